@@ -168,8 +168,8 @@ class Forker:
     def ask(
         self, spec: EpisodeSpec, step: int, forked: Forked, access: EpisodeAccess
     ) -> ForkedDecision:
-        """Ask a step again. A call that fails, or a change that a tool's result contradicts, is a
-        decision with its `failure`. Raises KtdevalError: the model can't be asked; LeakError.
+        """Ask a step again. If a call fails, or a tool's result contradicts the change, the
+        decision has the `failure`. Raises KtdevalError: if the model can't be asked; LeakError.
         """
         change = forked.change
         episode = self._open_episode(spec, step, access.model, access.further)

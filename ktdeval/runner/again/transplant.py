@@ -60,7 +60,7 @@ FURTHER_METRICS = ("total_return", "selection_alpha", "trading_effect", "turnove
 
 @dataclass(frozen=True)
 class FillFigures:
-    """What orders asked for and what their fills cost, in minor units; sums over steps."""
+    """Notional of orders and costs of their fills, in minor units; sums over steps."""
 
     ordered_minor: int = 0  #: notional asked for, at the fill day's prices before any cost
     filled_minor: int = 0  #: of it, filled, at the same prices
@@ -88,7 +88,7 @@ class TransplantedEpisode:
 
     @property
     def path(self) -> str:
-        """Where its ledger lies in the folder of its capital."""
+        """Path of its ledger in the folder of its capital."""
         return f"episodes/{self.spec.id}/{LEDGER}"
 
     def encode(self) -> bytes:
@@ -238,8 +238,8 @@ class _Execution:
         self._run_books = Bookkeeper(snapshot, tape, task.trading, self._base_row)
         self._capital = (trading.initial_cash, task.trading.initial_cash)
         lens = task.scene(spec, snapshot).lens
-        #: None: the executor sizes orders. Otherwise the account that a coarse mask shows sizes
-        #: them
+        #: account as shown, which sizes orders; None under a coarse mask with costs of execution:
+        #: the executor then sizes them
         self._seen: SeenBooks | None = None
         if not lens.mask.is_coarse or tape.liquidity is None:
             self._seen = SeenBooks(lens, snapshot, tape, trading)
@@ -389,7 +389,7 @@ def _fill_figures(
 def _trade_costs(
     trade: ChargeRecord | OrderRecord, shares: int, asset: int, day: TradingDay
 ) -> FillFigures:
-    """Return what a trade cost; `shares` are below 0 in a sell."""
+    """Return the costs of a trade; `shares` are below 0 in a sell."""
     duties = sum(trade.duties.values())
     return FillFigures(
         commission_minor=trade.fee_minor - duties,

@@ -171,8 +171,8 @@ class _OpenSteps:
     def unanswered(
         self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
     ) -> Sequence[int]:
-        """Return those steps of an episode that lack a reply, after adding what they ask. A step
-        that fails for another reason ends the episode when it runs, so that later ones need none.
+        """Return the steps of an episode that lack a reply, after adding their requests. A step
+        that fails for another reason ends the episode when it runs, so later steps need no reply.
         """
         if not steps:
             return ()

@@ -53,7 +53,7 @@ def evaluate_given(
     config: RunConfig, plugins: Plugins, prepare: Callable[[PlannedEpisodes], ModelOf]
 ) -> RunResult:
     """Run a config from plan to cards, like `evaluate`, with the models that `prepare` gives for
-    its episodes instead of the one that the config names. That one must be of this machine.
+    its episodes instead of the one that the config names. The named model must be a local one.
 
     Raises KtdevalError or KeyboardInterrupt.
     """

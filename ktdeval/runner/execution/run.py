@@ -122,8 +122,8 @@ class PreparedRun(Closing):
 
 @dataclass(frozen=True)
 class SharedRun:
-    """What run folders share that each hold a part of one run; its config names the mask key and
-    the tool protocol.
+    """Settings shared by run folders that each hold a part of one run. The config names the mask
+    key and the tool protocol.
     """
 
     #: tool protocols of the further models, by the names that the agent uses

@@ -1,4 +1,4 @@
-"""Further models of a run: those that its agent asks by name, besides the run's own."""
+"""Additional models of a run, which its agent asks by name."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from ktdeval.values.strict_json import JsonValue
 class RunModel:
     """A further model of a run, ready to be asked."""
 
-    choice: FurtherModel  #: as the specs of the run have it
+    choice: FurtherModel  #: as in the specs of the run
     model: Model
-    price: Price | None  #: of its tokens; None where none is known
+    price: Price | None  #: price of its tokens; None if unknown
 
     @property
     def remote(self) -> RemoteModel | None:
-        """The model where it is behind a network."""
+        """The model if it is behind a network."""
         return as_remote(self.model)
 
     @property
     def protocol(self) -> ToolProtocol | None:
-        """How tools are offered to it; None where that is not known."""
+        """How tools are offered to it; None if unknown."""
         return cast("ToolProtocol | None", self.choice.tool_protocol)  # `offered_by` has set it
 
     @property
@@ -56,8 +56,8 @@ class RunModel:
 
 
 def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among the model's parameters; one that has it there stays
-    as it is. Raises UsageError: the model has no address, or is given two.
+    """Return the config with `--base-url` among the model's parameters; a config that has it there
+    is unchanged. Raises UsageError: if the model has no address, or is given two.
     """
     if config.base_url is None:
         return config
@@ -76,20 +76,20 @@ def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def own_model(config: RunConfig, plugins: Plugins) -> Model:
-    """Return the model that a config names, at the address that it names. Whatever runs a config
-    makes its model here: a run, a worker of a grid, an entrant of a forward test, an estimate.
-    Raises KtdevalError.
+    """Return the model that a config names, at the address that it names. All users of a config
+    make its model here: runs, workers of a grid, entrants of a forward test and estimates. Raises
+    KtdevalError.
     """
     config = with_address(config, plugins)
     return plugins.make_model(config.model, config.model_args)
 
 
 def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
-    """Return the models that the agent of a run asks besides the run's own, in its order.
+    """Return the models that a run's agent asks in addition to the run's own, in its order.
 
-    One of the same provider takes the run's `--model-args` (with the address of its server), beside
-    parameters of its own. Raises KtdevalError: one is unknown, its parameters are wrong, or it runs
-    on this machine and the run's own does not, or the other way round.
+    A model of the same provider takes the run's `--model-args` (with the address of its server), in
+    addition to parameters of its own. Raises KtdevalError: if one is unknown or has wrong
+    parameters, or if one is local and the run's own is remote, or the reverse.
     """
     agent = plugins.make_agent(config.agent, config.agent_args)
     names = agent_traits(agent).further_models
@@ -100,7 +100,7 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
     own = own_model(config, plugins)
     found = []
     for name in dict.fromkeys(names):
-        if name == config.model:  # asked by its name, it is the run's own
+        if name == config.model:  # this name means the run's own model
             continue
 
         further = _further_model(name, own, config, plugins)
@@ -138,7 +138,7 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
 
 
 def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
-    """Return name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError: a
+    """Return name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError: if a
     parameter has no value.
     """
     name, parenthesis, rest = text.partition("(")
@@ -150,7 +150,7 @@ def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
 def _shared_args(
     name: str, own: Model, config: RunConfig, plugins: Plugins
 ) -> Mapping[str, JsonValue]:
-    """Return the parameters of the run's own model where this one is of the same provider."""
+    """Return the parameters of the run's own model if this one has the same provider."""
     if as_remote(own) is None:
         return {}
     if plugins.model_spec_name(name)[0] != plugins.model_spec_name(config.model)[0]:
@@ -159,7 +159,7 @@ def _shared_args(
 
 
 def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
-    """Return the price of a further model; `--price` is that of the run's own."""
+    """Return the price of a further model; `--price` applies to the run's own model."""
     if model_traits(model).is_free:
         return FREE
 
@@ -182,8 +182,8 @@ def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
 def session_models(
     spec: EpisodeSpec, own: Model, further: Mapping[str, Model] | None
 ) -> dict[str, NamedModel]:
-    """Return the further models of an episode's sessions by the name that requests ask them by.
-    Without `further`, `own` answers for all: as a model that repeats or measures does.
+    """Return the further models of an episode's sessions by the name that requests use. Without
+    `further`, `own` answers for all, as models that replay or measure do.
     """
     named = {}
     for choice in spec.further_models:
@@ -199,14 +199,14 @@ def session_models(
 
 
 def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:
-    """Return further models as specs have them."""
+    """Return further models in the form of specs."""
     return tuple(each.choice for each in models)
 
 
 def offer_protocols(
     models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
 ) -> tuple[RunModel, ...]:
-    """Return further models with the tool protocols that are known of them."""
+    """Return further models with their known tool protocols."""
     return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
 
 
@@ -216,12 +216,10 @@ def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
         return given_context(config.context_tokens)
     try:
         return stated_context(model)
-    except KtdevalError:  # no key, or no package: that is another check's to say
+    except KtdevalError:  # no key, or no package: another check reports that
         return None
 
 
 def planned_context(config: RunConfig, model: RemoteModel) -> Context | None:
-    """Return the context that is known, else the one that a list has, which only a plan counts on;
-    else None.
-    """
+    """Return the known context, else the listed one, which only plans use; else None."""
     return known_context(config, model) or listed_context(config.model, model.price_table)

@@ -200,7 +200,7 @@ class RunConfig:
             )
 
     def _choose_settings(self) -> None:
-        """Name the tasks that `set` chooses, which are tasks of their own on every record."""
+        """Name the tasks that result from `set`; records treat them as separate tasks."""
         for name, value in self.set.items():
             # The word none reads as null.
             word = "none" if value is None else value
@@ -231,7 +231,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("full", "compact"),
     "execution": ("none", *EXECUTIONS.values()),
 }
-#: Options that records hold as they are given
+#: Options that records hold exactly as given
 _RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
@@ -243,13 +243,13 @@ on its own.
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
     """Return the config of a run: a YAML file of `RunConfig` fields, with those of the command line
     on top. Of `overrides`, fields that are None were not given; mappings (`model_args`, …) are
-    merged into the file's key by key, anything else replaces. Raises ConfigError (the file is
-    unreadable or no YAML; an unknown, ill-typed or out-of-range field, with near names) or
-    UsageError (no model or no task is named).
+    merged into the file's key by key, anything else replaces. Raises ConfigError (if the file is
+    unreadable or not YAML, or a field is unknown, ill-typed or out of range, with near names) or
+    UsageError (if no model or no task is named).
     """
     values: dict[str, Any] = {}
     if path is not None:
-        # As on the command line, `tasks: a,b` and `tasks: a` stand for lists.
+        # As on the command line, `tasks: a,b` and `tasks: a` are read as lists.
         lists = {name for name, hint in get_type_hints(RunConfig).items() if is_list(hint)}
         for name, value in load_yaml(path).items():
             values[name] = (
@@ -287,8 +287,8 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
 
 
 def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with those that a registration fixes where they were not given; one given
-    otherwise is refused when the run is planned, by what it would do.
+    """Return options, completed by those that a registration fixes. A given option that contradicts
+    the registration is refused later, when the run is planned.
     """
     from ktdeval.runner.records.leaderboard_registration import (  # noqa: PLC0415 - msgspec, which `--help` does without
         load_drawn_key,
@@ -300,8 +300,8 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the names in texts with commas. Raises ConfigError where there are none, as of a
-    shell's variable that is not set.
+    """Return the names in texts with commas. Raises ConfigError: if there is no name, as with an
+    unset shell variable.
     """
     names = split_list(*texts)
     if not names:
@@ -313,5 +313,5 @@ def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def is_list(hint: Any) -> bool:
-    """Whether an option of this type may be given several times, or with commas."""
+    """Return whether an option of this type may be given several times, or with commas."""
     return get_origin(hint) is tuple

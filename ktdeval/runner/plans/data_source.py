@@ -1,5 +1,5 @@
-"""From what the user wrote after `--data` to a snapshot: a stored folder, or a provider plugin (the
-embedded market is cached).
+"""Snapshot that the user names with `--data`: a stored folder, or a provider plugin (the embedded
+market is cached).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def open_snapshot(
     plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]
 ) -> MarketSnapshot:
     """Return the snapshot of a stored folder or a data provider (with its arguments). Raises
-    DataError where it is no such.
+    DataError: if `data` is neither.
     """
     if (folder := stored_market(data)) is not None:
         if data_args:
@@ -77,7 +77,7 @@ def _read_stored(folder: Path) -> MarketSnapshot:
     try:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
     except OSError:
-        return load_snapshot(folder)  # says what is wrong
+        return load_snapshot(folder)  # reports the error
     return _loaded_snapshot(
         folder,
         tuple((name, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in states),
@@ -94,13 +94,13 @@ def _loaded_snapshot(
 
 def private_paths(named: JsonValue) -> tuple[Path, ...]:
     """Return the files and folders of this machine that no agent may read, as absolute paths: the
-    user's cache, and what a run's options name, in whatever list or mapping they stand.
+    user's cache, and all paths in a run's options, at any depth of lists and mappings.
     """
     found = [cache_folder()]
     for text in filter(None, _texts(named)):
         try:
             path = user_path(text)
-        except UsageError:  # no file can be called so
+        except UsageError:  # not a possible file name
             continue
         if os.path.exists(path):  # noqa: PTH110 - of a long text, Path.exists raises
             found.append(path)
@@ -119,14 +119,14 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def array_cache() -> ArrayCache:
-    """Return the user's cache of arrays that follow from markets."""
+    """Return the user's cache of arrays computed from markets."""
     return ArrayCache(cache_folder() / "arrays")
 
 
 def open_market(
     plugins: Plugins, config: RunConfig, tasks: Iterable[Task]
 ) -> MarketSnapshot | None:
-    """Open the market of a config; None where none of the tasks needs one. Raises DataError: as of
+    """Open the market of a config; None if no task needs one. Raises the DataError of
     `open_snapshot`.
     """
     return (
@@ -158,12 +158,12 @@ def store_snapshot(
 
 
 def _make_cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return a generated market: it depends on nothing but its parameters, so it is made once and
-    found again by their hash.
+    """Return a generated market: it depends only on its parameters, so it is made once and cached
+    by their hash.
     """
     spec = plugins.specs("data")[name]
     made = {"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)}
-    # The columns of documents, too, since a market that was kept before one was added lacks it.
+    # Includes the columns of documents: a cached market from before a column was added lacks it.
     layout: dict[str, JsonValue] = {
         "format": FORMAT_VERSION,
         "documents": list(DOCUMENT_COLUMNS),

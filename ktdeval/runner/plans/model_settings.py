@@ -1,4 +1,4 @@
-"""The config of a run with all that its model, its agent and groups of metrics add to it."""
+"""The config of a run, completed by the settings of its model and agent and by groups of metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ktdeval.runner.plans.plan import choose_tasks
 
 
 def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config completed by the model's own settings, groups of metrics by their members.
+    """Return the config completed by the model's own settings, with groups of metrics replaced by
+    their members.
 
     Its parameters get `--base-url` and what pins model and agent (`recorded_args`). Settings of
     recorded replies (`recorded_settings`) apply where the config has defaults. Raises UsageError.

@@ -39,9 +39,9 @@ from ktdeval.values.strict_json import JsonValue
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
-    """Return the trading task that a scoring task names; None if it names none.
+    """Return the trading task that a scoring task names; None if it names no task.
 
-    Raises UsageError if there is no such task, PluginError if it does not trade.
+    Raises UsageError: if there is no such task; PluginError: if it does not trade.
     """
     if task.target_task is None:
         return None
@@ -57,8 +57,8 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
 
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
-    """Return everything of a task that can change an outcome, its target task included, and what
-    of its traits keeps its cards from a ranking.
+    """Return everything of a task that can change an outcome, including its target task, and the
+    trait that excludes its cards from rankings.
     """
     description = describe_task(task, plugins.tools(task.tools))
     traits = task_traits(task)
@@ -161,8 +161,8 @@ def make_plan(
     protocol: ToolProtocol | None,
     further: tuple[FurtherModel, ...] = (),
 ) -> Plan:
-    """Return all tasks × windows × seeds; `protocol` is None for a model of this machine,
-    `further` are the models besides the run's own. Raises UsageError or DataError.
+    """Return all tasks × windows × seeds. `protocol`: None for a local model; `further`: additional
+    models of the run. Raises UsageError or DataError.
     """
     specs = []
     agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
@@ -262,7 +262,9 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """Return the parameters of calls that a spec records: without those left to the provider."""
+    """Return the parameters of calls that a spec records: without unset ones, which the provider
+    chooses.
+    """
     call = {
         name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")
     }

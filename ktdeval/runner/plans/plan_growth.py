@@ -13,7 +13,7 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import ANOTHER_RUN, FACETS, Growth as Growth, RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec
 
-_MAY_GROW = ("task", "window", "seed")  #: facets that episodes may be added along
+_MAY_GROW = ("task", "window", "seed")  #: facets along which episodes may be added
 
 
 def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
@@ -27,7 +27,7 @@ def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
 
 def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:
     """Return the manifest of a run with the episodes that are planned now, in their order, and
-    those recorded before. Raises StoreError, with the difference: anything else has changed.
+    those recorded before. Raises StoreError, with the difference: if anything else has changed.
     """
     difference = growth_problem(recorded.manifest.specs, planned.specs)
     if difference is not None:
@@ -45,7 +45,7 @@ def unite_episodes(
 
 
 def growth_problem(recorded: Sequence[EpisodeSpec], planned: Sequence[EpisodeSpec]) -> str | None:
-    """Return what else than tasks, windows and seeds differs in two plans; None if nothing does.
+    """Return the differences of two plans other than tasks, windows and seeds; None if equal.
 
     Facts of a task, such as its version, are compared where both plans have the task.
     """

@@ -1,6 +1,6 @@
 """Recipes of fetched snapshots: vendor, query and checksums of the result.
 
-With one, anybody can fetch the same snapshot again and see where it differs.
+With a recipe, anybody can fetch the same snapshot again and see differences.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _MAX_NAMED = 5
 class Recipe:
     """How a snapshot was fetched, with checksums that locate differences to another one."""
 
-    recipe: int  #: version of this form
+    recipe: int  #: version of the format
     market: str  #: the data provider
     query: Mapping[str, Any]  #: its parameters
-    snapshot: str  #: id of the snapshot that it made
+    snapshot: str  #: id of the resulting snapshot
     day_fields: tuple[str, ...]  #: fields of the checksums of a day
     days: Mapping[str, str]  #: day -> checksums over its assets
     code_fields: tuple[str, ...]  #: fields of the checksums of a code
@@ -50,8 +50,9 @@ class Recipe:
 def load_recipe(path: Path, plugins: Plugins) -> Recipe:
     """Read a recipe, which is not trusted.
 
-    Raises ConfigError: it is unreadable or malformed; DataError: it has another version;
-    UsageError: it sets what only the user may set, such as the address that a token is sent to.
+    Raises ConfigError: if it is unreadable or malformed; DataError: if it has another version;
+    UsageError: if it sets a parameter that only the user may set, such as the address that receives
+    a token.
     """
     recipe = build(Recipe, load_yaml(path), str(path))
     if recipe.recipe != 1:
@@ -168,7 +169,7 @@ def _content_checksum(content: bytes) -> str:
 
 
 def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
-    """Return where a snapshot differs from that of a recipe.
+    """Return the differences of a snapshot from that of a recipe.
 
     Such as `bars.parquet: close differs, first on 2024-05-06, of 600519.SH`.
     """
@@ -200,7 +201,7 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
 
 
 def _key_differences(label: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Yield which days or codes only one of two snapshots has."""
+    """Yield texts of the days or codes that only one of two snapshots has."""
     absent = [key for key in old if key not in new]
     added = [key for key in new if key not in old]
     for keys, state in ((absent, "absent"), (added, "new")):

@@ -1,7 +1,8 @@
-"""Ledger of a study: a line for each strategy that was tried, so that nobody has to remember how many.
+"""Ledger of a study: a line for each strategy that was tried, so that the number of tries is
+recorded.
 
-A study is a name; its ledger is the file `study-NAME.jsonl` beside the judged runs. Lines are only
-ever appended, under the lock of the folder; a file that was tried is known by its SHA-256.
+A study is a name; its ledger is the file `study-NAME.jsonl` next to the judged runs. Lines are only
+appended, under the lock of the folder; a tried file is identified by its SHA-256.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Study:
     tries: tuple[StudyTry, ...]
 
     def sharpes_at(self, returns_a_year: float) -> tuple[float, ...]:
-        """Return Sharpe ratios of one return, of the tries that have one, as those of returns of
-        which a year has so many; with 1, a year's.
+        """Return the tries' Sharpe ratios per return, converted to `returns_a_year` returns a year
+        (1: annual ratios). Tries without a ratio are left out.
         """
         ratios = []
         for tried in self.tries:
@@ -55,7 +56,9 @@ class Study:
 
 
 def study_ledger(folder: Path, name: str) -> Path:
-    """Return the path of a study's ledger in a folder. Raises UsageError: no name for a file."""
+    """Return the path of a study's ledger in a folder. Raises UsageError: if the name can't be a
+    file name.
+    """
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"--study {name[:40]!r}: expected a name of letters, digits, points and hyphens, such as"
@@ -66,7 +69,7 @@ def study_ledger(folder: Path, name: str) -> Path:
 
 def record_try(path: Path, tried: StudyTry) -> Study:
     """Append a try to a ledger, unless its file is on it, and return the study. Raises StoreError:
-    the ledger can't be read or written; DataError: as of `read_study`.
+    if the ledger can't be read or written; DataError: like `read_study`.
     """
     with wrap_os_error(f"{path}: can't write"):
         make_folder(path.parent)
@@ -91,8 +94,8 @@ def _append_line(path: Path, line: str) -> None:
 
 
 def read_study(path: Path) -> Study:
-    """Read a ledger. Raises StoreError: it can't be read, or is of a later version; DataError: a line
-    is not a try, such as one that was cut off.
+    """Read a ledger. Raises StoreError: if it can't be read, or has a later version; DataError: if
+    a line is not a try, such as one that was cut off.
     """
     with wrap_os_error(f"{path}: can't read"):
         lines = read_plain(path, _MAX_BYTES).splitlines()

@@ -1,4 +1,4 @@
-"""System of a run before it is made: what a registration with a leaderboard fixes."""
+"""System of a planned run, as fixed by a registration with a leaderboard."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ktdeval.values.config_options import split_local
 
 
 def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
-    """Return the system that a config evaluates, with what pins its model; no model is called.
+    """Return the system that a config evaluates, with the arguments that pin its model; no model is
+    called.
 
-    Raises UsageError: the tool protocol is left open, which would be a choice after the key is
-    known; KtdevalError: the model or the agent can't be made.
+    Raises UsageError: if the tool protocol is left open, which would allow a choice after the key
+    is known; KtdevalError: if the model or the agent can't be made.
     """
     config = with_model_settings(config, plugins)
-    choose_tasks(config, plugins)  # refuses parameters of the agent that it does not take
+    choose_tasks(config, plugins)  # raises if the agent does not take one of its parameters
     protocol = None
 
     if as_remote(own_model(config, plugins)) is not None:

@@ -1,5 +1,5 @@
-"""Number of trials: every trading episode that run folders plan counts, finished or not, since each
-was a chance to be lucky.
+"""Number of trials: all trading episodes planned by run folders, finished or not, since each was a
+chance to be lucky.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.values.hashes import content_hash
 
-_DEPTH = 4  #: How deep below the store a run folder may lie
+_DEPTH = 4  #: greatest depth of a run folder below the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Trials:
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Return the runs in or below these folders, by path. A manifest.json of something else, such
-    as of a market, is not a run. Raises StoreError: there is no run, or one is unreadable.
+    """Return the runs in or below these folders, by path. A manifest.json of another kind, such as
+    of a market, is not a run. Raises StoreError: if there is no run, or one is unreadable.
     """
     runs: dict[Path, RunFolder] = {}
-    for root in dict.fromkeys(roots):  # cards of one run name it as often as they are
+    for root in dict.fromkeys(roots):  # cards of one run name it repeatedly
         paths = _manifest_folders(root)
         for path in paths - runs.keys():
             with suppress(NotARunError):
@@ -90,7 +90,7 @@ def count_trials(
 ) -> Trials:
     """Count the trials under these folders, of one window or snapshot if named (Sharpe ratios of
     different windows are not one sample). The same episode in two runs is one trial; answers to
-    questions are not trials. Raises StoreError: a folder has no run or can't be read.
+    questions are not trials. Raises StoreError: if a folder has no run or can't be read.
     """
     folders = run_folders(roots)
     counted = []
@@ -169,8 +169,8 @@ def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
 
 
 def _holds_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
-    """Whether an episode is known to ask questions instead of trading: by its records, or since it
-    has no market.
+    """Return whether an episode is known to ask questions instead of trading: it has no market, or
+    its records are answers.
     """
     path = folder.episode_path(spec)
     if (path / JOURNAL).exists():

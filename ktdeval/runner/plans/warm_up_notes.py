@@ -12,7 +12,7 @@ from ktdeval.task_api.traits import task_traits
 
 
 def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Say which windows have no warm-up, of a task of which others have one."""
+    """Yield a note on windows without a warm-up if other windows of the task have one."""
     if is_scoring(task):
         return
 
@@ -33,7 +33,9 @@ def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
 
 
 def first_day_of_warm_up(task: Task, window: Window) -> str | None:
-    """Return the first day of a window's warm-up; None if it has none, or the task doesn't say."""
+    """Return the first day of a window's warm-up; None if it has none or the task does not declare
+    it.
+    """
     warm_up_from = task_traits(task).warm_up_from
     if warm_up_from is None:
         return None

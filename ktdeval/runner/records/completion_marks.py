@@ -1,6 +1,4 @@
-"""Marks of a run folder: of a complete episode, and of the record of calls that a run was begun
-with.
-"""
+"""Marks of a run folder: of a complete episode, and of the call log that a run was begun with."""
 
 from __future__ import annotations
 
@@ -42,12 +40,12 @@ class EpisodeMark(Value):
 
 
 def wall_time(marks: Iterable[EpisodeMark]) -> float:
-    """Return the seconds that complete episodes took, as a card has them."""
+    """Return the total seconds of complete episodes, in the precision of cards."""
     return round(math.fsum(mark.wall_s for mark in marks), 3)
 
 
 def own_maker(plugins: Plugins) -> Maker:
-    """Return what makes the steps of this process."""
+    """Return the identity of the code that makes the steps of this process."""
     return Maker(
         ktdeval=ktdeval.__version__, code=code_hash(plugins), python=platform.python_version()
     )

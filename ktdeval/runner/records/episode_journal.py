@@ -1,10 +1,10 @@
 """Append-only journal of an episode, and compressed lines: a record is either wholly on disk or was
 never written.
 
-A journal is synced after each line, so that no paid step is lost, or by groups of lines, where steps
-can be played again for nothing and give the same bytes. A power cut can leave holes in lines that
-were not synced: in such a journal, a broken line is cut off with all after it. In any other, it is
-corruption.
+A journal is synced after each line, so that no paid step is lost, or by groups of lines, where
+steps can be played again for nothing and give the same bytes. A power cut can leave holes in lines
+that were not synced: in such a journal, a broken line is cut off with all after it. In any other
+journal, it is corruption.
 """
 
 from __future__ import annotations
@@ -78,28 +78,28 @@ Entry = JournalEntry[Any]
 
 
 class JournalKeeper(Protocol):
-    """Keeps the entries of a journal elsewhere than on the disk of this machine."""
+    """Keeps the entries of a journal outside of this machine's disk."""
 
     def append(self, number: int, line: bytes) -> None:
         """Keep an entry, numbered from 1; it can't be lost once this returns. Raises StoreError."""
 
 
 class _NoKeeper:
-    """Of a journal that is on this machine alone."""
+    """Keeper of a journal that is only on this machine."""
 
     def append(self, number: int, line: bytes) -> None:
         """Keep nothing."""
 
 
 class Journal(Closing, Generic[T]):
-    """JSON lines of one type. Each is durable (fdatasync) before `append` returns, or with
-    `max_unsynced` above 1 the last of so many, whose steps can be played again. `is_own` says
-    whether an entry can have its index.
+    """JSON lines of one type. Each is durable (fdatasync) before `append` returns. With
+    `max_unsynced` above 1, only the last of that many lines is synced, for steps that can be
+    replayed. `is_own` returns whether an entry can have its index.
 
-    A crash can leave one torn line at the end; opening the journal cuts it off, so the step that it
-    belonged to is simply run again. A line that is broken anywhere else is corruption: StoreError,
-    and the file is left as it is; but with `max_unsynced` above 1 a line with a hole is cut off
-    with all after it. `keeper` keeps each entry, too, before `append` returns.
+    A crash can leave one torn line at the end. Opening the journal cuts it off, so its step runs
+    again. A line that is broken anywhere else is corruption: StoreError, and the file is not
+    changed; but with `max_unsynced` above 1, a line with a hole is cut off with all lines after it.
+    `keeper` also keeps each entry before `append` returns.
     """
 
     def __init__(
@@ -114,7 +114,9 @@ class Journal(Closing, Generic[T]):
         self._keeper = _NoKeeper() if keeper is None else keeper
         self._max_unsynced = max_unsynced
         self.recovered: list[T] = []
-        self._is_in_folder = False  # durably: who made the file may have been killed before
+        self._is_in_folder = (
+            False  # durably: a process that made the file may have been killed before
+        )
 
         with wrap_os_error(f"{path}: can't open the journal"):
             is_new = not path.exists()
@@ -126,7 +128,9 @@ class Journal(Closing, Generic[T]):
             self._count = len(self.recovered)
             self._synced_end = self._end
             self._synced = self._count
-            if self.recovered:  # a process that was killed may have left lines that are in memory
+            if (
+                self.recovered
+            ):  # a process that was killed may have left lines that are only in memory
                 self._sync()
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
@@ -145,8 +149,8 @@ class Journal(Closing, Generic[T]):
             _sync_data(self._descriptor)
 
     def append(self, entry: T) -> None:
-        """Write one entry, durably as the class says. Raises StoreError where it can't be written;
-        all before that is on disk stays, and the same command resumes.
+        """Write one entry, with the durability described by the class. Raises StoreError: if it
+        can't be written. Earlier entries stay on disk, and the same command resumes.
         """
         data = encode_canonical(entry).encode() + b"\n"
         try:
@@ -173,7 +177,7 @@ class Journal(Closing, Generic[T]):
         self._keeper.append(self._count, data)
 
     def _is_due(self, entry: T) -> bool:
-        """Whether a group ends with an entry."""
+        """Return whether an entry ends a group."""
         return (
             self._count - self._synced >= self._max_unsynced
             or self._end - self._synced_end >= _BYTES_A_GROUP
@@ -195,8 +199,8 @@ class Journal(Closing, Generic[T]):
 
 
 def _reached_outside(entry: object) -> bool:
-    """Whether something outside of this process took part in a step, which need not give the same
-    again.
+    """Return whether an external service or agent took part in a step, so that a replay may give
+    another result.
     """
     if not isinstance(entry, JournalEntry):
         return False
@@ -204,8 +208,8 @@ def _reached_outside(entry: object) -> bool:
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
-    """Read whole entries one by one: together they may not fit in memory. Raises StoreError for an
-    unreadable or corrupt one.
+    """Read whole entries one by one: together they may not fit in memory. Raises StoreError: if one
+    is unreadable or corrupt.
     """
     with wrap_os_error(f"{path}: can't read"):
         for entry, _ in _whole_entries(path, type_):
@@ -225,8 +229,8 @@ class CompactedJournal:
 
 
 def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
-    """Return what an episode keeps of its journal, whose lines were written by this process, or read
-    by it when it opened the journal. Raises StoreError: a line is corrupt.
+    """Return the parts of its journal that an episode keeps. The lines were written by this
+    process, or read by it when it opened the journal. Raises StoreError: if a line is corrupt.
     """
     records = []
     seconds = []
@@ -241,7 +245,7 @@ def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
         entry = _decode_line(path, number, line, finished)
         records.append(entry.step)
         seconds.append(entry.wall_s)
-        transcript.append(bytes(entry.transcript))  # of its line, the rest is not needed
+        transcript.append(bytes(entry.transcript))  # only this part of its line is needed
         if entry.made_by is not None:
             steps[entry.made_by] += 1
 
@@ -285,7 +289,7 @@ def _whole_entries(
     StoreError: a line is broken.
     """
     for number, line in _read_whole_lines(path):
-        if may_have_holes and b"\0" in line:  # the bytes of a hole, which no JSON has
+        if may_have_holes and b"\0" in line:  # bytes of a hole, which JSON never has
             return
         yield _decode_line(path, number, line, type_), len(line)
 
@@ -317,8 +321,8 @@ def _pack_lines(lines: Iterable[bytes]) -> bytes:
 
 
 def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
-    """Read the values that `pack_lines` wrote. Raises StoreError for a file or line that is none,
-    with its number.
+    """Read the values that `pack_lines` wrote. Raises StoreError, with the line number: if a file
+    or line is not valid.
     """
     where = f"{path}: not a readable {content}"
     try:
@@ -335,7 +339,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
     values = []
     for number, line in enumerate(lines, 1):
         values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
-        # a field that appears twice, or space, can hide what nobody is shown
+        # a repeated field, or space, can hide content that nobody sees
         if encode_canonical(values[-1]).encode() != line:
             raise StoreError(
                 f"{path}: line {number}: is not in the form that a {content} is written in"

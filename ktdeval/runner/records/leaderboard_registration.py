@@ -22,7 +22,7 @@ from ktdeval.values.secret_free_addresses import Arguments
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, decode_json, to_plain
 
-#: Parameters of calls that can't change what a model answers, so that they are free in a run
+#: Parameters of calls that can't change a model's answers, so a run may choose them freely
 TRANSPORT = ("timeout_s",)
 
 _SHOWN = 80
@@ -209,14 +209,14 @@ def _plan_facts(
 def _call_facts(
     registered: Mapping[str, Any], specs: Sequence[EpisodeSpec]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return by parameter of calls what was registered and what is planned."""
+    """Return the registered and the planned value of each parameter of calls."""
     planned = registered_call(specs[0].call)
     names = sorted({*registered, *planned})
     return {name: (registered.get(name), planned.get(name)) for name in names}
 
 
 def _window_words(window: Window | RegisteredWindow | None) -> str:
-    """Return name and days of a window in words."""
+    """Return a text with name and days of a window."""
     if window is None:
         return "none"
     return f"{window.name} {window.first}…{window.last}"

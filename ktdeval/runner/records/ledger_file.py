@@ -2,8 +2,8 @@
 exact.
 
 Money is in minor units of the currency in the file's metadata, quantities in steps and prices in
-ticks with their scales there. The column of duties is there only where a fill paid one, those of
-carried orders only where one was carried, that of limits only where an order had one.
+ticks with their scales there. The file has a column of duties only if a fill paid one, columns of
+carried orders only if one was carried, and a column of limits only if an order had one.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _absent(schema: pa.Schema) -> frozenset[str]:
-    """Return the names of the columns that a file may lack and lacks."""
+    """Return the names of the optional columns that a file lacks."""
     order = schema.field("orders").type.value_type
     absent = {name for name in (_DUTIES, _LIMIT) if order.get_field_index(name) < 0}
     if _CARRY[0] not in schema.names:
@@ -166,8 +166,8 @@ def _facts_of(ledger: Ledger) -> _Facts:
 
 
 def load_table(path: Path) -> pa.Table:
-    """Read a ledger file as a table, from memory of Arrow's own: a thread of it that frees Python's
-    while Python ends aborts it.
+    """Read a ledger file as a table into memory owned by Arrow: if an Arrow thread frees Python
+    memory during interpreter shutdown, the process aborts.
     """
     buffer = pa.BufferOutputStream()
     buffer.write(read_plain(path))
@@ -175,9 +175,7 @@ def load_table(path: Path) -> pa.Table:
 
 
 def load_ledger(path: Path) -> Ledger:
-    """Read a ledger file. Raises StoreError: the file is missing, no Parquet, or
-    not a ledger.
-    """
+    """Read a ledger file. Raises StoreError: if the file is missing, not Parquet, or not a ledger."""
     try:
         table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
@@ -185,7 +183,7 @@ def load_ledger(path: Path) -> Ledger:
         table = table.cast(_schema(_absent(table.schema)))
 
         for day in ("decided_on", "filled_on"):
-            table[day].cast(pa.date32())  # raises ArrowInvalid on a text that is no day
+            table[day].cast(pa.date32())  # raises ArrowInvalid on a text that is not a day
 
         rows: list[dict[str, Any]] = table.to_pylist()
         spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")

@@ -1,8 +1,8 @@
-"""Questions that are fixed before there is an answer: metric, effect of interest, test, windows,
-error rate, and the looks at which it may be settled.
+"""Questions that are fixed before any answer: metric, effect of interest, test, windows, error
+rate, and the looks at which it may be settled.
 
-A leaderboard's registration holds a `Question`, a plan of a grid a `SequentialRule`. Both are answered
-by the same test, `answer`, from differences over windows alone.
+A leaderboard's registration holds a `Question`, a plan of a grid a `SequentialRule`. The same test,
+`answer`, answers both, using only differences over windows.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class SequentialRule(Value, frozen=True, kw_only=True):
 
     @property
     def can_settle(self) -> bool:
-        """Whether some look could settle the question at all."""
+        """True if at least one look could settle the question."""
         if self.spending == "anytime":
             return True
         return any(looks_that_can_stop(self.looks, self.spending, self.alpha))
 
     @property
     def words(self) -> str:
-        """The rule in words: `total_return, signed-rank test, looks at 4, 7, 10 windows, …`."""
+        """Text of the rule: `total_return, signed-rank test, looks at 4, 7, 10 windows, …`."""
         looks = ", ".join(map(str, self.looks))
         return (
             f"{self.metric}, {self.test} test, looks at {looks} windows, {self.spending}, alpha"
@@ -111,7 +111,7 @@ class Answer(Value, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The answer in words."""
+        """Text of the answer."""
         if self.reason is not None:
             return f"not answered: {self.reason}"
         if self.settled_at is None:
@@ -123,8 +123,8 @@ class Answer(Value, frozen=True, kw_only=True):
 
 def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
     """Answer a question by differences [n] in the order of its windows, of which later ones may be
-    lacking; with fewer than the first look takes there is a reason. Raises ValueError: a difference
-    is not finite, or there are too many.
+    missing. With fewer than the first look needs, the answer has a reason. Raises ValueError: if a
+    difference is not finite, or there are too many.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < rule.looks[0]:
@@ -158,7 +158,7 @@ def _answer_at(
 
 
 def last_look(rule: SequentialRule, differences: Sequence[float]) -> Look | None:
-    """Return the figures of the last look that `answer` makes; None where none is made, or for
+    """Return the figures of the last look that `answer` makes; None if it makes no look, or for
     `anytime`, which has no boundary.
     """
     if rule.spending == "anytime" or len(differences) < rule.looks[0]:
@@ -170,8 +170,8 @@ def last_look(rule: SequentialRule, differences: Sequence[float]) -> Look | None
 
 def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64]) -> Answer:
     """Answer by the interval that covers the mean at all times (`symmetric_sequence`)."""
-    # Narrowest where the planned windows just show the effect of interest: nothing observed
-    # decides it.
+    # Narrowest if the planned windows just show the effect of interest; does not depend on any
+    # observation.
     planned = rule.looks[-1]
     deviation = rule.effect * math.sqrt(planned) / _DESIGN
     rho = mixture_variance(planned * deviation**2, 1.0 - rule.alpha)

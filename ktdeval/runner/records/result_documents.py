@@ -1,4 +1,4 @@
-"""Documents of what a command found of a run, each in a folder of its own: read with one set of
+"""Documents with a command's results on a run, each in its own folder: one reader, with common
 errors.
 """
 
@@ -18,8 +18,8 @@ Document = TypeVar("Document", bound=Value)
 
 
 def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Document:
-    """Read the document `name` of a folder. `form`: its format, which is also the command that writes
-    it. Raises StoreError: there is none, or it is not readable.
+    """Read the document `name` of a folder. `form`: its format, which is also the command that
+    writes it. Raises StoreError: if it is missing or not readable.
     """
     path = folder / name
     where = f"{path}: not a readable {form}"

@@ -25,8 +25,8 @@ LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 _LOCK = ".lock"  #: File that is locked in a folder
 _LEASE_S = 30.0
 _UNIT = "run"
-_FRESH_PARTS = 60  #: That nobody has taken the run over is asked so often in a lease at most
-_LOOKS = 10  #: How often another process is looked at during its lease
+_FRESH_PARTS = 60  #: most checks during a lease that no other process has taken the run over
+_LOOKS = 10  #: number of times that another process is checked during its lease
 
 
 class RunClaim:
@@ -35,7 +35,7 @@ class RunClaim:
     """
 
     def __init__(self, path: Path) -> None:
-        """Lock a folder that exists. Raises StoreError: another process has it."""
+        """Lock a folder that exists. Raises StoreError: if another process has locked it."""
         self.path = path
         self._descriptor: int | None = None
         with wrap_os_error(f"{path}: can't lock the run folder", "choose another --out"):
@@ -49,8 +49,8 @@ class RunClaim:
             )
 
     def check(self) -> None:
-        """Raise FencedError where another process has taken the run over, which only a claim at a
-        store can lose.
+        """Raise FencedError if another process has taken the run over. Only a claim at a store can
+        be lost.
         """
 
     def release(self) -> None:
@@ -61,8 +61,8 @@ class RunClaim:
 
 
 def claim_folder(path: Path) -> RunClaim:
-    """Claim a run folder, which is made where there is none. Raises StoreError where it can't be
-    made, is no run, or is another process's.
+    """Claim a run folder, which is created if missing. Raises StoreError: if it can't be created,
+    holds something other than a run, or another process has claimed it.
     """
     with wrap_os_error(f"{path}: can't make the run folder", "choose another --out"):
         path.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def claim_folder(path: Path) -> RunClaim:
 
 
 def claim_url(url: str) -> RunClaim:
-    """Claim a run at a URL, and make the working folder of what the store has. Raises StoreError:
+    """Claim a run at a URL, and build the working folder from the store. Raises StoreError: if
     another process runs it, the URL holds something else, or the store can't be used.
 
     Two processes of one machine exclude each other by a lock on the working folder. Over several
@@ -94,7 +94,9 @@ class _UrlClaim(RunClaim):
     """
 
     def __init__(self, mirror: Mirror) -> None:
-        """Lock the working folder. Raises StoreError: another process of this machine has it."""
+        """Lock the working folder. Raises StoreError: if another process of this machine has locked
+        it.
+        """
         super().__init__(mirror.path)
         self.remote: RemoteRun = remote_run(mirror, "")
         self._mirror = mirror
@@ -102,7 +104,7 @@ class _UrlClaim(RunClaim):
         self._claim: Claim | None = None
 
     def take(self) -> None:
-        """Claim the run at the store. Raises StoreError: another process holds the claim."""
+        """Claim the run at the store. Raises StoreError: if another process holds the claim."""
         mirror = self._mirror
         # The lock of the folder shows that no earlier process of this machine and user is alive.
         worker = _worker_name(mirror.path.parent.with_name("worker"))
@@ -127,7 +129,7 @@ class _UrlClaim(RunClaim):
             )
 
     def check(self) -> None:
-        """Raise FencedError where another process has taken the run over."""
+        """Raise FencedError if another process has taken the run over."""
         if self._claim is None:
             return
         try:
@@ -139,13 +141,13 @@ class _UrlClaim(RunClaim):
             ) from error
 
     def release(self) -> None:
-        """Compact what can be, and give the claim up; safe to call again."""
+        """Compact files where possible, and release the claim; safe to call again."""
         claim = self._claim
         board = self._board
         self._claim = None
         self._board = None
         if claim is not None:
-            # Everything is at the store already. What is left is done at the next start.
+            # Everything is at the store already. Remaining work is done at the next start.
             with contextlib.suppress(StoreError):
                 self.remote.end()
                 claim.release()
@@ -171,8 +173,8 @@ def lease_s() -> float:
 
 
 def check_vacant(path: Path) -> None:
-    """Raise StoreError where a folder holds something else than a run, or the traces of a start.
-    Raises OSError: not readable.
+    """Raise StoreError if a folder holds anything other than a run or the traces of a start. Raises
+    OSError: if it is not readable.
     """
     if (path / MANIFEST).exists():
         check_head(read_plain(path / MANIFEST), path / MANIFEST)
@@ -181,14 +183,14 @@ def check_vacant(path: Path) -> None:
 
 
 def _is_trace_of_a_start(name: str) -> bool:
-    """Whether a run that was killed before it wrote its manifest can have left a file of this
-    name.
+    """Return whether a run that was killed before it wrote its manifest can have left a file of
+    this name.
     """
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, f".{LOG_FILE}."))
 
 
 def _check_vacant_url(mirror: Mirror) -> None:
-    """Raise StoreError where a URL holds something else than a run, or the traces of a start."""
+    """Raise StoreError if a URL holds anything other than a run or the traces of a start."""
     traces = (f"{LOCK_FOLDER}/", f"{LOG_FOLDER}/")
     if mirror.store.exists(MANIFEST):
         return

@@ -17,13 +17,13 @@ CANARY = "canary.json"
 CERTIFICATE = "certificate.json"  #: The certificate that a run was given
 #: Folder of the task files that belong to no package, each named by its hash
 TASK_FILES = "task-files"
-#: Decisions that were made elsewhere, as the model `declared/…` read them
+#: Decisions that were made elsewhere, as read by the model `declared/…`
 DECLARED_FILE = "declared.json"
-JUDGEMENT = "judge.json"  #: What `ktdeval judge` found of the decisions in `DECLARED_FILE`
+JUDGEMENT = "judge.json"  #: Findings of `ktdeval judge` on the decisions in `DECLARED_FILE`
 TEAR_SHEET = "tear-sheet.html"  #: Page of a judged account
 CARDS = "cards"
 EPISODES = "episodes"
-#: Folder of what agents keep beside their memory, such as folders of programs
+#: Folder of what agents keep in addition to their memory, such as folders of programs
 AGENT_FILES = "files"
 
 RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)

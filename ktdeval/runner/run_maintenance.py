@@ -44,7 +44,7 @@ _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
 _FILES_OF_CALLS = (LOG_FILE, f"{LOG_FILE}-wal", f"{LOG_FILE}-shm", BATCHES)
 _OWN_FILES = (*RUN_FILES, *_FILES_OF_CALLS)
 _OWN_FOLDERS = (*RUN_FOLDERS, LOG_FOLDER, LOCK_FOLDER)
-_DAMAGE = ("missing", "damaged")  #: Rules under which something of a run is lost
+_DAMAGE = ("missing", "damaged")  #: rules for lost or changed data of a run
 _COMPACT = "`ktdeval files compact` deletes it"
 _BATCH = 64  #: Episodes whose files are read together
 
@@ -74,7 +74,7 @@ class EpisodeFilter:
     state: State | None = None
 
     def takes(self, spec: EpisodeSpec) -> bool:
-        """Whether an episode is chosen, whatever its state."""
+        """Return whether an episode is chosen, whatever its state."""
         pairs = (
             (self.model, spec.model),
             (self.task, spec.task),
@@ -113,9 +113,8 @@ def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]
 
 
 def check_run(run: RunFolder) -> Iterator[Finding]:
-    """Yield what is wrong with the files of a run. Errors: content that is not what an episode ended
-    with, files that are missing, and calls that are not recorded. Warnings: files that are only in
-    the way, half-written or of no episode.
+    """Yield the faults of a run's files. Errors: content that changed after the end of an episode,
+    missing files, and unrecorded calls. Warnings: superfluous files, half-written or of no episode.
     """
     store, prefix = _place_of(run)
     stats = {stat.key.removeprefix(prefix): stat for stat in store.list(prefix.rstrip("/"))}
@@ -157,9 +156,9 @@ class CompactionResult:
 
 
 def compact_run(place: str | Path) -> CompactionResult:
-    """Delete what a run's records hold twice, and merge small files of calls. Nothing is deleted
-    that the run, its cards or their verification need. Raises StoreError: another process runs it,
-    or there is no run.
+    """Delete data that a run's records hold twice, and merge small files of calls. The run, its
+    cards and their verification keep everything that they need. Raises StoreError: if another
+    process runs it, or there is no run.
     """
     text = str(place)
     if isinstance(place, Path):
@@ -225,7 +224,7 @@ def _foreign_files(
 
 
 def _finding(key: str, rule: str, message: str, fix: str = "") -> Finding:
-    """Return a finding on a file, which is an error where something of the run is lost or changed.
+    """Return a finding on a file. It is an error if data of the run is lost or changed.
 
     `key`: path in the run; `rule`: `missing`, `damaged`, `half-written` or `orphan`.
     """
@@ -234,7 +233,7 @@ def _finding(key: str, rule: str, message: str, fix: str = "") -> Finding:
 
 
 def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
-    """Yield files of an episode that are in the way, and steps that are missing in a journal."""
+    """Yield superfluous files of an episode, and steps that are missing in a journal."""
     folder = f"{EPISODES}/{spec.id}"
     for key in files.foreign:
         yield _finding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is not a record")
@@ -290,7 +289,7 @@ def _content_findings(
 
 
 def _call_findings(run: RunFolder) -> Iterator[Finding]:
-    """Yield what is wrong with the record of calls."""
+    """Yield the faults of the call log."""
     remote = remote_run_at(run.path)
     if remote is not None:
         problems = list(remote.calls.check())

@@ -1,5 +1,5 @@
-"""JSON Schemas of the records in a run folder, generated from their types: `python -m
-ktdeval.runner.schemas` writes them anew.
+"""JSON Schemas of the records in a run folder, generated from their types; `python -m
+ktdeval.runner.schemas` rewrites them.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def schema_files() -> dict[Path, str]:
 
 
 def _add_comments(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """Add to a schema the comments that the sources of its types, and of their bases, have at the
-    fields.
-    """
+    """Add the source comments of fields, from its types and their bases, to a schema."""
     types = struct_types(get_origin(type_) or type_) | struct_types(type_)
     for key, part in schema["$defs"].items():
         struct = types[key.partition("_")[0]]
         docs: dict[str, str] = {}
-        for base in reversed(struct.__mro__):  # a class may say more of a field than its base
+        for base in reversed(
+            struct.__mro__
+        ):  # a class may comment on a field again, with priority over its base
             if issubclass(base, Value) and base is not Value:
                 docs |= field_docs(base)
 

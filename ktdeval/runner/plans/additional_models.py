@@ -29,7 +29,7 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True)
 class RunModel:
-    """A further model of a run, ready to be asked."""
+    """Additional model of a run, ready to be asked."""
 
     choice: FurtherModel  #: as in the specs of the run
     model: Model

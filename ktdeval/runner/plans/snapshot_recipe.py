@@ -35,7 +35,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a snapshot was fetched, with checksums that locate differences to another one."""
+    """Query of a fetched snapshot, with checksums that locate differences to another one."""
 
     recipe: int  #: version of the format
     market: str  #: the data provider

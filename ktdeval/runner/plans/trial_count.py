@@ -106,7 +106,7 @@ def count_trials_by_window(
     roots: Iterable[Path], wanted: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Trials]:
     """Count the trials under these folders as `count_trials` does, for each `wanted` pair of a
-    window and a snapshot; folders are read once. Raises StoreError: as of `count_trials`.
+    window and a snapshot; folders are read once. Raises StoreError: like `count_trials`.
     """
     folders = run_folders(roots)
     by_window: dict[tuple[str, str], list[_PlannedEpisode]] = {pair: [] for pair in wanted}
@@ -157,8 +157,8 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
 
 
 def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
-    """Return the planned episodes of trading tasks. An episode that has not begun does not show
-    what its task is, so one episode with answers settles its task.
+    """Return the planned episodes of trading tasks. An episode that has not begun does not show the
+    kind of its task, so one episode with answers is enough to classify the task.
     """
     planned: list[_PlannedEpisode] = []
     for folder in folders:

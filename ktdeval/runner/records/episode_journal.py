@@ -285,8 +285,8 @@ def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _whole_entries(
     path: Path, type_: type[T], may_have_holes: bool = False
 ) -> Iterator[tuple[T, int]]:
-    """Yield whole entries with the bytes of their lines, up to a hole where there may be one. Raises
-    StoreError: a line is broken.
+    """Yield whole entries with the bytes of their lines, up to a hole if there may be one. Raises
+    StoreError: if a line is broken.
     """
     for number, line in _read_whole_lines(path):
         if may_have_holes and b"\0" in line:  # bytes of a hole, which JSON never has

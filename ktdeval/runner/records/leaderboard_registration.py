@@ -94,8 +94,8 @@ class Registration(Value, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """SHA-256 of its content in canonical JSON, whatever the form of the file: equal content is
-        one registration.
+        """SHA-256 of its content in canonical JSON, independent of the file's layout: equal content
+        is one registration.
         """
         return content_hash(to_plain(self))
 
@@ -183,7 +183,7 @@ def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:
 def _plan_facts(
     specs: Sequence[EpisodeSpec], registration: Registration
 ) -> dict[str, tuple[Any, Any]]:
-    """Return by field what was registered and what is planned."""
+    """Return the registered and the planned value of each field."""
     task = registration.task
     system = registration.system
     registered_windows = [_window_words(window) for window in registration.windows]

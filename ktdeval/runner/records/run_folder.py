@@ -85,14 +85,15 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self._claim: RunClaim | None = None
-        #: the run at a URL whose local copy the folder is; None where it is of this machine alone
+        #: the run at a URL of which the folder is the local copy; None for a run only on this
+        #: machine
         self._remote: RemoteRun | None = remote_run_at(path)
 
     @classmethod
     def create(cls, claim: RunClaim, manifest: RunManifest, growth: Growth = "none") -> RunFolder:
         """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim
-        is released with the folder. `growth`: what may have been added since. Raises StoreError
-        where it can't be written, or has another run.
+        is released with the folder. `growth`: allowed additions to the plan. Raises StoreError: if
+        it can't be written, or holds another run.
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
@@ -101,8 +102,8 @@ class RunFolder:
         return folder
 
     def _begin(self, growth: Growth) -> None:
-        """Write the plan, or check that it equals the one that is there; then delete what a killed
-        process left.
+        """Write the plan, or check that it equals the existing one; then delete the leftovers of a
+        killed process.
         """
         if (self.path / MANIFEST).exists():
             difference = RunFolder.load(self.path).difference(self.manifest, growth)
@@ -117,13 +118,13 @@ class RunFolder:
             self._drop_journal(spec)
 
         for folder in ("", "cards/", "episodes/*/"):
-            # of `write_atomic`; a user's own hidden files have one dot
+            # temporary files of `write_atomic`; a user's own hidden files have one dot
             for stray in self.path.glob(f"{folder}.*.*"):
                 stray.unlink()
 
     def difference(self, planned: RunManifest, growth: Growth = "none") -> str:
-        """Return what keeps a planned run from resuming this one; empty where nothing does.
-        `growth`: what it may have that this one has not.
+        """Return why a planned run can't resume this one; empty if it can. `growth`: allowed
+        additions to the plan.
         """
         kept = kept_specs(self.manifest, planned, growth)
         return manifest_difference(
@@ -132,7 +133,7 @@ class RunFolder:
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
-        """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not
+        """Open a run for reading. Raises StoreError: if there is no run, or its manifest is not
         readable.
         """
         # too long a name, or no permission
@@ -155,7 +156,7 @@ class RunFolder:
             self._claim.release()
 
     def episode_path(self, spec: EpisodeSpec) -> Path:
-        """Return the folder of one episode, with its files as far as it has come."""
+        """Return the folder of one episode, with the files written so far."""
         if self._remote is not None:
             self._remote.bring_episode(spec.id)
         return self._episode_folder(spec)
@@ -170,7 +171,7 @@ class RunFolder:
         return self._episode_folder(spec) / name
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
-        """True when the episode's ledger and transcript are final."""
+        """Return whether the episode's ledger and transcript are final."""
         if self._remote is not None:
             return self._remote.is_complete(spec.id)
         return (self._episode_folder(spec) / MARK).exists()
@@ -192,9 +193,9 @@ class RunFolder:
         *,
         is_repeatable: bool = False,
     ) -> Journal[Entry]:
-        """Open the journal of an unfinished episode, holding what an earlier run recorded;
-        arguments as of `Journal`. `is_repeatable`: its steps can be played again for nothing, and
-        give the same bytes.
+        """Open the journal of an unfinished episode, with the entries of earlier runs; arguments as
+        in `Journal`. `is_repeatable`: True if its steps can be replayed at no cost, with the same
+        bytes.
         """
         folder = self._episode_folder(spec)
         with wrap_os_error(f"{folder}: can't make the episode's folder"):
@@ -245,18 +246,18 @@ class RunFolder:
 
     @property
     def files(self) -> KeptFiles:
-        """Files that agents keep beside their memory."""
+        """Files that agents keep in addition to their memory."""
         if self._remote is None:
             return LocalStore(self.path / AGENT_FILES)
         return _FilesBelow(self._remote.mirror.store, f"{self._remote.prefix}{AGENT_FILES}/")
 
     def check_claim(self) -> None:
-        """Raise FencedError where another process has taken the run over."""
+        """Raise FencedError if another process has taken the run over."""
         if self._claim is not None:
             self._claim.check()
 
     def _drop_journal(self, spec: EpisodeSpec, steps: int | None = None) -> None:
-        """Delete the journal of a complete episode; `steps` as of `RemoteRun.drop_journal`."""
+        """Delete the journal of a complete episode; `steps`: see `RemoteRun.drop_journal`."""
         (self._episode_folder(spec) / JOURNAL).unlink(missing_ok=True)
         if self._remote is not None:
             self._remote.drop_journal(spec.id, steps)
@@ -283,8 +284,8 @@ class RunFolder:
         return unpack_lines(path, AnswerRecord, "record of answers")
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
-        """Records and transcript of any episode as far as it has come. Raises StoreError where one
-        is not readable.
+        """Return the records and transcript of any episode so far. Raises StoreError: if one is not
+        readable.
         """
         folder = self.episode_path(spec)
         if self.is_complete(spec):
@@ -301,8 +302,8 @@ class RunFolder:
         return [entry.step for entry in entries], [entry.transcript for entry in entries]
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or
-        was changed since its end.
+        """SHA-256 by path of each ledger and transcript. Raises StoreError: if one is missing or
+        changed after the episode's end.
         """
         if self._remote is not None:
             self._remote.bring([spec.id for spec in specs])  # several at once
@@ -323,7 +324,7 @@ class RunFolder:
         return digests
 
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
-        """Read the mark of a complete episode. Raises StoreError where it is not readable."""
+        """Read the mark of a complete episode. Raises StoreError: if it is not readable."""
         path = self.mark_path(spec)
         with wrap_os_error(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
@@ -341,8 +342,8 @@ class RunFolder:
         return self._episode_file(spec, MARK)
 
     def card_path(self, task: str, scored: str = "") -> Path:
-        """Return where a task's card goes, or that of having been `scored` again (words with `+`
-        between). Raises StoreError: no safe file name.
+        """Return the path of a task's card, or of its card `scored` again (names joined by `+`).
+        Raises StoreError: if a name is not a safe file name.
         """
         for name in (task, *filter(None, scored.split("+"))):
             if not is_file_name(name):
@@ -367,8 +368,8 @@ class _FilesBelow:
 
 
 def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
-    does.
+    """Return the run in a folder, or None if there is no run. Raises the StoreError of
+    `RunFolder.load`.
     """
     if not (path / MANIFEST).exists():
         return None

@@ -1,4 +1,4 @@
-"""Runs and cards as a user names them: by a path of this machine, or by a URL, whose local copy is
+"""Runs and cards named by users: by a path of this machine, or by a URL, of which the local copy is
 read.
 """
 
@@ -16,15 +16,16 @@ from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
 from ktdeval.values.user_input import user_path
 
-_DEPTH = 4  #: How deep below a URL a run may lie, as below a folder
+_DEPTH = 4  #: greatest depth of a run below a URL, as below a folder
 _FILE = ".json"
 
 
 def local_run_path(named: str | Path) -> Path:
-    """Return the path of a run, of a folder of runs, or of a card. Of a URL it is a local copy:
-    plan and cards are brought at once, an episode's files when they are read.
+    """Return the path of a run, of a folder of runs, or of a card. For a URL, return a local copy:
+    plan and cards are fetched at once, an episode's files when they are read.
 
-    Raises StoreError: there is no run at the URL, or it can't be read; UsageError: no path.
+    Raises StoreError: if there is no run at the URL, or it can't be read; UsageError: if `named` is
+    not a path.
     """
     if not is_url(named):
         if isinstance(named, str):
@@ -43,7 +44,7 @@ def local_run_path(named: str | Path) -> Path:
 
 
 def local_copy(url: str) -> Path:
-    """Return the local copy of a run at a URL that need not have begun."""
+    """Return the local copy of a run at a URL, which may not have begun."""
     mirror = open_mirror(url, "read")
     remote_run(mirror, "").bring_head()
     return mirror.path
@@ -51,7 +52,7 @@ def local_copy(url: str) -> Path:
 
 def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
     """Return paths of runs given one by one or as lists: texts, URLs, paths, or objects with a
-    `folder`; UsageError for others. Errors as of `local_run_path`.
+    `folder`; UsageError for others. Raises the errors of `local_run_path`.
     """
     paths: list[Path] = []
     for run in runs:
@@ -114,7 +115,7 @@ def _existing(mirror: Mirror, key: str) -> Path:
 
 
 def _bring_heads(mirror: Mirror) -> None:
-    """Bring plan and cards of each run below a URL. Raises StoreError: there is none."""
+    """Fetch plan and cards of each run below a URL. Raises StoreError: if there is no run."""
     runs: list[RemoteRun] = []
     for key in mirror.stats():
         folder, _, name = key.rpartition("/")

@@ -1,4 +1,4 @@
-"""Manifest of a run: its plan as `manifest.json` has it, and how two plans differ."""
+"""Manifest of a run: its plan in `manifest.json`, and differences of two plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NotARunError(StoreError):
 
 
 def check_head(data: bytes, path: Path) -> None:
-    """Raise StoreError where a manifest is not that of a run, or of another version."""
+    """Raise StoreError if a manifest does not describe a run, or has another version."""
     head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
     if "episodes" not in head:
         raise NotARunError(
@@ -67,38 +67,34 @@ class FurtherFacts(Value):
 
 @dataclass(frozen=True)
 class RunManifest:
-    """Everything that the command line can change about a run's outcome, and nothing of the
-    machine.
-    """
+    """Everything that the command line can change about a run's outcome, without machine settings."""
 
-    #: how the user named the data (`DataSource`), so that `score` and `verify` find the snapshot
+    #: the user's choice of data (`DataSource`), so that `score` and `verify` find the snapshot
     #: again
     data: Mapping[str, JsonValue] | None
-    #: the id of that snapshot; both are None where no task asks about a market
+    #: id of that snapshot; both are None if no task needs a market
     snapshot: str | None
     metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
     rules: RuleSet  #: rule set of the metrics
     specs: tuple[EpisodeSpec, ...]  #: the plan, in order
-    #: price of the model's tokens; None where no price is known, or none is due
+    #: price of the model's tokens; None if unknown or not applicable
     price: PriceEntry | None = None
-    #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this
-    #: machine
+    #: request settings at the provider (`RemoteModel.settings`); None for a local model
     request_settings: Mapping[str, JsonValue] | None = None
     #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
-    #: which record of calls the run was begun with; None for a model of this machine, and in
-    #: records without it
+    #: call log that the run was begun with; None for a local model, and in records without it
     call_log: LogEntry | None = None
-    #: id of the registration with a leaderboard whose drawn key the masks have; None where the run
-    #: has a key of its own
+    #: id of the registration with a leaderboard whose drawn key the masks use; None if the run has
+    #: its own key
     registration: str | None = None
-    #: models besides the run's own, by the names that the agent asks them by
+    #: additional models of the run, by the names that the agent uses
     further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
 
     @property
     def is_free(self) -> bool:
-        """Whether all models run on this machine and bill nothing, so that they have no tokens to
-        count.
+        """True if all models run on this machine and are free, so that no tokens have to be
+        counted.
         """
         further = self.further_models.values()
         return self.price == FREE and all(each.price == FREE for each in further)
@@ -112,8 +108,8 @@ class RunManifest:
 
     @classmethod
     def load(cls, path: Path) -> RunManifest:
-        """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not
-        hash to its id.
+        """Read a manifest file. Raises StoreError: if it can't be read, or an episode's spec does
+        not hash to its id.
         """
         where = f"{path}: not a readable manifest"
         with wrap_os_error(where):
@@ -152,8 +148,8 @@ class RunManifest:
 
 
 def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
-    """Return what is wrong with a spec though its types are right: its market, a window without a
-    market, its models, its limit. None if nothing is.
+    """Return the fault of a spec with correct types: in its market, a window without a market, its
+    models or its limit. None if it has no fault.
     """
     if spec.snapshot not in (None, file.snapshot):
         return "snapshot: expected the run's"
@@ -204,8 +200,8 @@ FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 
 
 def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
-    """Return what the user would have to change; empty when the plans are equal. `carded`: there
-    are cards already.
+    """Return what the user would have to change; empty if the plans are equal. `carded`: True if
+    cards exist already.
     """
     if recorded.snapshot != planned.snapshot:
         before = recorded.snapshot or "none"
@@ -237,8 +233,8 @@ def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: 
 def kept_specs(
     recorded: RunManifest, planned: RunManifest, growth: Growth
 ) -> tuple[EpisodeSpec, ...]:
-    """Return the planned episodes that the recorded run must have: all, those of its tasks, or those
-    that it has.
+    """Return the planned episodes that the recorded run must have, depending on `growth`: all,
+    those of its tasks, or those that it has.
     """
     if growth == "tasks":
         tasks = {spec.task for spec in recorded.specs}

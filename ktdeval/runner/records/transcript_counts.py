@@ -1,4 +1,4 @@
-"""What the transcript of an episode holds, in counts: exchanges read as typed values."""
+"""Counts of an episode's transcript: its exchanges read as typed values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RecordedExchange(msgspec.Struct):
 
     @property
     def usage(self) -> RoleUsage:
-        """This call, as those of a role to a model are counted."""
+        """This call in the form of usage by role and model."""
         reply = self.reply
         if reply is UNSET:
             return RoleUsage(role=self.role, model=self.model, calls=1, failed=1)
@@ -70,7 +70,7 @@ class RecordedExchange(msgspec.Struct):
 
     @property
     def served(self) -> Served:
-        """Its reply by what answered."""
+        """Its reply, counted by the model that answered."""
         assert self.reply is not UNSET, "a failed call is served by nobody"
         notes = self.reply.notes
         return Served(
@@ -84,8 +84,8 @@ class RecordedExchange(msgspec.Struct):
 
 
 def read_exchanges(entry: TranscriptEntry, where: str) -> tuple[RecordedExchange, ...]:
-    """Return the exchanges of a step. Raises StoreError, which `where` starts, for one that is not as
-    sessions record them.
+    """Return the exchanges of a step. Raises StoreError, which begins with `where`: if one does not
+    have the form that sessions record.
     """
     return from_plain(list(entry.exchanges), tuple[RecordedExchange, ...], f"{where}: exchanges")
 
@@ -124,5 +124,5 @@ def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
 
 
 def _says_something(served: Served) -> bool:
-    """Whether a provider says anything of what answered."""
+    """Return whether a provider's answer has any details on the model that answered."""
     return bool(served.name or served.looked_up or served.own_settings or served.not_applied)

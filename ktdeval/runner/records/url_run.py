@@ -1,11 +1,12 @@
-"""Run folder at a URL, as `RunFolder` needs it: what is asked for is brought to the local copy, and
-what must not be lost is put to the store before the run goes on.
+"""Run folder at a URL, for `RunFolder`: requested files are fetched to the local copy, and files
+that must not be lost are put to the store before the run continues.
 
-The store has the files of a run folder, but for two that grow. Each line of a journal is a file of
-its own until its episode is complete, and so is each group of calls (`ktdeval.calls.remote_call_log`):
+The store has the files of a run folder, except for two that grow. Each line of a journal is a file
+of its own until its episode is complete, and so is each group of calls
+(`ktdeval.calls.remote_call_log`):
 
-URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
-URL/lock/claims/run/0001.json               who runs it (`ktdeval.stores.claims`)
+    URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
+    URL/lock/claims/run/0001.json               the claim on the run (`ktdeval.stores.claims`)
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from ktdeval.stores.store import Stat
 from ktdeval.values.hashes import content_hash
 
 JOURNAL_FOLDER = "journal"  #: of an unfinished episode at a store: a file for each finished step
-_FRESH_S = 2.0  #: For how long a listing of episodes is taken for current, at least
+_FRESH_S = 2.0  #: Least time in seconds for which a listing of episodes is considered current
 _LISTING_SHARE = 10  #: A listing is not repeated before this many times as long as it took
 
 
-# a tuple: sorted
+# a tuple, because parts are sorted
 class JournalPart(NamedTuple):
     """A finished step at a store."""
 
@@ -58,7 +59,7 @@ class EpisodeFiles:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its mark is there, which is written last."""
+        """True if its mark exists, which is written last."""
         return MARK in self.files
 
 
@@ -80,8 +81,8 @@ class RemoteRun:
     # -- reading
 
     def bring_head(self) -> bool:
-        """Bring what every command reads: plan, cards, task files, certificate, canary. Return
-        whether there is a run.
+        """Fetch the files that every command reads: plan, cards, task files, certificate, canary.
+        Return whether there is a run.
         """
         names = [MANIFEST, CERTIFICATE, CANARY, BATCHES]
         keys = [f"{self.prefix}{name}" for name in names]
@@ -106,14 +107,14 @@ class RemoteRun:
         return self._episodes
 
     def is_complete(self, episode: str) -> bool:
-        """Whether an episode's ledger and transcript are final."""
+        """Return whether an episode's ledger and transcript are final."""
         if self.mirror.owns(self._key(episode, MARK)):
             return True
         return self.episodes().get(episode, _NO_FILES).is_complete
 
     def bring(self, episodes: Iterable[str], *names: str) -> None:
-        """Bring files of complete episodes, several at once; all where no name is given, and nothing
-        where there is none of a name.
+        """Fetch files of complete episodes, several at once. Without `names`, fetch all files;
+        names that an episode lacks are skipped.
         """
         stats = []
         for episode in episodes:
@@ -123,7 +124,7 @@ class RemoteRun:
         self.mirror.fetch(stats)
 
     def bring_named(self, name: str) -> None:
-        """Bring a file by its key below the run; nothing where there is none."""
+        """Fetch a file by its key below the run; do nothing if it does not exist."""
         top, _, rest = name.partition("/")
         episode, _, file = rest.partition("/")
         if top == EPISODES and file:
@@ -132,7 +133,7 @@ class RemoteRun:
             self.mirror.fetch_file(f"{self.prefix}{name}")
 
     def bring_episode(self, episode: str) -> None:
-        """Bring all files of an episode, or of an unfinished one the journal so far."""
+        """Fetch all files of an episode, or the journal so far if it is unfinished."""
         own = self.episodes().get(episode, _NO_FILES)
         if own.is_complete:
             self.mirror.fetch(own.files.values())
@@ -141,12 +142,12 @@ class RemoteRun:
             self._bring_journal(episode, own.journal)
 
     def _bring_journal(self, episode: str, parts: Iterable[JournalPart]) -> None:
-        """Write the journal of what the store has; where it has none, there is none."""
+        """Write the local journal from the steps in the store; delete it if the store has no steps."""
         key = self._key(episode, JOURNAL)
         parts = list(parts)
         for number, part in enumerate(parts, 1):
             if part.number != number:
-                # What a listing shows while an episode ends: its steps are deleted, the last first.
+                # A listing taken while an episode ends: its steps are deleted, the last first.
                 parts = parts[: number - 1]
                 break
 
@@ -161,8 +162,8 @@ class RemoteRun:
     # -- running
 
     def restore(self) -> None:
-        """Make the working folder of what the store has, as if no process had worked here before.
-        Only for the process that claimed the run. Complete episodes are brought when they are read.
+        """Build the working folder from the store, as if no process had worked here before. Only
+        for the process that claimed the run. Complete episodes are fetched when they are read.
         """
         self._episodes = None
         self.mirror.forget_own()
@@ -173,8 +174,8 @@ class RemoteRun:
         self.calls.restore_working()
 
     def begin_journal(self, episode: str) -> None:
-        """Bring the journal of an unfinished episode that is about to go on. Raises StoreError: a
-        step is missing though a later one is there.
+        """Fetch the journal of an unfinished episode that is about to continue. Raises StoreError:
+        if a step is missing but a later one exists.
         """
         own = self.episodes().get(episode, _NO_FILES)
         for number, part in enumerate(own.journal, 1):
@@ -187,7 +188,7 @@ class RemoteRun:
         self._bring_journal(episode, own.journal)
 
     def journal_keeper(self, episode: str) -> RemoteJournal:
-        """Return where each step of an episode is put."""
+        """Return the keeper of an episode's steps."""
         return RemoteJournal(self.mirror, self._journal(episode))
 
     def complete(self, episode: str, files: Mapping[str, bytes]) -> None:
@@ -197,8 +198,8 @@ class RemoteRun:
         self._put(episode, MARK, files[MARK])
 
     def drop_journal(self, episode: str, steps: int | None = None) -> None:
-        """Delete the steps of a complete episode, whose transcript has them. `steps`: how many this
-        process put; None: those of an earlier one that was killed here.
+        """Delete the steps of a complete episode, whose transcript has them. `steps`: number of
+        steps that this process put; None: delete those of an earlier, killed process.
         """
         keys = [part.stat.key for part in self.episodes().get(episode, _NO_FILES).journal]
         if steps is not None:
@@ -207,7 +208,9 @@ class RemoteRun:
         at_once(self.mirror.store.delete, keys[::-1])
 
     def end(self) -> None:
-        """Compact what a run leaves, and keep its local files as copies of those at the store."""
+        """Compact the run's remaining files, and keep its local files as copies of those at the
+        store.
+        """
         self.calls.compact()
         self.mirror.remember(self.mirror.stats(self.prefix.rstrip("/")).values())
 
@@ -234,7 +237,7 @@ class RemoteJournal:
 
 
 def remote_run_at(path: Path) -> RemoteRun | None:
-    """Return the run at a URL whose local copy a folder is; None for any other folder."""
+    """Return the run at a URL of which a folder is the local copy; None for any other folder."""
     mirror = mirror_at(path)
     if mirror is None:
         return None
@@ -244,8 +247,8 @@ def remote_run_at(path: Path) -> RemoteRun | None:
 
 
 def run_file(folder: Path, name: str) -> Path:
-    """Return the path of a file of a run, by its name in a card's `artefacts`, after bringing it
-    here where the folder is the copy of a URL. There need not be such a file.
+    """Return the path of a file of a run, by its name in a card's `artefacts`. If the folder is the
+    copy of a URL, fetch the file first. The file may not exist.
     """
     remote = remote_run_at(folder)
     if remote is not None:
@@ -255,7 +258,9 @@ def run_file(folder: Path, name: str) -> Path:
 
 @lru_cache(maxsize=1024)
 def remote_run(mirror: Mirror, prefix: str) -> RemoteRun:
-    """Return the run below a prefix of a URL: one object, so that its listing is shared."""
+    """Return the run below a prefix of a URL: the same object each time, so that its listing is
+    shared.
+    """
     return RemoteRun(mirror, prefix)
 
 
@@ -264,7 +269,7 @@ def _part_key(folder: str, number: int) -> str:
 
 
 def by_episode(stats: Iterable[Stat], folder: str) -> dict[str, EpisodeFiles]:
-    """Return the files of each episode from a listing of all."""
+    """Return the files of each episode from a listing of all files."""
     files: dict[str, dict[str, Stat]] = {}
     journals: dict[str, list[JournalPart]] = {}
     foreign: dict[str, list[str]] = {}

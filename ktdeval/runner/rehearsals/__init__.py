@@ -1,1 +1,1 @@
-"""Rehearsals of a run: what its steps show and cost, measured without a model."""
+"""Rehearsals of a run: contents and costs of its steps, measured without a model."""

@@ -1,4 +1,4 @@
-"""Check by the real prompts of a step, without any model, that they fit the model's context."""
+"""Check with real prompts of a step, but without a model, that they fit the model's context."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def context_warnings(
     context: Context,
     room: int,
 ) -> Iterator[str]:
-    """Say that prompts of a task, of which these are the first steps, do not, or may not, fit beside a
-    reply of `room` tokens. `largest`: by case, the tokens of a step's largest prompt.
+    """Yield warnings if prompts of a task do not fit, or may not fit, together with a reply of
+    `room` tokens. `rehearsal`: first steps of the task; `largest`: by case, the tokens of a step's
+    largest prompt.
     """
     most = _most(context, room)
     too_long = [name for name, tokens in largest.items() if tokens > most]
@@ -55,8 +56,8 @@ def ways_to_fit(
     context: Context,
     room: int,
 ) -> str:
-    """Return what lets the prompts of a task fit, each way tried: a context for all of them, a
-    shorter reply where it leaves room for them, and the task's compact prompt where that fits.
+    """Return advice to make the prompts of a task fit, each option tested: a context for all of
+    them, a shorter reply if it leaves enough room, and the task's compact prompt if that fits.
     """
     needed = largest["high"] + (room if context.holds_reply else 0)
     ways = [f"give the model a context of at least {needed:,} tokens"]
@@ -75,13 +76,15 @@ def ways_to_fit(
 
 
 def _compact_tokens(first: FirstStep) -> int | None:
-    """Return the tokens of a typical prompt of a task's compact form; None where it has none."""
+    """Return the tokens of a typical prompt of a task's compact form; None if it has no compact
+    form.
+    """
     compact = first.compacted()
     return None if compact is None else measure_task([compact], None).largest["typical"]
 
 
 def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
-    """Yield the advice to take a compact prompt, with a shorter reply where it needs one."""
+    """Yield the advice to take a compact prompt, with a shorter reply if it needs one."""
     left = context.tokens - tokens
     words = "give --set prompt=compact"
     if context.holds_reply and left < room:
@@ -93,7 +96,7 @@ def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
 
 
 def check_context(context: Context, rehearsal: Sequence[FirstStep], room: int) -> None:
-    """Raise UsageError where not even the smallest prompts of a task fit."""
+    """Raise UsageError if even the smallest prompts of a task do not fit."""
     most = _most(context, room)
     for name, steps in by_task(rehearsal).items():
         where = f"task {name}, agent {steps[0].spec.agent}: a step can't be measured"
@@ -110,8 +113,8 @@ def _most(context: Context, room: int) -> int:
 
 
 def _smallest_prompt(rehearsal: Sequence[FirstStep], most: int) -> int:
-    """Return the tokens of the first prompt of a step without research that has at most so many, or
-    else of the smallest of those that a plan measures.
+    """Return the tokens of the first prompt of a step without research that has at most `most`
+    tokens, or else of the smallest prompt that a plan measures.
     """
     smallest = sys.maxsize
     for first in by_window(rehearsal).values():

@@ -1,7 +1,7 @@
-"""Size of a step's conversation, measured without a model: the real task, mask, tools and agent, and
-made-up replies.
+"""Size of a step's conversation, measured without a model: the real task, mask, tools and agent,
+and made-up replies.
 
-From that, or from finished steps, follow the calls and tokens of one step of a run.
+Calls and tokens of one step of a run are estimated from it, or from finished steps.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class AssumedBehaviour:
     #: `usual_tool_calls` are made instead, where it has them
     research_share: float
     calls_a_turn: int  #: research calls in one reply
-    remark_bytes: int  #: length of the text beside its calls, which later requests send again
-    #: whether its first submission is valid; otherwise that of its last attempt is
+    remark_bytes: int  #: length of the text next to its calls, which later requests send again
+    #: True if its first submission is valid; otherwise only that of its last attempt is
     valid: bool = True
 
 
@@ -68,18 +68,18 @@ NOTHING_SENT = PromptBytes()
 class StepSize:
     """One step, as sent: every request holds the whole conversation before it."""
 
-    requests: int  #: how often the model was asked
+    requests: int  #: number of model calls
     sent: PromptBytes  #: bytes over all requests
-    seconds: float  #: what agent, tools and mask took
-    #: research calls that were answered with an error, since their arguments could only be guessed
+    seconds: float  #: time taken by agent, tools and mask
+    #: research calls that were answered with an error, because their arguments were only guesses
     failed_calls: int
-    largest: PromptBytes = NOTHING_SENT  #: of all requests, that with most tokens
+    largest: PromptBytes = NOTHING_SENT  #: the request with most tokens
 
 
 class MeasuringModel:
-    """Model that asks for tools and submits by an `AssumedBehaviour`, whatever it receives, keeps its
-    requests, and adds up their sizes. Arguments come from the schemas alone, so it does not call a tool that
-    needs a stock's handle; it calls the others instead.
+    """Model that asks for tools and submits by an `AssumedBehaviour`, whatever it receives. It
+    keeps its requests and adds up their sizes. Arguments come only from schemas, so it does not
+    call a tool that needs a stock's handle; it calls the others instead.
     """
 
     def __init__(self, behaviour: AssumedBehaviour, research_calls: int, attempts: int = 1) -> None:
@@ -95,7 +95,7 @@ class MeasuringModel:
 
     @property
     def requests(self) -> int:
-        """How often it was asked."""
+        """Number of requests received."""
         return len(self.asked)
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -130,7 +130,7 @@ class MeasuringModel:
         return self._call(tool.name, arguments)
 
     def _vectors(self, texts: Sequence[str]) -> list[str]:
-        """Return a vector for each text, so that no service is asked for a plan."""
+        """Return a vector for each text, so that a plan needs no embedding service."""
         return [_VECTOR] * len(texts)
 
     def _answer(self, schema: Schema, request: ModelRequest) -> JsonValue:
@@ -172,8 +172,8 @@ class MeasuringModel:
 
 
 def example(schema: Schema, text: str | None = None) -> JsonValue:
-    """Return the smallest value that a JSON Schema allows; None where a text is required and there
-    is none to write.
+    """Return the smallest value that a JSON Schema allows; None if a text is required and `text` is
+    None.
     """
     smallest: JsonValue
     if "enum" in schema:
@@ -240,7 +240,7 @@ def measure_steps(
 
     played = list(steps)
     if behaviour.research_share and played[0]:
-        played.insert(0, played[0] - 1)  # for its memory
+        played.insert(0, played[0] - 1)  # needed for its memory
 
     sizes = []
     for step in played:
@@ -274,7 +274,7 @@ def _research_calls(task: Any, behaviour: AssumedBehaviour) -> int:
 
 
 def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
-    """Return the size of a step that a model was asked in, from what it counted."""
+    """Return the size of a step from the counts of its model."""
     failed = entry.step.tool_calls - entry.step.tool_calls_valid
     return StepSize(model.requests, model.sent, seconds, failed, model.largest)
 
@@ -307,14 +307,14 @@ class Scenario:
     run over three times 548 days leaves for each of five calls a day.
     """
 
-    behaviour: AssumedBehaviour  #: how it goes through a step
-    bytes_per_token: BytesPerToken  #: of its prompts
+    behaviour: AssumedBehaviour  #: behaviour in a step
+    bytes_per_token: BytesPerToken  #: bytes per token of its prompts
     reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
     call_s: float  #: seconds of a call
 
     def rate_of(self, size: StepSize, limits: CallLimits | None) -> StepRate:
-        """Return the costs of a step of this size; without limits: for a model of this machine,
-        which uses no tokens.
+        """Return the costs of a step of this size; without limits: for a local model, which uses no
+        tokens.
         """
         if limits is None:
             return StepRate(size.requests, 0, 0, size.seconds)
@@ -336,8 +336,8 @@ ASSUMED: Mapping[str, Scenario] = {
 
 @dataclass(frozen=True)
 class StepRate:
-    """Costs of one step: model calls, tokens of all of them together, and seconds of agent, tools
-    and mask, without those of the calls.
+    """Costs of one step: model calls, total tokens, and seconds of agent, tools and mask (without
+    the calls).
     """
 
     calls: float
@@ -346,7 +346,7 @@ class StepRate:
     own_s: float
 
     def times(self, steps: int, before: StepRate) -> StepRate:
-        """Return the costs of so many steps, and of what comes before them."""
+        """Return the costs of `steps` steps, plus those of `before`."""
         return StepRate(
             self.calls * steps + before.calls,
             self.input_tokens * steps + before.input_tokens,
@@ -360,8 +360,8 @@ NOTHING = StepRate(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Bounds of a model call: its longest reply in tokens, its longest time, and how long calls
-    took that were answered.
+    """Bounds of a model call: most tokens of a reply, longest time, and the times of answered
+    calls.
     """
 
     max_output_tokens: int
@@ -390,9 +390,9 @@ class FinishedStep(NamedTuple):
 def observed_rates(
     assumed: Mapping[str, StepRate], steps: Sequence[FinishedStep], *, are_counted: bool
 ) -> dict[str, StepRate]:
-    """Costs of a step with the calls and tokens that finished ones had (at least `MIN_OBSERVED`):
-    mean, tenth and ninetieth percentiles. Tokens stay as assumed unless a provider counted those of
-    every reply.
+    """Return the costs of a step from the calls and tokens of finished steps (at least
+    `MIN_OBSERVED`): mean, tenth and ninetieth percentiles. Tokens are as assumed unless a provider
+    counted those of every reply.
     """
     calls = _describe_spread([len(step.entry.exchanges) for step in steps])
     tokens_in = _describe_spread([step.record.input_tokens for step in steps])

@@ -1,9 +1,9 @@
-"""Days of a window that a plan measures, and what they say of all its days.
+"""Days of a window that a plan measures, and the estimate for all its days.
 
 A step's size depends on its day: a market with documents has much to read on one and nothing on the
-next. So what each day shows is looked at first, which is quick. The steps that are played through
-are spread over these sizes, from the smallest to the largest, and a line through them gives the mean
-of all days.
+next. So the size of each day's data is read first, which is quick. The steps to play are spread
+over these sizes, from the smallest to the largest, and a regression line gives the mean over all
+days.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 
 T = TypeVar("T")
 
-_MEASURED = 6  # steps of a window that are played through
-_ALIKE = 3  # the same where days show tables alone, which are of one size
-_MAX_DAYS = 400  # of a window that are looked at
-_MAX_SAMPLES = 24  # the same of a scoring task, whose samples may take long to make
+_MEASURED = 6  # steps of a window that are played
+_ALIKE = 3  # the same if days show only tables, which have one size
+_MAX_DAYS = 400  # days of a window whose sizes are read
+_MAX_SAMPLES = 24  # the same for the samples of a scoring task, which may take long to make
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class SampledDays:
     steps: tuple[int, ...]
     shown: tuple[int, ...]  #: UTF-8 bytes that the task shows at each
     mean_shown: float  #: over all steps that were looked at
-    is_whole: bool  #: whether they are all steps that can be measured
+    is_whole: bool  #: True if these are all measurable steps
 
     def over_all(self, values: Sequence[float]) -> EstimatedMean:
         """Estimate the mean over all steps from the values of the measured ones: least squares on
-        what is shown, with the error of the residuals.
+        the bytes shown, with the error of the residuals.
         """
         mean = statistics.fmean(values)
         if self.is_whole or len(values) < _ALIKE:
@@ -75,14 +75,14 @@ class SampledDays:
         return EstimatedMean(mean + slope * (self.mean_shown - middle), error)
 
     def by_size(self) -> Iterator[int]:
-        """Yield the steps from the one that shows least."""
+        """Yield the steps, fewest shown bytes first."""
         for _, step in sorted(zip(self.shown, self.steps, strict=True)):
             yield step
 
 
 def sample_days(episode: Episode) -> SampledDays:
-    """Choose the steps that are measured of an episode that has not begun. The first one is among
-    them only where there is no other: nothing is held or remembered at it.
+    """Choose the steps to measure in an episode that has not begun. The first step is chosen only
+    if there is no other: it has no positions and no memory.
     """
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
     looked_at = spread_over(all_steps, _max_looked_at(episode))
@@ -104,7 +104,7 @@ def _max_looked_at(episode: Episode) -> int:
 
 
 def spread_over(items: Sequence[T], most: int) -> list[T]:
-    """Return at most so many items at equal distances, the first and the last among them."""
+    """Return at most `most` items at equal distances, including the first and the last."""
     if len(items) <= most:
         return list(items)
     last = len(items) - 1

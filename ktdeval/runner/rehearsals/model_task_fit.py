@@ -1,5 +1,5 @@
-"""Check before a run's first step that its model can act on what its tasks ask and show, at no
-cost: no model is asked.
+"""Check before a run's first step that its model can act on the requests and data of its tasks. It
+costs nothing: no model is asked.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _FITTING = "builtin/"  # models of this machine that a refusal can name
 
 
 def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
-    """Raise UsageError where a model says that it can't act on a task of these first steps; it
-    names the models that could.
+    """Raise UsageError if a model declares that it can't act on a task of these first steps; the
+    message names models that could.
 
-    A model says so by its traits: `step_problem`, of all requests of a first step, or
+    A model declares this by its traits: `step_problem`, of all requests of a first step, or
     `request_problem`, of one.
     """
     if not _says_what_it_needs(model):
@@ -42,8 +42,8 @@ def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugin
 
 
 def check_person(name: str, config: RunConfig, is_shared: bool) -> None:
-    """Raise UsageError where a run would ask a person, the model of this name, for several episodes
-    at once or in another process. `is_shared`: whether several processes share the run.
+    """Raise UsageError if a run would ask a person, the model of this name, for several episodes at
+    once or in another process. `is_shared`: whether several processes share the run.
     """
     if config.concurrency > 1:
         raise UsageError(
@@ -66,7 +66,7 @@ def _says_what_it_needs(model: object) -> bool:
 
 
 def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
-    """Return what a model would be sent in a first step."""
+    """Return the requests that a model would get in a first step."""
     spec = first.spec
     with_lessons = model_traits(model).needs_lessons
     where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
@@ -75,8 +75,8 @@ def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
 
 
 def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
-    """Return why a model can't act in this step; None where it can."""
-    # an exchange that is closed on the first day: nothing is asked, so nothing can be missing
+    """Return why a model can't act in this step; None if it can."""
+    # the exchange is closed on the first day: the model gets no request, so nothing can be missing
     if not requests:
         return None
 
@@ -97,8 +97,8 @@ def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -
 
 
 def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
-    """Say what a task gives: the tables of its prompt, and its research tools; of a scoring task,
-    that it asks questions.
+    """Return a text of a task's inputs: the tables of its prompt, and its research tools; for a
+    scoring task, that it asks questions.
     """
     if is_scoring(task):
         return "asks questions and takes no orders"
@@ -119,7 +119,7 @@ def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
 
 
 def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
-    """Return the built-in models that say what they need, and can act in a step without
+    """Return the built-in models that declare their needs, and can act in a step without
     parameters.
     """
     fitting = []
@@ -133,7 +133,7 @@ def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
                 name, model, _shown_to(model, first)
             ):
                 fitting.append(name)
-        except KtdevalError:  # it needs parameters, or fails at them
+        except KtdevalError:  # it needs parameters, or fails with the step
             continue
 
     return fitting

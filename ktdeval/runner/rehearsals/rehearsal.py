@@ -1,8 +1,8 @@
 """Rehearsal of a run: the first step of each of its episodes, played without a model.
 
-What is checked and estimated before a run reads it: whether a model can act on what it is sent, how
-many calls and tokens a step takes, whether prompts fit a context. Each episode is started when
-somebody asks about it first, and what it showed is kept.
+Checks and estimates before a run use it: whether a model can act on its requests, how many calls
+and tokens a step takes, whether prompts fit a context. Each episode is started on first use, and
+its results are kept.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 @dataclass(frozen=True)
 class ShownStep:
-    """What a model is sent in a first step; one that does no research, and submits at once."""
+    """Requests of a first step to a model that does no research and submits at once."""
 
     requests: Sequence[ModelRequest]  #: with their messages, tools and schemas
-    size: StepSize  #: of all of them: how many, bytes of prompts, seconds
+    size: StepSize  #: number of requests, bytes of prompts, and seconds
 
 
 class FirstStep:
-    """First step of an episode. What it shows and takes is found out when it is read first."""
+    """First step of an episode. Its contents and costs are measured on first use."""
 
     def __init__(self, spec: EpisodeSpec, make_factory: Callable[[], EpisodeFactory]) -> None:
         self.spec = spec
@@ -62,7 +62,7 @@ class FirstStep:
         return self._total_steps
 
     def shown(self, with_lessons: bool) -> ShownStep:
-        """Return what a model is sent, with or without the lessons of a warm-up before it."""
+        """Return the requests to a model, with or without the lessons of a warm-up."""
         has_lessons = with_lessons and self._learns
         if has_lessons not in self._shown:
             self._shown[has_lessons] = self._play_step(has_lessons)
@@ -70,8 +70,8 @@ class FirstStep:
 
     @cached_property
     def warm_up(self) -> StepSize:
-        """What comes before it: the lessons of its task, if its window has some and its agent
-        learns.
+        """Size of the warm-up before it: the lessons of its task, if its window has lessons and its
+        agent learns.
         """
         if not self._learns:
             return StepSize(0, NOTHING_SENT, 0.0, 0)
@@ -88,23 +88,23 @@ class FirstStep:
 
     @cached_property
     def days(self) -> SampledDays:
-        """Steps of its episode that stand for all of them."""
+        """Steps of its episode that represent all steps."""
         return sample_days(self._open(MeasuringModel(LOW, 0)))
 
     def sizes(self, behaviour: AssumedBehaviour) -> list[StepSize]:
-        """Return the sizes of these steps, with a model that behaves so."""
+        """Return the sizes of these steps, with a model of this behaviour."""
         if behaviour == LOW:
             return [self._low_size(step) for step in self.days.steps]
         return self._measure_steps(behaviour, self.days.steps)
 
     def smallest_sizes(self) -> Iterator[StepSize]:
-        """Yield their sizes without research, from that of the step that shows least."""
+        """Yield their sizes without research, fewest shown bytes first."""
         for step in self.days.by_size():
             yield self._low_size(step)
 
     def compacted(self) -> FirstStep | None:
-        """Return the first step of the same episode with a compact prompt; None where there is
-        none.
+        """Return the first step of the same episode with a compact prompt; None if the task has no
+        compact prompt.
         """
         compact = self._factory.compacted(self.spec.task)
         if compact is None:
@@ -123,7 +123,7 @@ class FirstStep:
 
     @property
     def _learns(self) -> bool:
-        """Whether there may be a warm-up."""
+        """True if there may be a warm-up."""
         return self.total_steps > 0 and self._has_warm_up
 
     def _play_step(self, has_lessons: bool) -> ShownStep:
@@ -148,7 +148,7 @@ class FirstStep:
 def rehearse(
     specs: Iterable[EpisodeSpec], make_factory: Callable[[], EpisodeFactory]
 ) -> Sequence[FirstStep]:
-    """Return the first steps of these episodes. The factory is made once, when one is read."""
+    """Return the first steps of these episodes. The factory is made once, on first use."""
     factory = cache(make_factory)
     return tuple(FirstStep(spec, factory) for spec in specs)
 
@@ -163,7 +163,7 @@ def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:
 
 
 def by_window(rehearsal: Sequence[FirstStep]) -> dict[Window | None, FirstStep]:
-    """Return that of the first episode of each window, in the order of the plan."""
+    """Return the first step of the first episode of each window, in the order of the plan."""
     windows: dict[Window | None, FirstStep] = {}
     for first in rehearsal:
         windows.setdefault(first.spec.window, first)

@@ -17,7 +17,7 @@ _LOW, _TYPICAL, _HIGH = ASSUMED
 
 @dataclass(frozen=True)
 class MeasuredTask:
-    """What the steps of a task take."""
+    """Costs of the steps of a task."""
 
     #: by window and scenario, costs of a step; low is nowhere above typical, nor typical above high
     rates: Mapping[Window | None, Mapping[str, StepRate]]
@@ -27,9 +27,9 @@ class MeasuredTask:
 
 
 def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
-    """Measure steps of a task's windows: in all scenarios in the first window, in the low one in the
-    others, to which the distance of the scenarios is carried over. Raises PluginError: task, agent
-    or tool fail at it.
+    """Measure steps of a task's windows: in all scenarios in the first window, in the low one in
+    the others, to which the distance of the scenarios is carried over. Raises PluginError: if a
+    task, agent or tool fails.
     """
     spec = rehearsal[0].spec
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"

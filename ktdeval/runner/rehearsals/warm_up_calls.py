@@ -1,4 +1,4 @@
-"""Warm-ups of a run's windows: the calls that they take an agent that learns."""
+"""Warm-ups of a run's windows: the calls that an agent that learns makes in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
 
 
 def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> WarmUpRates:
-    """Return what the warm-ups of a task's episodes take, in all scenarios the same questions."""
+    """Return the costs of the warm-ups of a task's episodes; all scenarios have the same questions."""
     task: Task = rehearsal[0].task
     says_when = task_traits(task).warm_up_from is not None
     rates: dict[Window | None, Mapping[str, StepRate]] = {}
@@ -41,7 +41,9 @@ def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
 
 
 def warm_up_lines(task: Task, rates: WarmUpRates, agent: str) -> Iterator[str]:
-    """Say of each window what its warm-up takes; `missing_warm_ups` names those without one."""
+    """Yield a note on the costs of each window's warm-up; `missing_warm_ups` names windows without
+    one.
+    """
     for window, by_scenario in rates.items():
         if window is None:
             continue

@@ -1,3 +1,3 @@
-"""Run somewhere else than in one process and one folder: at a URL, in parts of several workers,
-or under the eyes of a watcher; and what such runs share with those of this machine.
+"""Runs outside of one process and one folder: at a URL, in parts by several workers, or with a
+watcher; and code that they share with local runs.
 """

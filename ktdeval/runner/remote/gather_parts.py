@@ -46,7 +46,7 @@ class Sources:
 
 def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_fence) -> RunFolder:
     """Make, or complete, the run folder `target` from parts; return it. `planned`: the part whose
-    manifest has the whole plan of now. `fence` is called before each write.
+    manifest has the whole current plan. `fence` is called before each write.
 
     Files of episodes are linked where the file system can, so that they are stored once. It is safe
     to repeat after a crash at any point; one process does it at a time. Raises StoreError.
@@ -109,7 +109,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
-    """Copy what a run folder has besides its episodes: certificate, task files, fixed questions."""
+    """Copy a run folder's files other than episodes: certificate, task files, fixed questions."""
     if (planned / CERTIFICATE).exists():
         write_atomic(target / CERTIFICATE, read_plain(planned / CERTIFICATE))
 
@@ -121,7 +121,7 @@ def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
 
 
 def _gathered_identity(recorded: RunManifest | None) -> LogIdentity:
-    """Return which record of calls a gathered run has: that of the run so far, or a new one."""
+    """Return the identity of a gathered run's call log: that of the run so far, or a new one."""
     if recorded is not None and recorded.call_log is not None:
         return LogIdentity(recorded.call_log.id, recorded.call_log.begun_at)
 
@@ -133,10 +133,10 @@ def _gathered_identity(recorded: RunManifest | None) -> LogIdentity:
 def _gathered_calls(
     target: Path, manifest: RunManifest, sources: Sources, identity: LogIdentity
 ) -> Iterator[Path]:
-    """Give a file next to the run's record of calls with all calls: checks, fixed questions, then
-    the episodes in the order of the plan, the calls of each in their own order.
+    """Yield a file next to the run's call log with all calls: checks, fixed questions, then the
+    episodes in the order of the plan, the calls of each in their own order.
 
-    The file is this process's alone: one that was taken over writes to no other's.
+    Only this process uses the file: a process that was taken over never writes to another's file.
     """
     path_of = {**sources.unfinished, **sources.finished}
     if sources.checks is not None:

@@ -19,7 +19,9 @@ from ktdeval.task_api.events import Event
 
 
 class Watcher(Protocol):
-    """Sees requests and replies; it can't change them, and what it raises ends the run."""
+    """Sees requests and replies; it can't change them, and an exception that it raises ends the
+    run.
+    """
 
     def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:
         """See a request before the model is asked."""
@@ -43,7 +45,7 @@ class _WatchedModel:
         return getattr(self._model, name)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer a request; errors as of the model."""
+        """Answer a request; errors are the model's."""
         self._watcher.asked(self._spec, request)
         listener = partial(self._watcher.heard, self._spec)
         reply = self._model.reply(replace(request, listener=listener))

@@ -1,7 +1,7 @@
 """Part of a run: a run folder in which one of several workers runs some of the run's episodes.
 
 A worker that takes an episode over from another continues it: with its journal, so that no finished
-step runs again, and with its calls and paid replies, so that none is asked again.
+step runs again, and with its calls and paid replies, so that no call is repeated.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CHECK_CALLS = "check"
 """Labels of calls outside of episodes, as records of calls have them."""
 
 
-# a tuple: compared
+# a tuple, because values are compared
 class Progress(NamedTuple):
-    """How far a run folder has brought an episode; the greater, the further."""
+    """Progress of an episode in a run folder; a greater value is further."""
 
     is_complete: bool = False
     steps: int = 0  #: that are journalled
@@ -44,17 +44,17 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EpisodeUsage:
-    """What a finished episode took."""
+    """Use of a finished episode."""
 
     steps: int
     seconds: float
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None  #: US dollars; None where no price is known
+    cost_usd: float | None  #: US dollars; None if a price is unknown
 
 
 def episode_progress(folder: Path, episode: str) -> Progress:
-    """Return how far a run folder has brought an episode. Raises StoreError: its record of calls is
+    """Return the progress of an episode in a run folder. Raises StoreError: if its call log is
     unreadable.
     """
     own = folder / "episodes" / episode
@@ -112,7 +112,7 @@ class RunPart(Closing):
 
     @property
     def is_remote(self) -> bool:
-        """Whether the model is behind a network."""
+        """True if the model is behind a network."""
         return self._run.access.log is not None
 
     @property
@@ -137,7 +137,7 @@ class RunPart(Closing):
         return self._execute(spec, fence)
 
     def usage(self, spec: EpisodeSpec, holder: Path) -> EpisodeUsage:
-        """Return what an episode took that the part `holder` has finished. Raises StoreError."""
+        """Return the use of an episode that the part `holder` has finished. Raises StoreError."""
         mark = RunFolder(holder, self._run.folder.manifest).mark(spec)
         if not self.is_remote:
             cost_usd = 0.0 if self._run.folder.manifest.is_free else None
@@ -155,9 +155,9 @@ class RunPart(Closing):
         )
 
     def figure(self, spec: EpisodeSpec, holder: Path, metric: str) -> float | None:
-        """Return the figure of a metric of an episode on a market that the part `holder` has
-        finished; None where it is undefined, and of a scoring task, which has answers and no
-        ledger. Raises StoreError; PluginError: it can't be computed.
+        """Return a metric of an episode on a market that the part `holder` has finished. None if it
+        is undefined, or the task is a scoring task (which has no ledger). Raises StoreError;
+        PluginError: if it can't be computed.
         """
         own = self._run
         if is_scoring(own.plan.tasks[spec.task]):
@@ -172,15 +172,15 @@ class RunPart(Closing):
 
     def paid(self) -> dict[str, float | None]:
         """Return the US dollars of the calls of each episode, finished or not, and of `canary` and
-        `check`; None where a price is not known.
+        `check`; None if a price is unknown.
         """
         return self._run.access.paid()
 
     def write_card(
         self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence
     ) -> Path:
-        """Write the card of one task of the gathered run; `errors` says by id why episodes are not
-        finished, `fence` is called before it is written. Raises KtdevalError.
+        """Write the card of one task of the gathered run; `errors`: by id, why episodes are not
+        finished; `fence` is called before it is written. Raises KtdevalError.
         """
         own = self._run
         tasks = [own.plan.tasks[task]]
@@ -188,7 +188,7 @@ class RunPart(Closing):
         return path
 
     def take_over(self, episode: str, other: Path) -> None:
-        """Continue an episode, which is not being run here, where another run folder has left it.
+        """Continue an episode, which is not being run here, from the state in another run folder.
 
         Calls come first: after a kill, no recorded step may lack the record of its calls. Raises
         StoreError.
@@ -199,9 +199,7 @@ class RunPart(Closing):
         write_atomic(own / JOURNAL, _read_if_there(other / "episodes" / episode / JOURNAL))
 
     def take_over_canary(self, other: Path) -> None:
-        """Continue the fixed questions where another run folder has left them. Raises
-        StoreError.
-        """
+        """Continue the fixed questions from the state in another run folder. Raises StoreError."""
         self._take_over_calls(CANARY_CALLS, other)
         answers = _read_if_there(other / CANARY)
         if answers:
@@ -218,7 +216,7 @@ class RunPart(Closing):
         self._run.access.begin(fence)
 
     def ask_at_end(self, fence: Fence = no_fence) -> None:
-        """Ask the fixed questions again; `fence` as of `ask_at_start`."""
+        """Ask the fixed questions again; `fence`: see `ask_at_start`."""
         self._run.access.finish(fence)
         self._run.access.flush()
 

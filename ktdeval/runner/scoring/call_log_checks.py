@@ -1,5 +1,5 @@
-"""Checks that a run's record of calls agrees with its episodes, transcripts and cards: none of them
-can be replaced alone.
+"""Checks that a run's call log agrees with its episodes, transcripts and cards, so that no single
+one of them can be replaced.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _RESTORE = "restore the one that the run was begun with, or begin anew with anot
 
 
 def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
-    """Raise StoreError where a run that is resumed or scored records a model behind a network as
-    another one, or has not the record of calls that its episodes and cards rest on.
+    """Raise StoreError if the manifest of a resumed or scored run contradicts its models, or its
+    call log does not match its episodes and cards.
     """
     check_models(folder, plugins)
     if folder.manifest.request_settings is None:
@@ -48,16 +48,14 @@ def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
 
 
 def check_models(folder: RunFolder, plugins: Plugins) -> None:
-    """Raise StoreError where a run's manifest contradicts what its models are."""
+    """Raise StoreError if a run's manifest contradicts its models."""
     problem = next(manifest_problems(folder.manifest, plugins), None)
     if problem is not None:
         raise StoreError(f"{folder.path / MANIFEST}: {problem}")
 
 
 def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield how a run's record of calls differs from what its manifest and its complete episodes
-    say of it.
-    """
+    """Yield the differences between a run's call log and its manifest and complete episodes."""
     entry = folder.manifest.call_log
     path = call_record(folder.path)
     if entry is None:
@@ -94,12 +92,12 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
 
 
 def _card_problems(folder: RunFolder) -> Iterator[str]:
-    """Yield how a run's record of calls holds fewer calls than its cards have counted."""
+    """Yield a problem for each card that counted more calls than the run's call log holds."""
     tallies = tally_calls(read_calls(folder.path))
     for path in sorted(folder.path.glob("cards/*.json")):
         try:
             card = load_evaluation(path)
-        except CardError:  # it is written anew
+        except CardError:  # an invalid card is rewritten
             continue
 
         if card.provenance.calls is None:
@@ -115,7 +113,7 @@ def _card_problems(folder: RunFolder) -> Iterator[str]:
 
 
 def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -> str | None:
-    """Return how the calls that an episode's mark counts differ from its transcript."""
+    """Return the difference between the calls in an episode's mark and its transcript, if any."""
     if folder.manifest.request_settings is None:
         if calls is None:
             return None
@@ -135,13 +133,13 @@ def provenance_findings(
     complete: Sequence[EpisodeSpec],
     is_published: bool,
 ) -> Iterator[str]:
-    """Yield how time and calls of a card (whose file has this name) differ from its complete
-    episodes, and how the record of calls differs from these. `is_published`: the folder is a copy
-    for a board, which has no record of calls.
+    """Yield the differences in time and calls between a card (whose file has this name) and its
+    complete episodes, and between these and the call log. `is_published`: True for a copy for a
+    board, which has no call log.
     """
     try:
         marks = {spec.id: folder.mark(spec) for spec in complete}
-    except StoreError:  # a mark can't be read, which another finding says
+    except StoreError:  # the mark can't be read, which another finding reports
         return
 
     where = f"{name}: provenance"
@@ -181,8 +179,8 @@ def _log_findings(
     complete: Sequence[EpisodeSpec],
     planned: Collection[str],
 ) -> Iterator[str]:
-    """Yield how a run's record of calls differs from its complete episodes, and from the calls that
-    a card has of the planned ones.
+    """Yield the differences between a run's call log and its complete episodes, and between the log
+    and a card's calls of the planned episodes.
     """
     try:
         yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, complete))

@@ -1,4 +1,6 @@
-"""Who decided in a run, gathered for its cards from its plan, the registry and its transcripts."""
+"""Deciders of a run (models and agents) for its cards, from its plan, the registry and its
+transcripts.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,8 @@ _WALLS: Mapping[Isolation, DeciderKind] = {
 
 
 def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> list[Decider]:
-    """Return who decided in the episodes of a card: its models, then the agent where that is more
-    than a scaffold of ktdeval's own. `spec`: of any of its episodes; `said`: what the transcripts
-    hold.
+    """Return the deciders of a card's episodes: its models, then the agent if it is more than a
+    scaffold of ktdeval's own. `spec`: of any of its episodes; `said`: counts of the transcripts.
     """
     heard = list(said)
     looked_up = {own.model for each in heard for own in each.served if own.looked_up}
@@ -44,7 +45,7 @@ def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> l
 def _model(
     name: str, args: Mapping[str, JsonValue], plugins: Plugins, looked_up: bool
 ) -> Iterator[Decider]:
-    """Yield a model; `looked_up`: whether its provider says so of an answer."""
+    """Yield a model; `looked_up`: True if its provider reports a lookup for an answer."""
     kind = decider_kind(plugins, "models", name)
     if kind is None or kind == "nobody":
         return
@@ -65,9 +66,9 @@ def _model(
 def decider_kind(
     plugins: Plugins, kind: Literal["models", "agents"], name: str
 ) -> DeciderKind | Literal["nobody"] | None:
-    """Return who decides by a model of this full name or by an agent, or `nobody`, as its plugin
-    says; None of an agent: the model that it asks. What is not ktdeval's own is code in this
-    process, whatever it says.
+    """Return the kind of decider of a model (by its full name) or an agent, or `nobody`, as
+    declared by its plugin. None for an agent: its model decides. Code that is not ktdeval's own is
+    always `plugin`.
     """
     try:
         own = plugins.model_spec_name(name)[0] if kind == "models" else name
@@ -84,7 +85,7 @@ def decider_kind(
 
 
 def _outside(spec: EpisodeSpec, plugins: Plugins, said: Sequence[Said]) -> Iterator[Decider]:
-    """Yield the agent by the walls around it, where it acts outside of ktdeval's own code."""
+    """Yield the agent, by kind of isolation, if it acts outside of ktdeval's own code."""
     if decider_kind(plugins, "agents", spec.agent) == "plugin":
         return
 

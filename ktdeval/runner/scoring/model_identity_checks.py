@@ -1,9 +1,9 @@
-"""Checks that a run's models are what their plugins say: none behind a network is recorded as one of
-this machine, and none is asked in another way than its parameters say.
+"""Checks that a run's models match their plugins: no remote model is recorded as a local one, and
+no model's requests differ from its parameters.
 
-A manifest and a card are written by whoever ran the model. Whether it is behind a network follows
-from its name, as the installed plugins know it, and how its calls are put to the provider from its
-parameters, which a registration fixes.
+A manifest and a card are written by whoever ran the model. Its name, looked up in the installed
+plugins, determines whether it is behind a network; its parameters, which a registration fixes,
+determine its request settings.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class StatedModel:
-    """What a document states of a model."""
+    """A model as stated by a document."""
 
-    where: str  #: in front of the names of its fields: empty for the run's own model
+    where: str  #: prefix of its fields' names: empty for the run's own model
     name: str  #: full name
     args: Mapping[str, JsonValue]
-    request_settings: Mapping[str, Any] | None  #: how its calls were put to a provider
+    request_settings: Mapping[str, Any] | None  #: its request settings at a provider
     price: PriceEntry | None
 
 
 def manifest_problems(manifest: RunManifest, plugins: Plugins) -> Iterator[str]:
-    """Yield how a run's manifest contradicts what its models are, each line with its field."""
+    """Yield contradictions between a run's manifest and its models, each line with its field."""
     for model in _models_of_run(manifest):
         yield from _located_problems(model, plugins)
 
 
 def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
-    """Yield how a card contradicts what its models are, or names a version that the installed suite
-    does not know or plugins that do not offer its metrics; each line with its field. Nothing of a
-    model of this machine is made, so that none of its parameters is read.
+    """Yield contradictions between a card and its models, unknown versions, and plugins that do not
+    offer its metrics; each line with its field. Local models are not made, so their parameters are
+    not read.
     """
     for model in _models_of_card(card):
         yield from _located_problems(model, plugins)
@@ -78,7 +78,7 @@ def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[s
 
 
 def _call_problems(card: TradingCard | ScoringCard, calls: Calls) -> Iterator[str]:
-    """Yield how a card's calls can't be those of its tokens, price and roles."""
+    """Yield contradictions between a card's calls and its tokens, price and roles."""
     yield from uncounted_problems(calls, {episode.id: episode.usage for episode in card.episodes})
     prices = {model.name: model.price for model in _models_of_card(card)}
     yield from unpaid_problems(calls, card.model.name, prices)
@@ -108,8 +108,9 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
 
 
 def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | None:
-    """Return which model a card takes for one of this machine though no installed plugin says so,
-    in words: nobody can tell whether its calls had to be recorded. None where there is none.
+    """Return a message on a card's model that is recorded as local although no installed plugin
+    confirms it: then it is unknown whether its calls had to be recorded. None if there is no such
+    model.
     """
     for model in _models_of_card(card):
         if model.request_settings is None and plugins.is_remote(model.name) is None:
@@ -190,7 +191,7 @@ def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str,
 
 
 def _settings_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield how the recorded settings differ from those that the parameters give."""
+    """Yield differences between the recorded settings and those that follow from the parameters."""
     try:
         made = as_remote(plugins.make_model(model.name, model.args))
         settings = None

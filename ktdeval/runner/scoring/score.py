@@ -70,7 +70,7 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import from_plain
 
 
-@cache  # what this process has imported stays as it was
+@cache  # code that this process has imported does not change
 def source_revision() -> str | None:
     """Return the commit of the checkout that ktdeval runs from; None for an installed wheel or
     without git.
@@ -91,9 +91,7 @@ def source_revision() -> str | None:
 def describe_environment(
     wall_s: float, metrics: Mapping[str, str] = MappingProxyType({})
 ) -> Mapping[str, JsonValue]:
-    """Return the provenance block of a card, but for calls; arguments as of
-    `describe_provenance`.
-    """
+    """Return the provenance block of a card without calls; arguments as in `describe_provenance`."""
     fields = structs.asdict(describe_provenance(wall_s, None, metrics))
     del fields["calls"]
     return fields
@@ -118,7 +116,7 @@ def describe_provenance(
 
 @cache
 def _versions() -> Mapping[str, str]:
-    """Return the versions of what this process computes with."""
+    """Return the versions of the libraries that this process computes with."""
     packages = {name: metadata.version(name) for name in LIBRARIES}
     return MappingProxyType(
         {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
@@ -128,8 +126,8 @@ def _versions() -> Mapping[str, str]:
 def check_ran(
     folder: RunFolder, task: Task, plugins: Plugins, spec: EpisodeSpec
 ) -> dict[str, JsonValue]:
-    """Return the description of the task that an episode ran. Raises StoreError: the installed one
-    is another.
+    """Return the description of the task that an episode ran. Raises StoreError: if the installed
+    task differs.
     """
     description = describe_any(task, plugins)
     installed = content_hash(description)
@@ -155,9 +153,9 @@ def make_card(
     errors: Mapping[str, str],
     tell: Tell = tell_nobody,
 ) -> TradingCard | ScoringCard:
-    """Build the card of one task from its complete episodes; `errors` says by id why others have no
-    ledger; `tell` is told of each episode whose metrics are computed. Raises StoreError where no
-    episode is complete, or the installed task is not the one that ran.
+    """Build the card of one task from its complete episodes. `errors`: by id, why other episodes
+    have no ledger; `tell`: called for each episode whose metrics are computed. Raises StoreError:
+    if no episode is complete, or the installed task differs from the one that ran.
     """
     inputs = make_inputs(folder, task, snapshot, plugins, errors)
     card: TradingCard | ScoringCard
@@ -181,8 +179,8 @@ def make_inputs(
     plugins: Plugins,
     errors: Mapping[str, str] = MappingProxyType({}),
 ) -> CardInputs | ScoringInputs:
-    """Return what the card of a task is made from; arguments and errors as of `make_card`. Raises
-    StoreError, too, where a record was changed since its end.
+    """Return the inputs of a task's card; arguments and errors as in `make_card`. Also raises
+    StoreError if a record was changed after its end.
     """
     complete = folder.complete_specs(task.name)
     if not complete:
@@ -206,8 +204,8 @@ def _run_inputs(
     description: Mapping[str, JsonValue],
     market: MarketSnapshot | None,
 ) -> EvaluationInputs:
-    """Return what the cards of both kinds are made from. `complete`: the task's complete episodes,
-    of which there are some.
+    """Return the inputs of cards of both kinds. `complete`: the task's complete episodes, at least
+    one.
     """
     manifest = folder.manifest
     specs = folder.specs_of(complete[0].task)
@@ -215,7 +213,7 @@ def _run_inputs(
     said = {spec.id: _count_transcript(folder, spec, marks[spec.id]) for spec in complete}
     missing = [spec.id for spec in specs if spec.id not in marks]
     calls = None
-    if manifest.request_settings is not None:  # those of episodes without an end count, too
+    if manifest.request_settings is not None:  # includes those of unfinished episodes
         calls = gather_calls(read_calls(folder.path), {spec.id for spec in specs})
 
     owners = plugins.owners("metrics", manifest.metrics)
@@ -241,8 +239,8 @@ def _run_inputs(
 
 
 def _count_transcript(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -> Said:
-    """Return what the transcript of a complete episode holds: as its mark says, which verification
-    counts again; a mark from before names of what answered is without them.
+    """Return the counts of a complete episode's transcript from its mark, which verification
+    recounts. An old mark lacks the names of the models that answered.
     """
     if folder.manifest.request_settings is None or mark.said.served:
         return mark.said
@@ -268,8 +266,8 @@ def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
-    """Return how a card differs from its task. The check of a card can't see a field that the
-    task's description omits.
+    """Return the difference between a card and its task. The check of a card can't detect a field
+    that the task's description omits.
     """
     own = {name: getattr(task, name) for name in ("name", "version", "mask", "mode")}
     own["windows"] = to_mapping(task.windows)
@@ -329,8 +327,8 @@ def _scoring_inputs(
 
 
 def keep_certificate(folder: Path, certificate: str | None) -> None:
-    """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises
-    CardError for an invalid one.
+    """Keep a certificate with its run, so that cards can be verified from the folder only. Raises
+    CardError for an invalid certificate.
     """
     if certificate is not None:
         load_card(certificate, ATTACHED)
@@ -342,7 +340,7 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
 
 
 def certificate_problem(folder: Path, certificate: str) -> str | None:
-    """Say why a run can't be given a certificate: it has another one."""
+    """Return why a run can't get a certificate: it has another one. None if it can."""
     target = folder / CERTIFICATE
     if not target.exists() or read_plain(target) == read_plain(user_path(certificate)):
         return None
@@ -351,7 +349,7 @@ def certificate_problem(folder: Path, certificate: str) -> str | None:
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
     """Keep the task files that define a run's tasks, so that its records can be scored and verified
-    from the folder alone.
+    from the folder only.
     """
     for path, names in plugins.task_files.items():
         if set(names) & set(tasks):
@@ -361,10 +359,10 @@ def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> N
 
 
 def open_run(path: Path, plugins: Plugins) -> RunFolder:
-    """Return a run folder, with the tasks of the files that the run kept added to `plugins` where
-    not known already: the one way to a run whose tasks are made again.
+    """Return a run folder, and add the tasks of its kept task files to `plugins` if they are
+    unknown. All code that makes the tasks of a run again opens it here.
 
-    Raises StoreError: there is no run; ConfigError: a file that it kept is not a task file.
+    Raises StoreError: if there is no run; ConfigError: if a kept file is not a task file.
     """
     folder = RunFolder.load(path)
     known = plugins.specs("tasks")
@@ -403,12 +401,13 @@ def rescore(
     tell: Tell = tell_nobody,
     is_published: bool = False,
 ) -> list[Path]:
-    """Score a run folder again and return the cards; `changes` may name `data` and `data_args`
-    (where the snapshot is now), `metrics` (instead of the extra ones), `rules`, `certificate`,
-    `items`. A card of the run stays as it is, but for a certificate that it had none of: where its
-    figures differ now, the new card lies in a folder of its own. `tell` is told of each episode.
-    `is_published`: the folder is a copy for a board, without the record of calls. Raises StoreError
-    or DataError.
+    """Score a run folder again and return the cards.
+
+    `changes` may name `data` and `data_args` (where the snapshot is now), `metrics` (instead of the
+    extra ones), `rules`, `certificate`, `items`. An existing card is not changed, except to add a
+    certificate: if its figures differ now, the new card is written to another folder. `tell` is
+    called for each episode. `is_published`: True for a copy for a board, without the call log.
+    Raises StoreError or DataError.
     """
     asked = changes.get("metrics", ())
     if asked:
@@ -459,7 +458,9 @@ def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
 
 
 def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, JsonValue]) -> Path:
-    """Return where a card can go: no card is there, or the same one, but for a certificate."""
+    """Return a free path for a card: one without a card, or with the same card except for a
+    certificate.
+    """
     for number in count(1):
         variant = scored if number == 1 else f"{scored or 'scored'}-{number}"
         path = folder.card_path(task, variant)
@@ -479,7 +480,7 @@ def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, Jso
 
 
 def _existing_card(path: Path) -> dict[str, Any]:
-    """Return the content of a card's file; empty where there is none, or none that is valid."""
+    """Return the content of a card's file; empty if the file is missing or not a valid card."""
     try:
         return dict(load_evaluation(path).plain)
     except CardError:
@@ -487,8 +488,8 @@ def _existing_card(path: Path) -> dict[str, Any]:
 
 
 def run_of(card: Path) -> Path:
-    """Return the run folder that a card lies in: under `cards`, or in a folder of that where it was
-    scored again.
+    """Return the run folder that a card lies in: under `cards`, or in a folder below `cards` if it
+    was scored again.
     """
     folder = card.resolve().parent
     return folder.parent if folder.name == "cards" else folder.parent.parent
@@ -497,8 +498,8 @@ def run_of(card: Path) -> Path:
 def open_recorded_snapshot(
     folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
 ) -> MarketSnapshot:
-    """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError
-    where it is not the same.
+    """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError:
+    if it is not the same.
     """
     if folder.manifest.data is None:
         raise DataError(f"{folder.path}: no task of this run asks about a market")
@@ -533,7 +534,7 @@ def open_recorded_snapshot(
 def open_market_of_run(
     folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
 ) -> MarketSnapshot | None:
-    """Open a run's snapshot as `open_recorded_snapshot` does; None of a run without a market."""
+    """Open a run's snapshot as `open_recorded_snapshot` does; None for a run without a market."""
     if not folder.manifest.snapshot:
         return None
     return open_recorded_snapshot(folder, plugins, changes)
@@ -542,8 +543,8 @@ def open_market_of_run(
 def recorded_market(
     folder: RunFolder, plugins: Plugins, data: str | None, without: str
 ) -> MarketSnapshot | str:
-    """Return a run's market; where it can't be opened, what is missing `without` it, and why. Only
-    a wrong one that was named (`data`) is a DataError.
+    """Return a run's market; if it can't be opened, a note on what is missing `without` it, and
+    why. Raises DataError only if the market named by `data` is the wrong one.
     """
     if data is not None:
         return open_recorded_snapshot(folder, plugins, {"data": data})

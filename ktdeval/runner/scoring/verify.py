@@ -1,10 +1,10 @@
 """Verification: each number of a card is computed again from its records, and each record from the
 model's replies.
 
-Only the model's replies are trusted, and vectors where an agent had them from a server: they go
-through the agent, the tools and the mask again, which gives prompts, tool results, counts,
-provenance and orders; the orders are executed again on the snapshot; the metrics are computed again
-from the result. The first line that differs is named for each file.
+Only the model's replies are trusted, and vectors that an agent got from a server. They go through
+the agent, the tools and the mask again, which gives prompts, tool results, counts, provenance and
+orders; the orders are executed again on the snapshot; the metrics are computed again from the
+result. The first line that differs is named for each file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from ktdeval.values.strict_json import JsonValue
 
 
 class RecordedModel:
-    """Model that gives a step's recorded replies again, in order, whatever it is asked: the caller
+    """Model that repeats a step's recorded replies in order, whatever the request: the caller
     compares the requests.
     """
 
@@ -93,8 +93,8 @@ class RecordedModel:
             self._acts = RecordedActs(transcript.external, transcript.exchanges)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
-        """Return the next recorded reply. Raises ModelError: the recorded call failed; StoreError:
-        there is no further one.
+        """Return the next recorded reply. Raises ModelError: if the recorded call failed;
+        StoreError: if no reply is left.
         """
         exchange = _next(
             self.exchanges, "the agent asks the model once more than the transcript has replies"
@@ -103,7 +103,7 @@ class RecordedModel:
         return build(Reply, reply if isinstance(reply, Mapping) else {}, "reply")
 
     def _vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
-        """Return the next recorded vectors; errors as of `reply`."""
+        """Return the next recorded vectors; errors as in `reply`."""
         record = _next(
             self.embedded, "the agent asks for vectors once more than the transcript has them"
         )
@@ -111,17 +111,17 @@ class RecordedModel:
         return list(map(str, vectors)) if isinstance(vectors, Sequence) else []
 
     def _predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
-        """Return the step's recorded predictions; None of a model that predicts nothing."""
+        """Return the step's recorded predictions; None for a model that makes no predictions."""
         return self.predicted
 
     def _recorded_acts(self) -> RecordedActs:
-        """Return what an agent outside did in the step; no acts of another agent."""
+        """Return the acts of an external agent in the step; empty for other agents."""
         return self._acts
 
 
 def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
-    """Take the next recorded call. Raises ModelError: it failed; StoreError, which says what is
-    `missing`: there is none.
+    """Take the next recorded call. Raises ModelError: if it failed; StoreError: if no call is left;
+    its message is `missing`.
     """
     if not records:
         raise StoreError(missing)
@@ -137,7 +137,7 @@ def retrace_episode(
     transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]
 ) -> Iterator[Entry]:
     """Run an episode once more with the recorded replies, and yield each step's entry. Raises
-    PluginError for wrong ones, at which an agent may raise anything.
+    PluginError: if replies are wrong, since an agent may then raise any exception.
     """
     model = RecordedModel()
     where = "can't be retraced"
@@ -153,8 +153,7 @@ def retrace_memories(
     """Return the agent's memory after each step of a complete trading episode, by running it once
     more on the recorded replies.
 
-    Raises KtdevalError where it can't be run; VerificationError: it gives another step than the
-    ledger has.
+    Raises KtdevalError: if it can't be run; VerificationError: if a step differs from the ledger.
     """
     open_run(folder.path, plugins)
     factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
@@ -180,11 +179,10 @@ def retrace_memories(
 class Verification:
     """Findings of a verification."""
 
-    #: one line for each file that differs, naming its first line that does; empty when all is as
-    #: recorded
+    #: one line for each file that differs, naming its first difference; empty if all files match
     findings: tuple[str, ...]
-    episodes: int  #: how many episodes were executed again
-    steps: int  #: how many steps that were
+    episodes: int  #: episodes executed again
+    steps: int  #: steps executed again
     #: steps whose orders are those of one submission that the model wrote; the others were held by
     #: the engine, or put together by an agent
     traced_steps: int
@@ -200,10 +198,12 @@ def verify_card(
     is_published: bool = False,
     now: datetime | None = None,
 ) -> Verification:
-    """Verify a card against the run folder it lies in; `changes` may say where the data are now, or
-    name other `items`; `tell` is told of each episode. `is_published`: the folder is a copy for a
-    board, without the record of calls; `now`: no card was made later. Raises KtdevalError where the
-    card is not valid, or its run or snapshot is not there or was changed.
+    """Verify a card against the run folder it lies in.
+
+    `changes` may name the present place of the data, or other `items`; `tell` is called for each
+    episode. `is_published`: True for a copy for a board, without the call log; `now`: a card made
+    later is a finding. Raises KtdevalError: if the card is not valid, or its run or snapshot is
+    missing or changed.
     """
     card = load_evaluation(path)
     folder = open_run(run_of(path), plugins)
@@ -217,7 +217,7 @@ def verify_card(
 
     complete = folder.complete_specs(task.name)
     if complete:
-        # before the records: those of another task would differ for that reason alone
+        # before the records: those of another task would differ for this reason only
         check_ran(folder, task, plugins, complete[0])
 
     records = verify_records(folder, task, plugins, snapshot, tell)
@@ -257,9 +257,9 @@ def verify_records(
     snapshot: MarketSnapshot | None,
     tell: Tell = tell_nobody,
 ) -> Verification:
-    """Execute a run's complete episodes of a task again, from what the model replied; no card is
-    looked at. Which models are behind a network is taken from their plugins, not from the run.
-    `tell` is told of each episode.
+    """Execute a run's complete episodes of a task again, from the model's replies; no card is read.
+    Plugins, not the run, determine which models are behind a network. `tell` is called for each
+    episode.
     """
     specs = folder.complete_specs(task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
@@ -320,7 +320,9 @@ class _EpisodeCheck:
                 yield f"{prefix}/{MARK}: {difference}"
 
     def _mark_difference(self) -> str | None:
-        """Return how the mark of completeness differs from this episode and its number of steps."""
+        """Return the difference between the mark of completeness and this episode with its steps,
+        if any.
+        """
         mark = self.folder.mark(self.spec)
         difference = value_difference(dict(mark.spec), self.spec.to_json())
         if difference:
@@ -401,7 +403,9 @@ class _EpisodeCheck:
     def _step_problem(
         self, entry: TranscriptEntry, step: Record | None, retraced: Iterator[Entry]
     ) -> str | None:
-        """Return how a step's conversation and its record differ from the next retraced step."""
+        """Return the difference of a step's conversation and record from the next retraced step, if
+        any.
+        """
         try:
             rerun = next(retraced, None)
         except KtdevalError as error:
@@ -423,7 +427,7 @@ class _EpisodeCheck:
 
 
 def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
-    """Yield which records of a card are not those of its run, or have other hashes."""
+    """Yield the records of a card that are not those of its run, or have other hashes."""
     records = set()
     for spec in folder.manifest.specs:
         records |= {f"episodes/{spec.id}/{name}" for name in (LEDGER, ANSWERS, TRANSCRIPT)}
@@ -471,7 +475,7 @@ def _card_problem(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> str | None:
-    """Return how a card differs from the one that its records give."""
+    """Return the difference between a card and the card computed from its records, if any."""
     for name in folder.manifest.metrics:
         if name not in plugins.specs("metrics"):
             owner = card.provenance.environment.get(f"metric {name}", "a plugin")

@@ -76,8 +76,8 @@ class ToolCall:
     opaque: Opaque | None = None  #: what the provider wants back with the call
 
     def opaque_of(self, provider: str) -> str | None:
-        """Return the data that this provider requires back; None if there is no such data, or it
-        belongs to another provider.
+        """Return the data that this provider requires back; None without data, or if it belongs to
+        another provider.
         """
         if self.opaque is None or self.opaque.provider != provider:
             return None

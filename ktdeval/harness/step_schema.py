@@ -51,7 +51,7 @@ def with_labels(schema: Schema, labels: Sequence[str]) -> Schema:
 
 
 def _label_rule(labels: Sequence[str]) -> Schema:
-    """Return the rule of a text that admits these labels; empty if there is no such rule."""
+    """Return the rule of a text that admits these labels; empty if no rule can express them."""
     if 0 < len(labels) <= MAX_LABELS:
         return {"enum": [*labels]}
 
@@ -199,7 +199,7 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
 
 def _truncated_bounds(bound: float) -> list[float]:
     """Return a bound cut off after each of its decimals, such as 0.2 and 0.25: llguidance 1.9
-    refuses 0.2 in a range that ends at 0.25, and takes it where one ends there.
+    refuses 0.2 in a range that ends at 0.25, and accepts it if a range ends at 0.2.
     """
     scales = [10**decimals for decimals in range(1, _WEIGHT_DECIMALS + 1)]
     cuts = [math.floor(round(bound * scale, 6)) / scale for scale in scales]

@@ -1,4 +1,4 @@
-"""Pieces of a reply that is still being received, for whoever watches a call."""
+"""Pieces of a reply that is still being received, for watchers of a call."""
 
 from __future__ import annotations
 

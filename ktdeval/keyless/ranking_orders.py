@@ -103,8 +103,8 @@ class Sizing:
 def holdable(conversation: Conversation) -> int:
     """Return how many names can be held: the members of the universe, as far as they are shown.
 
-    A name that is not listed yet is none, nor is one whose smallest buy exceeds the largest weight
-    that the task allows. Names that don't trade today count, since they can be held.
+    A name is excluded if it is not listed yet, or its smallest buy exceeds the largest weight that
+    the task allows. Names that don't trade today are included, since they can be held.
     """
     state = conversation.state
     if "universe" in state:

@@ -30,7 +30,7 @@ class KeylessModel:
 
     @property
     def traits(self) -> ModelTraits:
-        """It calls nobody, and says what it needs of a step."""
+        """Traits: the model is free, and declares what it needs of a step."""
         return ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def reply(self, request: ModelRequest) -> Reply:

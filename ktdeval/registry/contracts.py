@@ -149,7 +149,7 @@ def _hints_of_traits(record: Any) -> Mapping[str, Any]:
 
 def traits_problem(kind: str, instance: Any) -> str:
     """Return the problem with the traits of an object: their class is wrong, one has a wrong type,
-    or the object sets one as its own attribute, where it is ignored. Empty if there is no problem.
+    or the object sets one as its own attribute, where it is ignored. Empty if the traits are valid.
     """
     if kind not in TRAITS:
         return ""

@@ -69,7 +69,7 @@ class PaperTable(Value, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class TableChoices:
-    """What a user chooses of a table besides its name and cards.
+    """Options of a table that a user can set, in addition to its name and cards.
 
     Attributes:
         cohort: `NAME=PATTERN,…`, systems whose mean is one column.

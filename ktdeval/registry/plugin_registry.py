@@ -1,7 +1,7 @@
 """Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins
 that offer them.
 
-`load_plugins()` returns a fresh object each time; there is no module-level state. Plugins come from
+`load_plugins()` returns a fresh object each time; it has no module-level state. Plugins come from
 entry points (group `ktdeval`) and from `--plugin`. Each kind is collected when it is first used, so
 that listing models reads no task file.
 """
@@ -95,7 +95,7 @@ _LONGEST_VALUE = 20  # longest value of an argument that an error repeats, in ch
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
     """Return a hint if a model lacks an argument, and an option of the run or another argument is
-    probably meant. None if the model has the argument, or there is no hint.
+    probably meant. None if the model has the argument, or no hint is known.
     """
     own = set() if params is None else {field.name for field in fields(params)}
     if name in own:
@@ -384,7 +384,7 @@ class Plugins:
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Return the task names that match patterns: a task, a group, a glob such as `blinded_*`,
         or a task file, each optionally followed by `_spread`, `_sqrt` and `_compact`; in order,
-        each once. Raises UsageError: if there is no pattern, one matches nothing (with near names),
+        each once. Raises UsageError: if no pattern is given, one matches nothing (with near names),
         or a task has no compact prompt or executes no orders.
         """
         if not patterns:

@@ -138,7 +138,7 @@ class RunEstimate(Value, frozen=True):
 
 @dataclass(frozen=True)
 class _EpisodeLeft:
-    """What is left of an episode."""
+    """Remaining steps and costs of an episode."""
 
     steps: int
     costs: Mapping[str, StepRate]  #: by scenario, of all these steps and of a warm-up before them

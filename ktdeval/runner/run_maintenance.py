@@ -158,7 +158,7 @@ class CompactionResult:
 def compact_run(place: str | Path) -> CompactionResult:
     """Delete data that a run's records hold twice, and merge small files of calls. The run, its
     cards and their verification keep everything that they need. Raises StoreError: if another
-    process runs it, or there is no run.
+    process runs it, or the place has no run.
     """
     text = str(place)
     if isinstance(place, Path):

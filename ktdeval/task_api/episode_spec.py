@@ -84,7 +84,7 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of handles, orders and noise, which nobody can compute without the key.
+        """Seed of handles, orders and noise, which can't be computed without the key.
 
         Each task has its own seed: the codes or dates of one task reveal no handle or order of
         another.

@@ -1,10 +1,10 @@
-"""Folder of a fork: decisions of a run asked again with one input changed, and what they come to.
+"""Folder of a fork: decisions of a run asked again with one input changed, and their figures.
 
-OUT/decisions.jsonl   one line for each decision, durable before the next is asked
-OUT/fork.json         the figures, and where they are from
-OUT/calls.sqlite      the record of calls, of a model behind a network
+OUT/decisions.jsonl   one line for each decision, durable before the next is asked OUT/fork.json
+the figures, and where they are from OUT/calls.sqlite      the record of calls, of a model behind a
+network
 
-A fork is no card: nothing of it is ranked, and no card can be made from it.
+A fork is not a card: it is never ranked, and no card can be made from it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each episode is booked by the `Bookkeeper` that booked the run. Orders by a targ
 as decided. Orders by shares are scaled by the capital and cut to whole lots; an order that closed a
 position closes it here, too. Orders that a mask sized when they were decided are sized again, at
 the prices that the mask showed; with costs of execution at the day's prices, since no account as
-shown can have both. Lots, limits and rules apply anew. As long as the account equals the recorded
+shown can have both. Lots, limits and rules apply again. As long as the account equals the recorded
 one, orders are the recorded ones: at the run's own capital and costs the ledger is the run's own.
 
 The model saw the fills of its run, not these. A step would have shown it another state where the

@@ -165,7 +165,7 @@ def known_transplant(run: Path) -> TransplantFile | None:
 
 def transplanted_at(path: Path, capital: int) -> Path:
     """Return the folder of cards at a capital, for a transplant or for a run with a transplant next
-    to it. Raises UsageError: if there are no cards at this capital, or its figures are withheld.
+    to it. Raises UsageError: if cards at this capital are missing, or its figures are withheld.
     """
     folder = path
     if not (path / TRANSPLANT).exists():

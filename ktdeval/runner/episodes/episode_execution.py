@@ -110,7 +110,7 @@ class EpisodeFactory:
 
     def compacted(self, name: str) -> EpisodeFactory | None:
         """Return the factory of a task with a compact prompt, named with the suffix `COMPACT`; None
-        if there is no such task, or the task is itself compact.
+        if the task does not exist, or is itself compact.
         """
         compact = f"{name}{COMPACT}"
         try:

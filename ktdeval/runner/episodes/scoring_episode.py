@@ -65,7 +65,7 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
     def resume(self, entries: Sequence[JournalEntry[AnswerRecord]]) -> None:
-        """Do nothing: there is no state to restore."""
+        """Do nothing: samples leave no state to restore."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
         """Ask one sample and score its answer."""

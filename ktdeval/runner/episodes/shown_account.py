@@ -261,8 +261,8 @@ class SeenBooks:
         return structs.replace(order, target_weight=_weight(after * price, nav))
 
     def _steps(self, weight: float, held: int, is_buy: bool, price: int, terms: Terms) -> int:
-        """Steps to trade to a target weight at a price as known, as in the executor; 0 where it is
-        reached already.
+        """Steps to trade to a target weight at a price as known, as in the executor; 0 if it is
+        already reached.
         """
         if not price or self._nav_minor <= 0:
             return 0
@@ -384,7 +384,7 @@ def _flow_minor(bought: int, notional_minor: int, fee_minor: int) -> int:
 
 
 def _weight(worth: int, nav: int) -> float:
-    """Return a ratio, -1 to 1, in whole parts per billion; 1 if there is no NAV to compare with."""
+    """Return a ratio, -1 to 1, in whole parts per billion; 1 if the NAV is 0 or less."""
     if nav <= 0:
         return 1.0
 

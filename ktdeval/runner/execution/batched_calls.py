@@ -62,7 +62,7 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
 
 def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
     """Raise UsageError if a task of a run with `--batch` makes more than one call a sample. This is
-    tested on a first sample that a stand-in answers.
+    tested on the first sample, with made-up replies.
     """
     if not config.batch:
         return

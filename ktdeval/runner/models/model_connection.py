@@ -62,7 +62,7 @@ class EpisodeAccess:
 
 
 class ModelAccess:
-    """Access to a model of this machine: every episode asks it directly."""
+    """Access to a local model: every episode asks it directly."""
 
     protocol: ToolProtocol | None = None  #: Tool protocol; None if there is nothing to choose
     #: Additional models, with the protocol by which tools are offered to each
@@ -119,7 +119,7 @@ class ModelAccess:
         """
 
     def paid(self) -> dict[str, float | None]:
-        """Return the US dollars of each episode's calls, as of `CallLog.paid`."""
+        """Return the US dollars of each episode's calls, as in `CallLog.paid`."""
         return {} if self.log is None else self.log.paid()
 
     def flush(self) -> None:
@@ -315,9 +315,9 @@ class RemoteAccess(ModelAccess):
 
 
 def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
-    """Return the tool protocol that the user names for a model of this machine, or None.
+    """Return the tool protocol that the user names for a local model, or None.
 
-    Raises UsageError: a model of ktdeval itself takes no protocol.
+    Raises UsageError: if the model is one of ktdeval's own, which take no protocol.
     """
     requested = config.tool_protocol
     if requested == "auto" or requested == "native":
@@ -388,7 +388,7 @@ def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
 def cache_path(where: str) -> Path:
     """Return the file of `--cache shared`, the one of this user, or the named file itself.
 
-    Raises UsageError: a URL is named.
+    Raises UsageError: if a URL is named.
     """
     if where == "shared":
         return cache_folder() / REPLIES
@@ -402,8 +402,8 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
     """Return the price of the model's tokens, or None if it is unknown; with `--batch`, that of a
     batch.
 
-    Raises UsageError: a price is given for a free model; ConfigError: the price is malformed, or a
-    limit of money or tokens can't be enforced, because the model is neither a RemoteModel nor
+    Raises UsageError: if a price is given for a free model; ConfigError: if the price is malformed,
+    or a limit of money or tokens can't be enforced, because the model is neither a RemoteModel nor
     declared free.
     """
     remote = as_remote(model)

@@ -86,7 +86,7 @@ class Round(Value, frozen=True):
     served_by: tuple[str, ...]  #: models that answered, as the provider names them, sorted
 
     def is_sound(self) -> bool:
-        """Whether its questions and answers are of this version."""
+        """Return whether its questions and answers are of this version."""
         if len(self.prompts) != len(self.answers):
             return False
         if not all(name in _BY_ID for name in self.prompts):

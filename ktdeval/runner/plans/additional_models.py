@@ -42,7 +42,7 @@ class RunModel:
 
     @property
     def protocol(self) -> ToolProtocol | None:
-        """How tools are offered to it; None if unknown."""
+        """Tool protocol used with it; None if unknown."""
         return cast("ToolProtocol | None", self.choice.tool_protocol)  # `offered_by` has set it
 
     @property

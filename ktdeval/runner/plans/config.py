@@ -300,7 +300,7 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the names in texts with commas. Raises ConfigError: if there is no name, as with an
+    """Return the names in texts with commas. Raises ConfigError: if the texts are empty, as with an
     unset shell variable.
     """
     names = split_list(*texts)

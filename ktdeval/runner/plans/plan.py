@@ -41,7 +41,7 @@ from ktdeval.values.strict_json import JsonValue
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
     """Return the trading task that a scoring task names; None if it names no task.
 
-    Raises UsageError: if there is no such task; PluginError: if it does not trade.
+    Raises UsageError: if the task does not exist; PluginError: if it does not trade.
     """
     if task.target_task is None:
         return None

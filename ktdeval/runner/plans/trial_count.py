@@ -58,7 +58,7 @@ class Trials:
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
     """Return the runs in or below these folders, by path. A manifest.json of another kind, such as
-    of a market, is not a run. Raises StoreError: if there is no run, or one is unreadable.
+    of a market, is not a run. Raises StoreError: if a folder has no run, or one is unreadable.
     """
     runs: dict[Path, RunFolder] = {}
     for root in dict.fromkeys(roots):  # cards of one run name it repeatedly

@@ -33,8 +33,8 @@ def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
 
 
 def first_day_of_warm_up(task: Task, window: Window) -> str | None:
-    """Return the first day of a window's warm-up; None if it has none or the task does not declare
-    it.
+    """Return the first day of a window's warm-up; None if the window has no warm-up or the task
+    does not declare it.
     """
     warm_up_from = task_traits(task).warm_up_from
     if warm_up_from is None:

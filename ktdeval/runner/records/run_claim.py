@@ -1,4 +1,4 @@
-"""Claim of this process on a run, in a folder or at a URL: nobody else runs it meanwhile."""
+"""Claim of this process on a run, in a folder or at a URL: no other process runs it meanwhile."""
 
 from __future__ import annotations
 

@@ -133,8 +133,8 @@ class RunFolder:
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
-        """Open a run for reading. Raises StoreError: if there is no run, or its manifest is not
-        readable.
+        """Open a run for reading. Raises StoreError: if the folder has no run, or its manifest is
+        not readable.
         """
         # too long a name, or no permission
         with wrap_os_error(str(path / MANIFEST), "fix that, or name another path"):
@@ -368,7 +368,7 @@ class _FilesBelow:
 
 
 def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder, or None if there is no run. Raises the StoreError of
+    """Return the run in a folder; None if the folder has no run. Raises the StoreError of
     `RunFolder.load`.
     """
     if not (path / MANIFEST).exists():

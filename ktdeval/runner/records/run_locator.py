@@ -24,8 +24,8 @@ def local_run_path(named: str | Path) -> Path:
     """Return the path of a run, of a folder of runs, or of a card. For a URL, return a local copy:
     plan and cards are fetched at once, an episode's files when they are read.
 
-    Raises StoreError: if there is no run at the URL, or it can't be read; UsageError: if `named` is
-    not a path.
+    Raises StoreError: if the URL has no run, or it can't be read; UsageError: if `named` is not a
+    path.
     """
     if not is_url(named):
         if isinstance(named, str):
@@ -115,7 +115,7 @@ def _existing(mirror: Mirror, key: str) -> Path:
 
 
 def _bring_heads(mirror: Mirror) -> None:
-    """Fetch plan and cards of each run below a URL. Raises StoreError: if there is no run."""
+    """Fetch plan and cards of each run below a URL. Raises StoreError: if no run is found."""
     runs: list[RemoteRun] = []
     for key in mirror.stats():
         folder, _, name = key.rpartition("/")

@@ -94,7 +94,7 @@ class RemoteRun:
 
     def episodes(self) -> Mapping[str, EpisodeFiles]:
         """Return the files of each episode that has begun, by its id, from one listing. A run of
-        this process lists once, since nobody else may write.
+        this process lists once, since no other process may write.
         """
         is_current = self.mirror.is_working or time.monotonic() < self._listed_until
         if self._episodes is None or not is_current:

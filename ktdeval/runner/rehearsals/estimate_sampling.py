@@ -82,7 +82,7 @@ class SampledDays:
 
 def sample_days(episode: Episode) -> SampledDays:
     """Choose the steps to measure in an episode that has not begun. The first step is chosen only
-    if there is no other: it has no positions and no memory.
+    if it is the only one: it has no positions and no memory.
     """
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
     looked_at = spread_over(all_steps, _max_looked_at(episode))

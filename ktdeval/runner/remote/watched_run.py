@@ -1,4 +1,4 @@
-"""Run a config while somebody watches its model calls, such as the reader of a chat."""
+"""Run a config with a watcher of its model calls, such as the reader of a chat."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Checks that a run's models match their plugins: no remote model is recorded as a local one, and
 no model's requests differ from its parameters.
 
-A manifest and a card are written by whoever ran the model. Its name, looked up in the installed
-plugins, determines whether it is behind a network; its parameters, which a registration fixes,
-determine its request settings.
+Manifests and cards are written by the person who ran the model. Its name, looked up in the
+installed plugins, determines whether it is behind a network; its parameters, which a registration
+fixes, determine its request settings.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
 
 def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | None:
     """Return a message on a card's model that is recorded as local although no installed plugin
-    confirms it: then it is unknown whether its calls had to be recorded. None if there is no such
-    model.
+    confirms it: then it is unknown whether its calls had to be recorded. None if the card has no
+    such model.
     """
     for model in _models_of_card(card):
         if model.request_settings is None and plugins.is_remote(model.name) is None:

@@ -362,7 +362,7 @@ def open_run(path: Path, plugins: Plugins) -> RunFolder:
     """Return a run folder, and add the tasks of its kept task files to `plugins` if they are
     unknown. All code that makes the tasks of a run again opens it here.
 
-    Raises StoreError: if there is no run; ConfigError: if a kept file is not a task file.
+    Raises StoreError: if the folder has no run; ConfigError: if a kept file is not a task file.
     """
     folder = RunFolder.load(path)
     known = plugins.specs("tasks")

@@ -336,10 +336,10 @@ def read_valid(
     spelled: Callable[[JsonValue], JsonValue] | None = None,
 ) -> tuple[Any, Submission | None]:
     """Return the value of a text and the feedback; no feedback if the value follows the schema.
-    `spelled` rewrites a value before it is checked, where a form takes several spellings.
+    `spelled` rewrites a value before it is checked, for forms that accept several spellings.
 
-    A call without arguments has the value {} where the schema requires no field. The value is None
-    if such a text is not enough, or is not JSON, or has a field twice in an object.
+    A call without arguments has the value {} if the schema requires no field. The value is None if
+    such a text is not enough, or is not JSON, or has a field twice in an object.
     """
     no_json = "must be one JSON object, without NaN or Infinity"
     if is_no_arguments(text):

@@ -147,7 +147,7 @@ class StepSession(Protocol):
     @property
     def submit_tool(self) -> ToolSpec:
         """Return the tool to submit with, and its JSON Schema: `submit_action` in trading, another
-        where an answer is asked for.
+        tool in tasks that ask for an answer.
         """
 
     @property

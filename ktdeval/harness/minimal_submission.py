@@ -15,9 +15,9 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 def smallest_value(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the smallest value of a schema: the first choice, null where it is allowed, required
-    fields only, as few items as allowed, the number nearest to 0. Raises ValueError: if the result
-    does not follow the schema, which has an unsupported rule (a pattern, a sum, …).
+    """Return the smallest value of a schema: the first choice, null if allowed, required fields
+    only, as few items as allowed, the number nearest to 0. Raises ValueError: if the result does
+    not follow the schema, which has an unsupported rule (a pattern, a sum, …).
     """
     value = _smallest(schema)
     problem = next(Draft202012Validator(schema).iter_errors(value), None)

@@ -76,11 +76,11 @@ def told_at_a_desk(rules: str, submit_tool: str) -> str:
 def one_submission(
     observation: Observation, session: OfferedTools, *then: str, server: str = ""
 ) -> str:
-    """Return how a step goes for an agent that calls all tools itself, where the first accepted
-    submission is the decision.
+    """Return the procedure for an agent that calls all tools itself: the first accepted submission
+    is the decision.
 
-    `then`: what it does after that, a sentence for each number of the list; `server`: name of the
-    tool server, for one that has further tools.
+    `then`: later actions, a sentence for each number of the list; `server`: name of the tool
+    server, for one that has further tools.
     """
     steps = []
     submit = session.submit_tool.name

@@ -142,7 +142,7 @@ class StanceRule:
 
 def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str, Any]:
     """Return the JSON Schema of decisions as a model receives it, with the shortest reason that a
-    task takes: one on each of these labels, or on any where none are given. It does not name its
+    task takes: one on each of these labels, or on any label if none are given. It does not name its
     draft, whose address contains a date.
     """
     text = Path(__file__).with_name("stance_schema.json").read_text("utf-8")

@@ -99,9 +99,9 @@ class GuardedSession:
         self.let_pass = self._model.clearance.let_pass
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; where its model call fails, the step holds. Raises
-        PluginError for no decision, and what ended the episode (a leak, a budget, an interrupt, a
-        defect of a tool or model), though the agent caught it.
+        """Let an agent decide this step; if its model call fails, the step holds. Raises
+        PluginError: if it returns no decision; and the exception that ended the episode (a leak, a
+        budget, an interrupt, a defect of a tool or model), even if the agent caught it.
         """
         state = observation.state
         if state is not None and state.text not in observation.user:

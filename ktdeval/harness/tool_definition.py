@@ -195,8 +195,8 @@ def _parameters(function: Callable[..., Payload | Refusal]) -> list[tuple[inspec
 
 def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
     """Run a tool with arguments as a model wrote them; any text of theirs gives an outcome. `tool`:
-    the tool; `context`: passed to its function; `arguments_text`: raw JSON text, `{}` where
-    it holds none (`is_no_arguments`); `lens`: translates handles.
+    the tool; `context`: passed to its function; `arguments_text`: raw JSON text, read as `{}` if it
+    has no arguments (`is_no_arguments`); `lens`: translates handles.
     """
     attempts = 0
     try:

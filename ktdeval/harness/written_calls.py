@@ -259,7 +259,7 @@ def _envelope_content(text: str, envelope: _WrittenObject) -> str:
 def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
     """Return the calls of a list; `offset` is behind its bracket.
 
-    Reading ends with the list, or where it is malformed. A call without a name calls the tool "".
+    Reading ends with the list, or at its first fault. A call without a name calls the tool "".
     """
     calls: list[WrittenCall] = []
     offset = _skip(text, offset)
@@ -275,7 +275,7 @@ def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
 
 def _call_at(text: str, offset: int, limit: int, key: str) -> tuple[WrittenCall | None, int]:
     """Return the call in the object at `offset`, None if it has no name, and the offset behind it:
-    `limit` where the object is malformed.
+    `limit` if the object is malformed.
     """
     item = _object_at(text, offset)
     if item is None:

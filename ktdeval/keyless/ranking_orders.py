@@ -304,8 +304,9 @@ def worth(row: Row) -> tuple[float, float]:
 def _buys(
     groups: Sequence[Sequence[Row]], sizing: Sizing, room: BuyingRoom, label: str
 ) -> list[list[Intent]]:
-    """Buy names in equal parts of the cash, at most to the target weight; fewer names where the
-    parts would be crumbs. A group of equal names for which fewer positions are left shares these.
+    """Buy names in equal parts of the cash, at most to the target weight; buy fewer names if the
+    parts would be very small. A group of equal names for which fewer positions are left shares
+    these.
     """
     slots = min(room.vacant, max(0, int(room.cash / SMALLEST_BUY)))
     count = min(slots, sum(map(len, groups)))

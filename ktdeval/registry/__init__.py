@@ -1,4 +1,4 @@
-"""Plugins: where they are found, how they are imported and checked, and their registry.
+"""Plugins: their discovery, import and checks, and their registry.
 
 Public names are listed in `__init__.pyi`.
 """

@@ -137,10 +137,10 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code; PluginError says `where`, then what went wrong, with file and line of
-    the author's code (errors of ktdeval's own keep their message). This and the episode boundary
-    are the only places that catch every exception: a plugin may raise anything, and its defects
-    must end neither a listing nor a paid run.
+    """Call a plugin's code; Raises PluginError: its message has `where`, then the error with file
+    and line of the author's code (errors of ktdeval's own keep their message). This and the episode
+    boundary are the only places that catch every exception: a plugin may raise anything, and its
+    defects must end neither a listing nor a paid run.
     """
     try:
         return function(*args)

@@ -18,7 +18,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """File and line of an author's code; ("", 0) where it is not known."""
+    """File and line of an author's code; ("", 0) if unknown."""
 
     path: str = ""  #: the file, as Python knows it
     line: int = 0

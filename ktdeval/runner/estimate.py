@@ -156,8 +156,8 @@ class _TaskPart:
 
 
 class _Estimator:
-    """Values that the estimates of a run's tasks share; `folder` is that of the same run where it
-    was begun, else None.
+    """Values that the estimates of a run's tasks share; `folder`: that of the same run if it was
+    begun, else None.
     """
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:

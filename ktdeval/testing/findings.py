@@ -81,8 +81,8 @@ def _source(candidate: Any) -> CodePlace:
 
 
 def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> CodePlace:
-    """Return where a part is defined: its variant in a task file, what was made, its maker, or the
-    hook that offers it.
+    """Return the source location of a part: its variant in a task file, what was made, its maker,
+    or the hook that offers it.
     """
     path, _, _ = str(spec.extra.get("where", "")).partition(": ")
     if path.endswith((".yaml", ".yml")) and Path(path).is_file():

@@ -94,7 +94,7 @@ def _module_of(plugins: Plugins, reference: str) -> str:
 
 
 def _source_in_manifest(reference: str, message: str) -> CodePlace:
-    """Return where the hook that a message names is written; the manifest's first line if the
+    """Return the source location of the hook that a message names; the manifest's first line if the
     message names no hook.
     """
     module = sys.modules.get(Path(reference).name.removesuffix(".py"))

@@ -7,10 +7,10 @@ the prices that the mask showed; with costs of execution at the day's prices, si
 shown can have both. Lots, limits and rules apply again. As long as the account equals the recorded
 one, orders are the recorded ones: at the run's own capital and costs the ledger is the run's own.
 
-The model saw the fills of its run, not these. A step would have shown it another state where the
-names held differ, where an order of the step before ended under another rule, or where a weight
-differs by more than `WEIGHT_TOLERANCE`. Amounts of money differ from the first step on where the
-capital does, and are not compared.
+The model saw the fills of its run, not these. A step would have shown it another state if the names
+held differ, if an order of the previous step ended under another rule, or if a weight differs by
+more than `WEIGHT_TOLERANCE`. Amounts of money are not compared: at another capital they differ from
+the first step on.
 """
 
 from __future__ import annotations

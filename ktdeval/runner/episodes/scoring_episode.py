@@ -26,8 +26,8 @@ from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, l
 
 
 class AnswerForm(SubmissionForm):
-    """Reads answers, JSON objects that follow a form's schema, where a trading step has its
-    submission form.
+    """Form of answers, which are JSON objects that follow its schema; trading steps use a
+    submission form of orders instead.
     """
 
     def __init__(self, tool: ToolSpec, text_field: str = "") -> None:

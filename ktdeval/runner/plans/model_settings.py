@@ -19,7 +19,7 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     their members.
 
     Its parameters get `--base-url` and what pins model and agent (`recorded_args`). Settings of
-    recorded replies (`recorded_settings`) apply where the config has defaults. Raises UsageError.
+    recorded replies (`recorded_settings`) apply if the config has defaults. Raises UsageError.
     """
     config = with_address(config, plugins)
     traits = model_traits(own_model(config, plugins))

@@ -114,9 +114,7 @@ class Journal(Closing, Generic[T]):
         self._keeper = _NoKeeper() if keeper is None else keeper
         self._max_unsynced = max_unsynced
         self.recovered: list[T] = []
-        self._is_in_folder = (
-            False  # durably: a process that made the file may have been killed before
-        )
+        self._is_in_folder = False  # durably: its maker may have been killed before
 
         with wrap_os_error(f"{path}: can't open the journal"):
             is_new = not path.exists()
@@ -128,9 +126,7 @@ class Journal(Closing, Generic[T]):
             self._count = len(self.recovered)
             self._synced_end = self._end
             self._synced = self._count
-            if (
-                self.recovered
-            ):  # a process that was killed may have left lines that are only in memory
+            if self.recovered:  # a killed process may have left lines that are only in memory
                 self._sync()
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:

@@ -411,8 +411,8 @@ def observed_rates(
 
 
 def _describe_spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean with the tenth and ninetieth percentiles, widened to include it where the values are
-    skewed.
+    """Return the mean with the tenth and ninetieth percentiles, widened to include the mean if the
+    values are skewed.
     """
     tenths = statistics.quantiles(values, n=10, method="inclusive")
     mean = statistics.fmean(values)

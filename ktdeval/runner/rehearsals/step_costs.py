@@ -86,7 +86,7 @@ def _carried_over(
 
 def _order_figures(figures: tuple[float, ...]) -> tuple[float, ...]:
     """Return figures of low, typical and high with low as the least and high as the largest of
-    them: seconds are measured, and an agent may do less where it has more to lose.
+    them: seconds are measured, and an agent may do less if it has more to lose.
     """
     _, typical, _ = figures
     return min(figures), typical, max(figures)

@@ -48,8 +48,8 @@ def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_
     """Make, or complete, the run folder `target` from parts; return it. `planned`: the part whose
     manifest has the whole current plan. `fence` is called before each write.
 
-    Files of episodes are linked where the file system can, so that they are stored once. It is safe
-    to repeat after a crash at any point; one process does it at a time. Raises StoreError.
+    Files of episodes are linked if the file system supports links, so that they are stored once. It
+    is safe to repeat after a crash at any point; one process does it at a time. Raises StoreError.
     """
     manifest = RunFolder.load(planned).manifest
     recorded = None
@@ -100,7 +100,7 @@ def _gather_episode(target: Path, part: Path, episode: str) -> None:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no links."""
+    """Link a file, or copy it if the file system has no links."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)

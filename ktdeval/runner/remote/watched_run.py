@@ -27,7 +27,7 @@ class Watcher(Protocol):
         """See a request before the model is asked."""
 
     def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:
-        """Hear a piece of a reply that is still being received, where the provider streams."""
+        """Hear a piece of a reply that is still being received, if the provider streams."""
 
     def answered(self, spec: EpisodeSpec, reply: Reply) -> None:
         """See a reply, once it is recorded."""

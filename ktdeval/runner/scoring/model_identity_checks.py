@@ -1,9 +1,9 @@
 """Checks that a run's models match their plugins: no remote model is recorded as a local one, and
 no model's requests differ from its parameters.
 
-Manifests and cards are written by the person who ran the model. Its name, looked up in the
-installed plugins, determines whether it is behind a network; its parameters, which a registration
-fixes, determine its request settings.
+Manifests and cards are written by the person who ran the model. The
+model's name, looked up in the installed plugins, determines whether it is behind a network; its
+parameters, which a registration fixes, determine its request settings.
 """
 
 from __future__ import annotations

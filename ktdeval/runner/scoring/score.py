@@ -498,7 +498,7 @@ def run_of(card: Path) -> Path:
 def open_recorded_snapshot(
     folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
 ) -> MarketSnapshot:
-    """Open a run's snapshot, from where it was or where `changes` says it is now. Raises DataError:
+    """Open a run's snapshot, from its recorded place or the place in `changes`. Raises DataError:
     if it is not the same.
     """
     if folder.manifest.data is None:

@@ -103,9 +103,7 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
         task_specs(Path("mine.yaml"))[0].name  # my_short_week
     """
     specs = []
-    for variant in load_yaml_as(
-        path, _read_variants
-    ):  # a command may load its plugins several times
+    for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins repeatedly
         if variant.extends is None and make is None:
             raise ConfigError(
                 f"{variant.where}: say which task it builds on, as in `extends:"

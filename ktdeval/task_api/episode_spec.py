@@ -165,12 +165,10 @@ class EpisodeOutcome:
 
     spec: EpisodeSpec
     error: str | None = None
-    is_defect: bool = (
-        False  #: True if a plugin's code is wrong: the episode fails until it is fixed
-    )
-    is_stopped: bool = (
-        False  #: True if a budget ended the run before the episode's end; nothing failed
-    )
+    #: True if a plugin's code is wrong: the episode fails until it is fixed
+    is_defect: bool = False
+    #: True if a budget ended the run before the episode's end; nothing failed
+    is_stopped: bool = False
 
 
 class Runner(Protocol):

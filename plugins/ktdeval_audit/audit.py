@@ -20,7 +20,7 @@ from ktdeval_audit.text_rules import Masked, hindsight, identities, later_dates,
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """What an audit is told."""
+    """Settings of an audit."""
 
     day_field: str | None = None
     day_map: Path | None = None
@@ -52,9 +52,9 @@ class AuditReport:
 def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings) -> AuditReport:
     """Return what the rules find in a log.
 
-    `market`: bars and documents that the log's prices and news are compared with; None leaves out
-    the rules that need it. Raises UsageError, DataError: no decision has a day, or an option does
-    not fit the log.
+    `market`: bars and documents to compare the log's prices and news with; None skips the rules
+    that need it. Raises UsageError, DataError if no decision has a day, or an option does not fit
+    the log.
     """
     dated = date_log(log, settings.day_field, settings.day_map)
     chosen = [rule for rule in settings.rules if _can_run(rule, market, settings)]
@@ -152,8 +152,8 @@ def _by_decision(texts: Sequence[DatedText]) -> Iterator[list[DatedText]]:
 
 
 def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield findings, of those that say the same of the same day the first: a log of requests
-    repeats the messages before.
+    """Yield the first of findings that repeat each other on the same day: a log of requests repeats
+    earlier messages.
     """
     seen = set()
     for finding in findings:

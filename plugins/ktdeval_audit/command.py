@@ -1,4 +1,4 @@
-"""`ktdeval audit`: what an agent's log shows that the agent could not have known."""
+"""`ktdeval audit`: search an agent's log for facts that the agent could not have known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the words around a later date say: that it was known, or only named because it was planned.
+"""Classify a later date by the words around it: its outcome was known, or it was only planned.
 
 A settlement date, an expiry, a scheduled meeting, a forecast and the name of a contract are known in
 advance; a closing price, a stamp of a message and an event in the past tense are not. The words
@@ -17,12 +17,12 @@ from typing import Literal
 
 Evidence = Literal["known", "planned", "none"]
 
-_MARK = "\ue000"  # stands for the date
+_MARK = "\ue000"  # replaces the date
 _LONGEST = 240  # characters of a sentence on both sides
-REACH = 250  #: characters from a date within which words say something of it
-_BREAK_COST = 20  # characters that a break between clauses counts for
-_BEHIND_COST = 10  # that a place behind the date counts for: `closed on DATE despite the expected`
-_HEADING_REACH = 800  # characters before a date
+REACH = 250  #: maximum characters between a date and the words that describe it
+_BREAK_COST = 20  # characters that a clause break adds to the distance
+_BEHIND_COST = 10  # added for a cue behind the date: `closed on DATE despite the expected`
+_HEADING_REACH = 800  # characters searched before a date
 _HEADING_LENGTH = 80
 _MAX_SENTENCES = 4096
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -80,10 +80,10 @@ _LIST_ITEM = re.compile(
 
 
 def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence:
-    """Return what the words around the date at [start, end) say of it.
+    """Return the evidence in the words around the date at [start, end).
 
-    `reach`: characters from the date within which words count; a break between clauses counts for
-    twenty. Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
+    `reach`: maximum distance of words from the date, in characters; a clause break adds twenty.
+    Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
     """
     nearest = _nearest_cue(_sentence(text, start, end))
     if nearest is not None and nearest.distance > reach:
@@ -99,7 +99,7 @@ def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence
 
 
 def is_completed(text: str, start: int, end: int) -> bool:
-    """Whether the words around a period that is not over say that it is.
+    """Return whether the words around an unfinished period say that it is over.
 
     Example: `is_completed("The index ended 2024 with a gain", 16, 20)` is True.
     """
@@ -124,10 +124,10 @@ def _sentence(text: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Cue:
-    """Words that say something of a date. The least one decides."""
+    """Words that classify a date. The smallest cue decides."""
 
-    distance: int  #: 0 where the words hold the date
-    length: int  #: negative, so that the longest is the least
+    distance: int  #: 0 if the words contain the date
+    length: int  #: negative, so that the longest sorts first
     is_known: bool
 
 
@@ -157,7 +157,7 @@ def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
 
 
 def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], at: int) -> bool:
-    """Whether a word before the date belongs to a verb of the future: `will be released`."""
+    """Return whether a verb of the future governs the date: `will be released`."""
     for first, last in futures:
         is_behind = first <= start <= at
         if is_behind and _CLAUSE.search(sentence, last, max(last, start)) is None:
@@ -166,7 +166,7 @@ def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], 
 
 
 def _distance(sentence: str, start: int, end: int, at: int) -> int:
-    """Return characters between a cue and the date, more where a clause ends between them."""
+    """Return characters between a cue and the date; a clause break between them adds to it."""
     if start <= at < end:
         return 0
 
@@ -176,7 +176,7 @@ def _distance(sentence: str, start: int, end: int, at: int) -> int:
 
 
 def _covers(other: tuple[int, int, str], span: tuple[int, int], at: int) -> bool:
-    """Whether another cue overlaps a span and is longer.
+    """Return whether another cue overlaps a span and is longer.
 
     A span with the date is covered only by a cue with the date.
     """
@@ -199,7 +199,9 @@ def _cues() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def _has_planned_heading(text: str, start: int) -> bool:
-    """Whether a short line above a date, or the beginning of its own, is a calendar's title."""
+    """Return whether a short line above a date, or the start of its own line, is a calendar's
+    title.
+    """
     block = text[max(0, start - _HEADING_REACH) : start].rpartition("\n\n")[2]
     *lines, own = block.split("\n")
     title, colon, _ = own.partition(":")

@@ -1,4 +1,4 @@
-"""Day on whose knowledge each text of a log was written: by a field, by a map, or by the prompt."""
+"""Find the decision day of each text of a log: from a field, a map, or the prompt."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
 
 @dataclass(frozen=True)
 class DatedText:
-    """A text with the decision that it belongs to, and the day on whose knowledge it stands."""
+    """A text, its decision, and the decision's day."""
 
     decision: LoggedDecision
     text: LogText
@@ -61,15 +61,15 @@ class DatedText:
 
 @dataclass(frozen=True)
 class DatedLog:
-    """Texts of a log with their days, in order, and the decisions for which no day was found."""
+    """Dated texts of a log, in order, and the decisions for which no day was found."""
 
     texts: tuple[DatedText, ...]
     undated: tuple[LoggedDecision, ...]
-    by_folder: int = 0  #: decisions that have their day from the name of a folder
+    by_folder: int = 0  #: decisions dated by the name of a folder
 
     @property
     def days(self) -> tuple[date, ...]:
-        """Days of the decisions, ascending, each once a decision."""
+        """Days of the decisions, ascending; one entry per decision."""
         pairs = {(id(each.decision), each.day) for each in self.texts}
         return tuple(sorted(day for _, day in pairs))
 
@@ -77,9 +77,9 @@ class DatedLog:
 def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None = None) -> DatedLog:
     """Return the texts of a log with their days.
 
-    `day_field`: name of the field that holds the day, dotted or its last part. `day_map`: table with
-    columns `decision` and `day`. Raises UsageError: no decision has a day; DataError: a field or a
-    map holds no day.
+    `day_field`: dotted name, or its last part, of the field that holds the day. `day_map`: table
+    with columns `decision` and `day`. Raises UsageError if no decision has a day; DataError if a
+    value of the field or map is not a day.
     """
     by_name = _read_map(day_map) if day_map is not None else {}
     texts: list[DatedText] = []
@@ -136,8 +136,8 @@ def _date_texts(
 
 
 def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[DatedText]:
-    """Yield texts with the day that the latest prompt stated in the clearest words of the decision;
-    those before the first have its day.
+    """Yield texts with the latest day stated by the decision's clearest phrase. Earlier texts get
+    the first such day.
     """
     stated = [_stated_day(decision, text, day_field) for text in decision.texts]
     clearest = min((words for words, _ in filter(None, stated)), default=None)
@@ -156,7 +156,7 @@ def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[Date
 def _stated_day(
     decision: LoggedDecision, text: LogText, day_field: str | None
 ) -> tuple[int, date] | None:
-    """Return the day that a text of a decision states, after the number of the words that state it."""
+    """Return the rank of the phrase that states a text's day, and the day."""
     if day_field is not None:
         day = _field_day(text.fields, (day_field,), decision)
         return (0, day) if day else None
@@ -168,7 +168,7 @@ def _stated_day(
 
 
 def stated_day(text: str) -> date | None:
-    """Return the day that a prompt calls today's; None where it names none.
+    """Return the day that a prompt states as today; None if it states no day.
 
     Example: `stated_day("Today is Tuesday, March 5, 2024.")` is 5 March 2024.
     """
@@ -177,7 +177,7 @@ def stated_day(text: str) -> date | None:
 
 
 def _day_in_words(text: str) -> tuple[int, date] | None:
-    """Return the day that a prompt calls today's, after the number of its words in `_SAYS`."""
+    """Return the index in `_SAYS` of the phrase that states today's day, and the day."""
     dates = [named for named in named_dates(text) if named.unit == "day"]
     if not dates:
         return None
@@ -194,7 +194,7 @@ def _day_in_words(text: str) -> tuple[int, date] | None:
 
 
 def own_day(decision: LoggedDecision) -> date | None:
-    """Return the day that a field of a decision holds; None where no known field holds one."""
+    """Return the day in a known field of a decision; None if no known field holds a day."""
     return _field_day(decision.fields, (*FIELDS, *LATE_FIELDS), decision)
 
 
@@ -205,7 +205,9 @@ def _field_day(
     *,
     strict: bool = False,
 ) -> date | None:
-    """Return the day of the first field of such a name. Raises DataError, if `strict`: it is no day."""
+    """Return the first day in a field with one of these names. Raises DataError, if `strict` and a
+    value is not a day.
+    """
     for name in names:
         for key, value in fields.items():
             if key != name and key.rpartition(".")[2] != name:
@@ -223,7 +225,7 @@ def _field_day(
 
 
 def _day_of(value: JsonValue) -> date | None:
-    """Return the day that a field holds as a whole, with or without a time of day."""
+    """Return the day if a field's whole value is a day, with or without a time of day."""
     text = str(value).strip()
     named = named_dates(text)
     if len(named) != 1 or named[0].unit != "day" or named[0].start != 0:
@@ -232,7 +234,7 @@ def _day_of(value: JsonValue) -> date | None:
 
 
 def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
-    """Yield texts with the day that names the nearest folder of the log's file, if one does."""
+    """Yield texts dated by the name of the nearest folder of the log's file, if it is a day."""
     *folders, _ = decision.file.split("/")
     days = [day for day in map(_day_of, folders) if day is not None]
     for text in decision.texts if days else ():
@@ -240,7 +242,7 @@ def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
 
 
 def _read_map(path: Path) -> dict[str, date]:
-    """Return days by decision. Raises DataError, which names file and line."""
+    """Return days by decision. Raises DataError, with file and line."""
     table = TableFile(path, TableShape(("decision", "day"), required=("decision", "day")))
     days: dict[str, date] = {}
     for row in read_rows(table):

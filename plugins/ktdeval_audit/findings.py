@@ -30,18 +30,18 @@ RULES: Mapping[Rule, str] = {
     "hindsight-words": "A reason mentions later outcomes.",
     "same-bar": "A decision was filled at a price of the bar that it had seen.",
 }
-_AROUND = 50  # characters of an excerpt on both sides
-_WIDE = 400  # characters in which a secret is searched
+_AROUND = 50  # characters of an excerpt before and after a span
+_WIDE = 400  # characters searched for a secret
 _LONGEST = 60
 
 
 def path_of(finding: Finding, log: str) -> str:
-    """Return the path of the file that a finding stands in. `log`: path of the audited log."""
+    """Return the path of the file in which a finding is. `log`: path of the audited log."""
     return f"{log.rstrip('/')}/{finding.path}" if finding.path else log
 
 
 def excerpt(text: str, start: int, end: int) -> str:
-    """Return what stands around a span, on one line, with secrets replaced."""
+    """Return the text around a span on one line, with secrets replaced."""
     hit = text[start : min(end, start + _LONGEST)]
     first = max(0, start - _WIDE)
     wide = text[first : end + _WIDE]
@@ -61,7 +61,7 @@ def excerpt(text: str, start: int, end: int) -> str:
 
 
 def hide(text: str) -> str:
-    """Return a text with the secrets of the environment, and all of a known form, replaced."""
+    """Return a text with secrets replaced: those of the environment and those of known forms."""
     hidden = hide_secrets(text, _own_secrets())
     for form in secret_forms():
         hidden = form.pattern.sub(form.replacement, hidden)
@@ -74,7 +74,7 @@ def _own_secrets() -> Mapping[str, str]:
 
 
 def place_of(decision: LoggedDecision, text: LogText) -> str:
-    """Return where a text stands, without repeating the name of the decision."""
+    """Return the place of a text in its decision, without the decision's name."""
     if text.place.startswith(decision.name):
         return text.place.removeprefix(decision.name).lstrip("/ ") or text.place
     return text.place

@@ -1,10 +1,10 @@
 """Rule `price-after`: prices, volumes and returns of the market that were not known on the day.
 
-A number is a hit if it equals, as far as its digits go, a value of a later day and no value known by
-then. One hit proves little: a price of four digits meets one of the next days' prices by chance. So
-each number has a chance of a false hit: how many of the numbers around it, with the same digits, are
-later values. From these chances follows an upper bound of the probability that so many of the
-numbers are hits by chance, and only one below 1e-4 is a finding.
+A number is a hit if, at its printed digits, it equals a value of a later day and no value known by
+then. One hit proves little: a price with four digits often equals a later price by chance. So each
+number has a chance of a false hit: the share of nearby numbers, with the same digits, that are
+later values. These chances give an upper bound of the probability that all hits are by chance. A
+finding requires a bound below 1e-4.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 HORIZONS = (1, 5, 21, 252)
 """Trading days ahead in which later values are searched; each is a test of its own."""
 
-_WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # of the tests of horizons; their sum is 1
+_WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # weights of the tests by horizon; they sum to 1
 _LIMITS = {1.0: 0.6, 1e-4: 0.4}  # chance of a number in a test -> weight of the test
 
 KNOWN_DAYS = 252
@@ -39,25 +39,25 @@ KNOWN_DAYS = 252
 most prices near its own, and few numbers would be left.
 """
 
-MAX_CHANCE = 1e-4  #: of a false hit, above which nothing is reported
-SURE = 1e-6  #: chance below which a single number is an error
-_AROUND = 0.1  # share of a number on both sides in which later values are counted
-_MIN_STEPS = 50  # numbers on both sides, where a share of them is less
+MAX_CHANCE = 1e-4  #: probability of a false hit from which nothing is reported
+SURE = 1e-6  #: probability below which a single number is an error
+_AROUND = 0.1  # relative distance from a number within which later values are counted
+_MIN_STEPS = 50  # minimum distance in steps, if the relative distance is smaller
 _RETURN_DAYS = (1, 2, 3, 4, 5, 10, 20, 21, 60, 63, 252)
 _ALL = -1  # key of the values of all assets together
 _SHOWN = 5
-_SLACK = 1e-9  # of a comparison of binary fractions
-_MIN_DIGITS = 3  # of a number: one of fewer is common
+_SLACK = 1e-9  # tolerance of comparisons of floats
+_MIN_DIGITS = 3  # minimum digits: shorter numbers are too common
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A number with the later value that it equals."""
+    """A number and the later value that it equals."""
 
     number: PrintedNumber
     value_name: str  #: such as `close`
-    row: int  #: of the market's days
-    chance: float  #: that a number around it, with these digits, is a later value
+    row: int  #: row of the market's days
+    chance: float  #: probability that a nearby number with these digits is a later value
     text: DatedText
 
 
@@ -70,14 +70,14 @@ class _Values:
     names: Ints
 
     def between(self, low: float, high: float) -> slice:
-        """Return where the values from `low` to `high` stand."""
+        """Return the slice of the values from `low` to `high`."""
         first, last = np.searchsorted(self.values, [low, high])
         return slice(int(first), int(last))
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A number that equals nothing known: its chances and, per horizon, its hit."""
+    """A number that equals no known value: its chances and, per horizon, its hit."""
 
     chances: tuple[float, ...]
     hits: tuple[Hit | None, ...]
@@ -89,7 +89,7 @@ _RETURN = len(_FIELDS)
 
 @dataclass
 class LaterPrices:
-    """Searches texts for later values of one market. Keeps the sorted values of assets."""
+    """Searches texts for later values of one market. Caches the sorted values of assets."""
 
     market: MarketSnapshot
     _names: AssetNames = field(init=False)
@@ -117,7 +117,7 @@ class LaterPrices:
         if not by_asset:
             return
 
-        # Each asset is a test, and several of them together are one more.
+        # Each asset is a test; with several assets, their union is one more.
         tests = len(by_asset) + int(len(by_asset) > 1)
         is_found = False
         for asset, trials in by_asset.items():
@@ -135,13 +135,13 @@ class LaterPrices:
             yield self._finding(together.hits, f"of {len(assets)} assets", chance)
 
     def over_the_log(self) -> tuple[float, int, int, int] | None:
-        """Return chance, hits, numbers and horizon in days over all decisions, each number counted
-        once; None where it is above the limit.
+        """Return chance, hits, numbers and horizon in days over all decisions; None if the chance
+        is too high or fewer than two decisions have hits. Each number counts once.
         """
         best = _best(self._trials)
         decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
         if best.chance >= MAX_CHANCE or len(decisions) < 2:
-            return None  # what one decision shows is a finding of its own
+            return None  # the finding of the decision already shows it
         return best.chance, len(best.hits), len(self._trials), best.horizon
 
     def _add(
@@ -155,7 +155,7 @@ class LaterPrices:
         if asset is None and len(self.market.codes) == 1:
             asset = 0
 
-        # A figure of few digits equals some later value by chance alone.
+        # A number of few digits equals some later value by chance.
         if abs(number.value) < _MIN_DIGITS * number.step * 10:
             return
 
@@ -164,7 +164,7 @@ class LaterPrices:
             return
 
         by_asset[asset].append(trial)
-        # A table that is shown on many days is one piece of evidence, not many.
+        # A table shown on many days is one piece of evidence.
         key = (asset, number.value)
         if key not in self._seen:
             self._seen.add(key)
@@ -173,9 +173,7 @@ class LaterPrices:
     def _trial(
         self, number: PrintedNumber, dated: DatedText, row: int, asset: int | None
     ) -> _Trial | None:
-        """Return what a number's chances and hits are; None where it is known, or far from any
-        later value.
-        """
+        """Return a number's chances and hits; None if it is known, or far from any later value."""
         values = self._returns(asset, row) if number.is_return else self._values(asset)
         if values is None:
             return None
@@ -184,14 +182,15 @@ class LaterPrices:
         size = abs(number.value)
         same = values.between(number.value - half, number.value + half)
         rows = values.rows[same]
-        # What the agent may have seen within a year is no leak, whatever it equals later.
+        # A value that the agent may have seen within a year is not a leak, even if a later value
+        # equals it.
         if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
         reach = max(_AROUND * size, _MIN_STEPS * number.step)
         near = values.between(number.value - reach, number.value + reach)
         near_rows = values.rows[near]
-        # Values that print alike are one target for a chance hit.
+        # Values that print alike are one target of a chance hit.
         grid = np.round(values.values[near] / number.step)
         steps = 2.0 * reach / number.step
         chances = []
@@ -215,7 +214,9 @@ class LaterPrices:
         bounds: tuple[int, int],
         chance: float,
     ) -> Hit | None:
-        """Return the first later value that a number equals, after the one row and up to the other."""
+        """Return the first later value that a number equals, after the first bound and up to the
+        second.
+        """
         rows = values.rows[same]
         later = np.flatnonzero((rows > bounds[0]) & (rows <= bounds[1]))
         if not len(later):
@@ -229,7 +230,7 @@ class LaterPrices:
     # ---- values of the market
 
     def _row(self, dated: DatedText) -> int | None:
-        """Return the last row that is known on a day; None before the market's first."""
+        """Return the last row known on a day; None before the market's first day."""
         row = int(np.searchsorted(self.market.days, np.datetime64(dated.day), side="right")) - 1
         return row if row >= 0 else None
 
@@ -261,7 +262,7 @@ class LaterPrices:
 
     def _returns(self, asset: int | None, row: int) -> _Values | None:
         """Return changes of the adjusted close in per cent: those known on the day, and those from
-        its close to later ones.
+        the day's close to later closes.
         """
         if asset is None:
             return None
@@ -326,7 +327,7 @@ def _order_values(values: Floats, rows: Ints, names: Ints) -> _Values:
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """Horizon at which hits are least likely to be by chance."""
+    """Horizon whose hits are least likely by chance."""
 
     chance: float
     hits: Sequence[Hit]
@@ -334,10 +335,10 @@ class _Best:
 
 
 def _best(trials: Sequence[_Trial]) -> _Best:
-    """Return the horizon with the least chance, corrected for what is tried.
+    """Return the horizon with the lowest chance, corrected for multiple tests.
 
-    Each test takes the numbers whose own chance is at most a limit: one number of nine digits is not
-    made doubtful by a hundred of three. Tests share the error by their weights (weighted Bonferroni).
+    Each test takes the numbers whose own chance is at most a limit, so a hundred numbers of three
+    digits do not weaken one of nine. Tests share the error by their weights (weighted Bonferroni).
     """
     best = _Best(1.0, (), HORIZONS[0])
     for place, horizon in enumerate(HORIZONS):
@@ -356,7 +357,7 @@ def _best(trials: Sequence[_Trial]) -> _Best:
 
 
 def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
-    """Return the hits of a horizon; a number that is repeated is one."""
+    """Return the hits of a horizon; repeats of a number count once."""
     hits: dict[tuple[int | None, float], Hit] = {}
     for trial in trials:
         hit = trial.hits[place]
@@ -366,8 +367,8 @@ def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
 
 
 def chance_of(hits: int, chances: Sequence[float]) -> float:
-    """Return an upper bound of the probability of at least so many hits among independent numbers,
-    each a hit with its own chance.
+    """Return an upper bound of the probability of at least `hits` hits among independent numbers
+    with these chances.
 
     One hit: the sum of the chances (Boole). More: the binomial tail at the mean chance, which bounds
     that of unequal ones if the hits exceed their expected number by one or more (Hoeffding 1956, "On

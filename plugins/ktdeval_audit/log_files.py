@@ -31,11 +31,11 @@ from ktdeval.values import (
 LARGEST_FILE = 512 << 20  #: bytes of a log
 LARGEST_MEMBER = 64 << 20  #: bytes of a member of an archive, unpacked
 LONGEST_LINE = 32 << 20  #: bytes of a line
-MAX_LEVELS = 100  #: of nested lists and objects
+MAX_LEVELS = 100  #: maximum depth of nested lists and objects
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
-_ZSTANDARD = 93  # its number among the methods of zip
-_LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field end it
+_ZSTANDARD = 93  # its compression method number in zip files
+_LOCAL_HEADER = struct.Struct("<26xHH")  # ends with the lengths of name and extra field
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _ZST = b"\x28\xb5\x2f\xfd"
 
@@ -45,12 +45,12 @@ class LogRecord:
     """One JSON value of a log."""
 
     value: JsonValue
-    line: int | None = None  #: None where the file is one value
+    line: int | None = None  #: None if the file is one JSON value
     member: str = ""  #: name in an archive
 
 
 def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    """Yield the objects of a list, or an object alone."""
+    """Yield the objects of a list, or a single object."""
     items = value if isinstance(value, list) else [value]
     for item in items:
         if isinstance(item, Mapping):
@@ -60,7 +60,7 @@ def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
 def read_records(path: Path) -> list[LogRecord]:
     """Return the JSON values of a file: of each line, of the whole, or of each member of a zip.
 
-    Raises DataError, which names file and line: it is not readable, too large, or not JSON.
+    Raises DataError, with file and line, if it is not readable, too large, or not JSON.
     """
     try:
         data = read_plain(path, LARGEST_FILE)
@@ -99,7 +99,7 @@ def _parse_text(path: Path, data: bytes) -> list[LogRecord]:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Whether a line is a JSON object of its own, as in JSON lines."""
+    """Return whether a line is a complete JSON object, as in JSON lines."""
     text = line.strip()
     return text.startswith(b"{") and text.endswith(b"}")
 
@@ -138,7 +138,7 @@ def _decode(data: bytes, where: str) -> str:
 
 
 def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
-    """Yield the rows of a CSV as objects by column; a row may go over several lines."""
+    """Yield the rows of a CSV as objects by column; a row may span several lines."""
     text = _decode(data, str(path))
     csv.field_size_limit(LONGEST_LINE)
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
@@ -199,8 +199,8 @@ def _archive_records(path: Path) -> Iterator[LogRecord]:
 
 
 def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member's bytes, of which it states the size. Newer logs are packed with zstandard,
-    which Python before 3.14 can't read in a zip.
+    """Return a member's bytes, up to the size that it states. Newer logs are compressed with
+    zstandard, which Python's zipfile can't read before 3.14.
     """
     if member.compress_type != _ZSTANDARD:
         with archive.open(member) as stream:

@@ -19,25 +19,25 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class CutoffFacts:
-    """Days of the decisions against the end of a model's training data."""
+    """Decision days compared with the end of a model's training data."""
 
     model: str
     cutoff: str  #: a day or month; `none` or `unknown`
-    before: int  #: decisions up to it
+    before: int  #: decisions up to the cutoff
     total: int
     is_lower_bound: bool = False  #: whether the data may end later
 
     @property
     def share(self) -> float | None:
-        """Share of the decisions that lie before the cutoff; None where it is not known."""
+        """Share of the decisions up to the cutoff; None if the cutoff is not known."""
         if self.cutoff == "unknown" or not self.total:
             return None
         return self.before / self.total
 
 
 def cutoff_facts(log: DatedLog, option: str | None) -> tuple[CutoffFacts, ...]:
-    """Return the facts of each model of the log, or of `--cutoff` alone. Raises UsageError: it is no
-    day and no state.
+    """Return the facts of each model of the log, or of `--cutoff` only. Raises UsageError if
+    `--cutoff` is neither a day nor a state.
     """
     if option is not None:
         given = parse_cutoff_or_state(option, "--cutoff")
@@ -64,7 +64,7 @@ def _facts(model: str, cutoff: CutoffEntry | str, days: Sequence[date]) -> Cutof
 
 
 def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
-    """Yield a warning for each model of which decisions lie before its cutoff."""
+    """Yield a warning for each model that has decisions before its cutoff."""
     for each in facts:
         share = each.share
         if not share:
@@ -88,10 +88,10 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
 def same_bar(
     market: MarketSnapshot, decision: LoggedDecision, texts: Sequence[DatedText]
 ) -> Iterator[Finding]:
-    """Yield a finding for each fill at a price of the bar that its decision had seen.
+    """Yield a finding for each fill at a price of a bar that its decision had already seen.
 
-    A fill that names its day is early if the day is not after that of the decision. One without a
-    day is early if its price is the close of the decision's bar, and outside the next bar.
+    A fill with a day is early if that day is not after the decision's day. A fill without a day is
+    early if its price equals the close of the decision's bar and is outside the next bar.
     """
     if not texts:
         return
@@ -109,7 +109,7 @@ def same_bar(
 
 
 def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> str:
-    """Return why a fill is early; empty where it is not, or the market does not tell."""
+    """Return why a fill is early; empty if it is not early, or the market lacks the data."""
     traded = np.flatnonzero(np.isfinite(market.close[:, asset]))
     known = traded[market.days[traded] <= np.datetime64(day)]
     if not len(known):

@@ -1,4 +1,4 @@
-"""What a log holds, whichever framework wrote it: decisions, their texts and fills."""
+"""Contents of a log, independent of the framework: decisions, their texts and fills."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LogText:
     role: Role
     text: str
     place: str  #: index of the message, or id of the span with the path of the field
-    line: int | None = None  #: line of the file; None where a file is one JSON value
+    line: int | None = None  #: line of the file; None if the file is one JSON value
     fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: the message's own metadata
 
 
@@ -29,18 +29,18 @@ class LogFill:
 
     price: float
     digits: int  #: decimals of the price as written
-    code: str = ""  #: empty where the log names none
-    day: str = ""  #: ISO day of the fill; empty where the log names none
+    code: str = ""  #: empty if the log states no code
+    day: str = ""  #: ISO day of the fill; empty if the log states no day
     place: str = ""
     line: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedDecision:
-    """Texts that led to one decision, or to several of one conversation, in their order."""
+    """Texts that led to one decision, or to several of one conversation, in order."""
 
     name: str  #: id of the conversation, trace or sample
-    file: str = ""  #: path in the folder of logs; empty where one file is the log
+    file: str = ""  #: path in the folder of logs; empty if the log is one file
     texts: tuple[LogText, ...]
     fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: metadata by dotted name
     models: tuple[str, ...] = ()  #: names of the models that were asked
@@ -49,7 +49,7 @@ class LoggedDecision:
 
     @property
     def title(self) -> str:
-        """Name of the decision among all of a folder."""
+        """Name of the decision, unique within a folder."""
         return f"{self.file}: {self.name}" if self.file else self.name
 
 
@@ -58,7 +58,7 @@ class AgentLog:
     """A log as read."""
 
     kind: str  #: name of the reader
-    source: str  #: name of the file or folder, for words
+    source: str  #: name of the file or folder, for messages
     decisions: tuple[LoggedDecision, ...]
     notes: tuple[str, ...] = ()  #: what was left out, one sentence each
     files: int = 1  #: logs that were read

@@ -1,8 +1,7 @@
 """Days and periods that a text names: a day, a week, a month, a quarter, a half, or a year.
 
-One list of spellings both finds a date and reads it, so that none is found and not understood. A
-date that two countries read differently (`8/3/2024`) is read as the earlier day: an audit must not
-accuse without need.
+One list of spellings both finds and parses dates, so each date found can be parsed. A date that
+countries read differently (`8/3/2024`) is read as the earlier day, to avoid false accusations.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class NamedDate:
 
     start: int  #: offset of its first character; a weekday before the day belongs to it
     end: int
-    first: date  #: its first day, the earliest that the words can mean
+    first: date  #: first day of it, the earliest that the words can mean
     unit: Unit
     is_fiscal: bool = False  #: whether it is called fiscal: it may begin a year before `first`
 
@@ -95,8 +94,8 @@ class DayOfYear:
     day: int
 
     def soon_after(self, day: date) -> date | None:
-        """Return the next such day, if it is at most three months ahead and nearer than the one
-        before.
+        """Return the next such day, if it is at most three months ahead and nearer than the
+        previous one.
         """
         near = []
         for year in (day.year - 1, day.year, day.year + 1):
@@ -109,7 +108,7 @@ class DayOfYear:
 
 @dataclass(frozen=True)
 class _Form:
-    """One spelling, and what it means."""
+    """One spelling and its unit."""
 
     unit: Unit
     pattern: re.Pattern[str]
@@ -122,14 +121,14 @@ def _form(unit: Unit, text: str) -> _Form:
 
 
 def _eastern(unit: Unit, rest: str) -> _Form:
-    """Return a form of Chinese, Japanese or Korean, where words stand next to a date unspaced."""
+    """Return a form of Chinese, Japanese or Korean dates, which need no space before or after."""
     era = rf"(?P<era>{'|'.join(_ERAS)}) ?(?P<e>[0-9]{{1,3}}|[{_CHINESE_DIGITS}十]{{1,3}})"
     year = rf"(?:(?P<y>[0-9]{{4}}|[{_CHINESE_DIGITS}]{{4}})|{era})"
     text = rf"(?<![0-9{_CHINESE_DIGITS}]){year} ?(?:年|년){rest}(?![0-9])"
     return _Form(unit, re.compile(normalise(text)))
 
 
-# Of spellings that overlap, the longest is taken, then the first.
+# If spellings overlap, the longest wins, then the first.
 _FORMS: Sequence[_Form] = (
     # 2024-03-08, 2024/3/8 16:00, 20240308T160000Z
     _form("day", rf"{_YEAR}(?P<x>[-/._]) ?{_MONTH}(?P=x) ?(?P<d>{_NUMBER}){_TIME}"),
@@ -186,14 +185,14 @@ _YEARLESS: Sequence[re.Pattern[str]] = (
         r"(?![0-9/%-]|[.,][0-9])"
     ),
 )
-_WORDS_TOO = frozenset({"may", "march", "mar"})  # in small letters they may be no month
+_WORDS_TOO = frozenset({"may", "march", "mar"})  # in lower case they may be ordinary words
 _WEEKDAY_AHEAD = re.compile(
     rf"(?<![A-Za-z])\(?{WEEKDAY}\)?[.,]*(?: the)?[ ,(/_-]{{1,3}}\Z"
     r"|(?:星期|周)[一二三四五六日天][ ,(]{0,2}\Z",
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"[ ,(]|den|le|el|de")
-# What stands around a number of JSON, which is a year or a compact day only by chance.
+# Context of a number in JSON that is a year or a compact day only by chance.
 _JSON_BEFORE = re.compile(r"[\[,:] ?-?\Z")
 _JSON_AFTER = re.compile(r" ?[,\]}]")
 _QUANTITY_KEY = re.compile(
@@ -219,7 +218,7 @@ _DIGITS = re.compile("[0-9]+")
 
 @lru_cache(_MAX_TEXTS)
 def named_dates(text: str) -> tuple[NamedDate, ...]:
-    """Return the days and periods that a text names with a year, by offset; none overlap.
+    """Return the days and periods with a year that a text names, by offset, without overlaps.
 
     Example: `named_dates("up since Mar 3rd, 2024")[0].first` is 3 March 2024.
     """
@@ -227,7 +226,7 @@ def named_dates(text: str) -> tuple[NamedDate, ...]:
 
 
 def days_of_year(text: str) -> tuple[DayOfYear, ...]:
-    """Return the days that a text names without a year, by offset.
+    """Return the days without a year that a text names, by offset.
 
     Example: `days_of_year("It closed higher on Aug 13.")[0].day` is 13.
     """
@@ -236,7 +235,7 @@ def days_of_year(text: str) -> tuple[DayOfYear, ...]:
 
 @lru_cache(_MAX_TEXTS)
 def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
-    """Return all dates of a text by offset; of those that overlap, the longest."""
+    """Return all dates of a text by offset; of overlapping dates, the longest."""
     plain, offsets = normalise_with_places(text)
     plain = plain.replace("○", "〇")
     found = [*_with_year(plain), *_without_year(plain), *_in_other_languages(plain)]
@@ -254,7 +253,7 @@ def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
 
 
 def _with_weekday(plain: str, start: int) -> int:
-    """Return where the weekday before a date begins; `start` where there is none."""
+    """Return the start of the weekday before a date; `start` if there is no weekday."""
     begin = max(0, start - _CONTEXT)
     weekday = _WEEKDAY_AHEAD.search(plain, begin, start)
     if weekday is not None:
@@ -282,7 +281,7 @@ def _with_year(plain: str) -> Iterator[NamedDate]:
                 continue
             try:
                 first = _first_day(match.groupdict(), form.unit)
-            except ValueError:  # no day of the calendar
+            except ValueError:  # not a day of the calendar
                 continue
 
             parts = match.groupdict()
@@ -301,7 +300,7 @@ def _without_year(plain: str) -> Iterator[DayOfYear]:
 
 
 def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:
-    """Yield dates with a month's name in another language, which the masks know."""
+    """Yield dates with a month's name in another language, of those known to the masks."""
     for start, end, month in find_named(plain, _hints(plain)):
         numbers = [int(digits) for digits in _DIGITS.findall(plain[start:end])]
         years = [number for number in numbers if number >= _MIN_YEAR]
@@ -316,12 +315,12 @@ def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:
         try:
             first = date(year, month, days[0] if days else 1)
             yield NamedDate(start, end, first, "day" if days else "month")
-        except ValueError:  # no day of the calendar
+        except ValueError:  # not a day of the calendar
             continue
 
 
 def _first_day(parts: Mapping[str, str | None], unit: Unit) -> date:
-    """Return the first day of a matched period. Raises ValueError: there is no such day."""
+    """Return the first day of a matched period. Raises ValueError if the day does not exist."""
     year = _year(parts)
     if unit == "week":
         return date.fromisocalendar(year, int(parts["w"] or ""), 1)
@@ -362,7 +361,7 @@ def _month(parts: Mapping[str, str | None]) -> int:
 
 
 def _number(word: str | None) -> int:
-    """Return a number in digits or Chinese numerals. Raises ValueError: it is none."""
+    """Return a number in digits or Chinese numerals. Raises ValueError if it is not a number."""
     if not word or word.isascii():
         return int(word or "")
     if "十" in word:
@@ -380,7 +379,7 @@ def _count(parts: Mapping[str, str | None], *names: str) -> int:
 
 
 def _earliest(year: int, one: int, other: int) -> date:
-    """Return the earlier of `month/day` and `day/month`. Raises ValueError: neither is a day."""
+    """Return the earlier of `month/day` and `day/month`. Raises ValueError if neither is a day."""
     days = []
     for month, day in ((one, other), (other, one)):
         try:
@@ -391,7 +390,9 @@ def _earliest(year: int, one: int, other: int) -> date:
 
 
 def _is_number(plain: str, match: re.Match[str], unit: Unit) -> bool:
-    """Whether the digits of a match are an id, an amount, or a number of JSON, and no date."""
+    """Return whether the digits of a match are an id, an amount, or a number of JSON instead of a
+    date.
+    """
     start, end = match.span()
     before = plain[max(0, start - _CONTEXT) : start]
     is_of_digits = not _LETTERS.search(match[0])

@@ -1,4 +1,4 @@
-"""Numbers of a text, each with the asset that it stands beside and how many digits it has."""
+"""Numbers of a text, each with its asset and the precision of its digits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-# Commas group digits in prose; in `[5,100,200]` and in CSV they part numbers.
+# Commas group digits in prose; in `[5,100,200]` and in CSV they separate numbers.
 _NUMBER = re.compile(
     r"(?<![0-9A-Za-z_.])(?<![0-9][:/-])[+-]?"
     r"(?:(?<![\[,:])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,15})(?:\.[0-9]{1,10})?"
@@ -16,7 +16,7 @@ _NUMBER = re.compile(
 _PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
 _RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
 _NEAR = 300  # characters before a number in which its asset is named
-_MAX_NUMBERS = 20_000  # of one text
+_MAX_NUMBERS = 20_000  # maximum numbers of one text
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 
 
@@ -25,10 +25,10 @@ class PrintedNumber:
     """One number of a text."""
 
     value: float
-    step: float  #: unit of its last digit that is not zero: a half of it is the error of rounding
+    step: float  #: unit of the last digit that is not zero: half of it is the rounding error
     start: int
     end: int
-    asset: int | None  #: row of the asset in the market's codes; None where the text names none
+    asset: int | None  #: row of the asset in the market's codes; None if the text names no asset
     is_return: bool  #: whether it is marked as a change in per cent
 
 
@@ -63,8 +63,8 @@ class AssetNames:
 
 
 def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
-    """Yield the numbers of a text. In JSON an object's or a row's own code counts; elsewhere the
-    mention nearest before the number.
+    """Yield the numbers of a text. In JSON, the code in the number's object or row names the asset;
+    elsewhere, the nearest mention before the number.
     """
     mentions = assets.places(text)
     own = _json_assets(text, mentions)
@@ -90,8 +90,8 @@ def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
 
 
 def _reading(spelled: str) -> tuple[float, float]:
-    """Return a number and the unit of its last digit. Zeros at its end do not count as digits: a
-    round number is a common one.
+    """Return a number and the unit of its last digit. Trailing zeros are not counted as digits:
+    round numbers are common.
     """
     plain = spelled.replace(",", "").lower()
     digits, _, power = plain.partition("e")
@@ -118,10 +118,11 @@ def _is_return(text: str, start: int, end: int) -> bool:
 
 
 def _json_assets(text: str, mentions: Sequence[tuple[int, int, int]]) -> dict[int, int]:
-    """Return row by offset for numbers of JSON objects that name their asset behind the number.
+    """Return asset rows by offset, for numbers of JSON objects that name their asset after the
+    number.
 
     Only flat objects are read: `{"close": 21.64, "code": "ACME"}`. In a row of a table the code
-    stands in front, as in prose.
+    comes first, as in prose.
     """
     own: dict[int, int] = {}
     for match in _FLAT_OBJECT.finditer(text):

@@ -1,4 +1,4 @@
-"""Report of an audit in words, and as annotations of a hosted CI."""
+"""Report of an audit as text, and as annotations of a hosted CI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
-    """Yield the report: the verdict, a line for each rule, then the findings, the worst first."""
+    """Yield the report: the verdict, a line per rule, then the findings from most to least severe."""
     yield _verdict(report)
     yield _scope(report)
     yield from _unread_lines(report, every=every)

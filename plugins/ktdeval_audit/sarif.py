@@ -17,8 +17,8 @@ _RULE_NAMES = tuple(RULES)
 
 
 def to_sarif(report: AuditReport, path: str) -> JsonObject:
-    """Return the log of one run of the tool. `path`: of the audited file, relative to where a reader
-    stands.
+    """Return a SARIF log with one run. `path`: path of the audited file, relative to the reader's
+    working directory.
     """
     rules: list[JsonValue] = []
     for rule, summary in RULES.items():
@@ -37,7 +37,7 @@ def to_sarif(report: AuditReport, path: str) -> JsonObject:
 
 
 def _incomplete(report: AuditReport) -> JsonObject:
-    """Return that logs could not be read, as section 3.20 of the standard has it."""
+    """Return the invocation that reports unreadable logs, as section 3.20 of the standard requires."""
     notices: list[JsonValue] = []
     for reason in report.unread:
         notices.append({"level": "error", "message": {"text": reason}})
@@ -45,7 +45,7 @@ def _incomplete(report: AuditReport) -> JsonObject:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Return what stays equal from one audit to the next, so that a host knows a finding again."""
+    """Return an identifier that stays equal between audits, so that a host recognises the finding."""
     parts = [finding.rule, finding.part, finding.place, finding.day, finding.message]
     if finding.path:
         parts.insert(0, finding.path)

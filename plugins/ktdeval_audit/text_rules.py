@@ -30,15 +30,15 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,400}={0,2}(?![A-Za-
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{2}){6,200}(?![0-9A-Za-z])", re.IGNORECASE)
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PRINTABLE = re.compile(r"[\w\s.,:;/'&()%$#@!?+-]{4,}")
-_MAX_HITS = 20  # findings of one rule in one text
-_NEAR = 366  # days ahead in which a date of which nothing is said counts
-_REACH_OF_PERIOD = 40  # characters from a month, quarter or year: plans name these more often
-_CONTEXT = 120  # characters before a day without a year that may name it
+_MAX_HITS = 20  # maximum findings of one rule in one text
+_NEAR = 366  # maximum days ahead of a date without evidence
+_REACH_OF_PERIOD = 40  # characters around a month, quarter or year: plans name these more often
+_CONTEXT = 120  # characters searched before a day without a year
 _BESIDE = 25
 _LAST_YEAR = re.compile(
     r"\b(?:last|previous|prior|that) year|year (?:ago|earlier)|去年|上年|同年", re.I
 )
-_SOON = 31  # days ahead in which a date without a year is hardly of another one
+_SOON = 31  # days within which a date without a year hardly belongs to another year
 
 
 # ---- dates
@@ -47,10 +47,10 @@ _SOON = 31  # days ahead in which a date without a year is hardly of another one
 def later_dates(dated: DatedText) -> Iterator[Finding]:
     """Yield a finding for each date after the day of the decision.
 
-    In prompts and tool results a day that was known is an error, as is one of which the words
-    around it say nothing. A longer period counts if it was known, and is a warning where companies
-    have years of their own. A date that was only planned is a note. A model's own text may plan: it
-    gets a warning for what it knew.
+    In prompts and tool results, a day that was known is an error, as is a day without evidence. A
+    longer period is reported if it was known; it is a warning because companies have fiscal years
+    of their own. A date that was only planned is a note. A model's own text may plan: it gets a
+    warning for dates that it knew.
     """
     seen: dict[Level, set[str]] = {level: set() for level in LEVELS}
     for where, text in _readings(dated.text.text):
@@ -73,19 +73,19 @@ class _LaterDate:
 
     start: int
     end: int
-    day: date  #: its first; of a period that is said to be over, the last
+    day: date  #: first day; of a period that is said to be over, its last day
     unit: Unit
     evidence: Evidence
     has_year: bool = True
     is_over: bool = False
 
     def days_after(self, decided: date) -> int:
-        """Return days from the decision to it."""
+        """Return days from the decision to the date."""
         return (self.day - decided).days
 
 
 def _later(text: str, day: date) -> Iterator[_LaterDate]:
-    """Yield the dates of a text that lie after a day."""
+    """Yield the dates of a text that are after a day."""
     for named in named_dates(text):
         first = named.first
         if named.is_fiscal:
@@ -108,7 +108,7 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
 
 
 def _is_of_other_year(text: str, each: DayOfYear, year: int) -> bool:
-    """Whether the words before a day without a year, or next to it, name another year."""
+    """Return whether the words before a day without a year, or next to it, name another year."""
     first = max(0, each.start - _CONTEXT)
     before = text[first : each.start].rpartition("\n")[2]
     years = [named.first.year for named in named_dates(before)]
@@ -212,7 +212,7 @@ def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
 
 
 def _readings(text: str) -> Iterator[tuple[tuple[int, int] | None, str]]:
-    """Yield a text, and what it holds in encodings, each with its span."""
+    """Yield a text and its decoded contents, each with the span of the encoding."""
     yield None, text
     for match in _BASE64.finditer(text):
         decoded = _decode_spelling(match[0])
@@ -237,7 +237,7 @@ def _decode_spelling(spelled: str) -> str:
 
 
 def _as_words(data: bytes) -> str:
-    """Return bytes as text where they are one; empty for others."""
+    """Return bytes as text; empty if they are not text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -256,7 +256,7 @@ def _hindsight_pattern() -> re.Pattern[str]:
 
 
 def hindsight(dated: DatedText) -> Iterator[Finding]:
-    """Yield a finding for each phrase in a model's text that speaks of later outcomes."""
+    """Yield a finding for each phrase in a model's text that refers to later outcomes."""
     if dated.text.role != "reply":
         return
 

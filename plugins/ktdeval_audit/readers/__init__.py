@@ -16,7 +16,7 @@ from ktdeval_audit.readers.fields import text_paths
 from ktdeval_audit.readers.forms import CHAT, NAMES, form_named, form_of
 from ktdeval_audit.readers.log_folder import read_folder
 
-_SAMPLE = 20  # records whose keys are looked at
+_SAMPLE = 20  # records whose keys are examined
 _MAX_KEYS = 12
 _DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 
@@ -26,9 +26,9 @@ def read_log(
 ) -> AgentLog:
     """Return the log in a file, of a run folder of the suite, or of all logs in a folder.
 
-    `kind`: name of the form; None chooses by the keys of the records. `named`: paths of texts in each
-    record by the option that names them (`--messages`, `--prompt`, `--response`). Raises UsageError:
-    no form fits the file; DataError, StoreError: it can't be read.
+    `kind`: name of the form; None detects it from the keys of the records. `named`: paths of texts
+    in each record by the option that names them (`--messages`, `--prompt`, `--response`). Raises
+    UsageError if no form fits the file; DataError, StoreError if it can't be read.
     """
     if kind is not None and kind not in NAMES:
         raise UsageError(f"--from {kind!r} is not a kind of log{near_matches(kind, NAMES)}")
@@ -64,7 +64,7 @@ def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) ->
 
 
 def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, str] | None) -> str:
-    """Return why a log has no decision, with the keys that it has and the options that take them."""
+    """Return why a log has no decision, with its keys and the options that accept them."""
     paths: dict[str, str] = {}
     for record in records[:_SAMPLE]:
         for item in objects_in(record.value):
@@ -84,8 +84,8 @@ def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, st
 
 
 def _advice(paths: Mapping[str, str]) -> str:
-    """Return the options that read the keys: a list of objects as messages, texts as a prompt and the
-    reply to it.
+    """Return the options for these keys: a list of objects as messages, texts as a prompt and its
+    reply.
     """
     lists = [path for path, kind in paths.items() if kind == "objects"]
     texts = [path for path, kind in paths.items() if kind == "text"]

@@ -1,7 +1,7 @@
-"""Decisions in the items of a log, whichever program wrote them.
+"""Group the items of a log into decisions, independent of the program that wrote it.
 
-Spans of a trace, and messages of a thread, are one decision. A record that holds a conversation is
-one, with the requests after it that repeat it and go on.
+All spans of a trace, or all messages of a thread, are one decision. A record that holds a
+conversation is one decision, together with later requests that repeat and extend it.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ _MODELS = (
     "extra.metadata.ls_model_name",
     "metadata.ls_model_name",
 )
-_SYNTHETIC = "<synthetic>"  # Claude Code's own words on an error, of no model
-_UNNAMED = "conversation "  # begins the name of a record that has none
+_SYNTHETIC = "<synthetic>"  # Claude Code's messages on an error, not from a model
+_UNNAMED = "conversation "  # prefix of the name of an unnamed record
 
 
 @dataclass
 class LogReading:
-    """Decisions of a log, and what was left out."""
+    """Decisions of a log, and notes on what was left out."""
 
     decisions: list[LoggedDecision] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
-    """Return the decisions of a log, in the order in which they begin."""
+    """Return the decisions of a log, ordered by their start."""
     items = list(find_items(records, form))
     reading = LogReading()
     if form.has_spans:
@@ -96,7 +96,7 @@ def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
 
 
 def _read_traces(items: Sequence[Item], form: LogForm) -> Iterator[LoggedDecision]:
-    """Yield each trace with its spans, by the time at which they began."""
+    """Yield each trace with its spans, ordered by start time."""
     traces: dict[str, list[Span]] = {}
     wrappers: dict[str, dict[str, JsonValue]] = {}
     for item in items:
@@ -117,7 +117,7 @@ def _read_traces(items: Sequence[Item], form: LogForm) -> Iterator[LoggedDecisio
 def _read_conversations(
     items: Sequence[Item], form: LogForm, notes: list[str]
 ) -> Iterator[LoggedDecision]:
-    """Yield each record that holds a conversation, and each thread of messages; then add to the notes
+    """Yield each record that holds a conversation, and each thread of messages; then add notes on
     what could not be read.
     """
     threads: dict[str | int, list[Item]] = {}
@@ -159,7 +159,7 @@ def _read_conversations(
 
 
 def _is_fragment(value: Mapping[str, JsonValue]) -> bool:
-    """Whether a record is a part of a conversation: a message, an event, or new messages."""
+    """Return whether a record is part of a conversation: a message, an event, or new messages."""
     if any(plain_word(key) == "newmessages" for key in value):
         return True
     if holds_messages(value):
@@ -181,8 +181,8 @@ def _fields_of(item: Item, form: LogForm) -> dict[str, JsonValue]:
 
 
 def _continues(decision: LoggedDecision, before: LoggedDecision) -> bool:
-    """Whether a record is the next request of the conversation before it: it repeats all that was sent
-    in that one, and adds to it.
+    """Return whether a record is the next request of the previous conversation: it repeats all
+    texts sent before and adds to them.
     """
     if not (before.name.startswith(_UNNAMED) and decision.name.startswith(_UNNAMED)):
         return False
@@ -239,7 +239,7 @@ def _kind_without_text(value: Mapping[str, JsonValue]) -> str:
     return "/".join(words)[:40] or "of another kind"
 
 
-# ---- where the user names the fields
+# ---- fields named by the user
 
 
 def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogReading:
@@ -266,8 +266,8 @@ def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogRea
 def _split(
     value: JsonValue, named: Mapping[str, str]
 ) -> Iterator[tuple[JsonValue, dict[str, str]]]:
-    """Yield each object that the paths are in, with the rest of the paths: the items of a list, also
-    of one that all paths go through.
+    """Yield each object that holds the paths, with the remaining paths. Lists on a path shared by
+    all are expanded into their items.
     """
     if isinstance(value, list):
         for item in value:

@@ -31,7 +31,7 @@ _LONGEST_FIELD = 300
 
 
 def values_at(value: JsonValue, path: str) -> Iterator[JsonValue]:
-    """Yield the values at a dotted path; a list on the way stands for each of its items."""
+    """Yield the values at a dotted path; a list on the path is expanded into its items."""
     if not path:
         yield value
     elif isinstance(value, list):
@@ -48,7 +48,7 @@ def values_at(value: JsonValue, path: str) -> Iterator[JsonValue]:
 
 
 def first_at(value: JsonValue, paths: Sequence[str]) -> JsonValue:
-    """Return the first value at one of some paths that is not empty; None where there is none."""
+    """Return the first value at these paths that is not empty; None if all are empty."""
     for path in paths:
         for found in values_at(value, path):
             if found not in (None, "", [], {}):
@@ -57,7 +57,7 @@ def first_at(value: JsonValue, paths: Sequence[str]) -> JsonValue:
 
 
 def parse_text(value: JsonValue) -> JsonValue:
-    """Return the JSON in a text; the value itself where it holds none."""
+    """Return the JSON in a text; the value itself if it is not JSON."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[", '"')):
         return value
     try:
@@ -67,7 +67,9 @@ def parse_text(value: JsonValue) -> JsonValue:
 
 
 def text_paths(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str, str]:
-    """Return the dotted paths of an object at which texts stand, or lists of objects, with which."""
+    """Return the dotted paths of an object's texts, numbers and lists of objects, each with its
+    kind.
+    """
     paths: dict[str, str] = {}
     if not isinstance(value, Mapping) or level >= _DEEPEST:
         return paths
@@ -84,7 +86,7 @@ def text_paths(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str, 
 
 
 def flat_fields(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str, JsonValue]:
-    """Return the short texts and numbers of an object by dotted name, without those of messages."""
+    """Return an object's short texts and numbers by dotted name, without its messages."""
     fields: dict[str, JsonValue] = {}
     if not isinstance(value, Mapping) or level >= _DEEPEST:
         return fields
@@ -105,8 +107,8 @@ def flat_fields(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str,
 
 
 def recorded_fills(value: JsonValue, place: str, line: int | None) -> Iterator[LogFill]:
-    """Yield the fills in the lists of an object and of the objects in it: each with a price,
-    perhaps a code and a day.
+    """Yield the fills in the lists of an object and its nested objects: each has a price, and may
+    have a code and a day.
     """
     if not isinstance(value, Mapping):
         return

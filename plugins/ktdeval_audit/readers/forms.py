@@ -1,7 +1,7 @@
-"""Forms of logs: the keys by which each is recognised, and what its decisions are called.
+"""Forms of logs: the keys that identify each, and the names of its decisions.
 
-What differs between the forms beyond their keys is in the words of `words.py` and the paths of
-`spans.py`; how their records are read is one for all.
+Other differences between forms are in the words of `words.py` and the paths of `spans.py`; the code
+that reads records is the same for all.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class LogForm:
 
     name: str
     keys: tuple[str, ...]  #: sets of dotted keys, each separated by spaces; one is enough
-    title: str = ""  #: stands before the name of a decision
+    title: str = ""  #: prefix of the name of a decision
     has_spans: bool = False
-    items: str | None = None  #: key of a record's items; empty: itself; None: wherever they are
-    fields_at: str = ""  #: path of the metadata in which a day may stand; empty: anywhere
+    items: str | None = None  #: key of a record's items; empty: itself; None: any depth
+    fields_at: str = ""  #: path of the metadata that may hold a day; empty: anywhere
 
     def matches(self, record: JsonValue) -> bool:
-        """Whether a record has the keys of this form."""
+        """Return whether a record has the keys of this form."""
         return any(_has_keys(record, keys) for keys in self.keys)
 
 
@@ -90,8 +90,8 @@ NAMES = (*(form.name for form in FORMS), "ktdeval")
 
 
 def form_of(records: Sequence[JsonValue]) -> LogForm:
-    """Return the form of the first record that has the keys of one, also inside what wraps it;
-    `chat` where none has.
+    """Return the form of the first record with the keys of a form, also inside wrappers; `chat` if
+    no record has them.
     """
     for record in records:
         for inner in _first_objects(record, 0):
@@ -102,7 +102,7 @@ def form_of(records: Sequence[JsonValue]) -> LogForm:
 
 
 def _first_objects(value: JsonValue, level: int) -> Iterator[JsonValue]:
-    """Yield an object, and of each list and object in it the first ones."""
+    """Yield a value, and recursively the first items of its lists and objects."""
     if isinstance(value, list):
         yield from _first_objects(value[0] if value else None, level)
     elif isinstance(value, Mapping):
@@ -113,5 +113,5 @@ def _first_objects(value: JsonValue, level: int) -> Iterator[JsonValue]:
 
 
 def form_named(name: str) -> LogForm:
-    """Return the form of a name."""
+    """Return the form with this name."""
     return next(form for form in FORMS if form.name == name)

@@ -1,7 +1,7 @@
-"""All logs of a folder as one, in the order of their paths.
+"""Read all logs of a folder as one, in the order of their paths.
 
-A file that can't be read does not block the others: it is named. A file without texts of a log,
-such as the settings beside it, is left out.
+A file that can't be read is reported and does not block the others. A file without texts of a log,
+such as settings, is left out.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ktdeval_audit.readers.run_folder import is_run
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".eval")
 _MAX_BYTES = 4 << 30  # of all files together
-_MAX_NAMED = 3  # files that a note names
+_MAX_NAMED = 3  # maximum files named in a note
 
 
 def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
-    """Return the logs of a folder and of those in it, hidden ones left out, as one log.
+    """Return all logs in a folder and its subfolders as one log, without hidden files.
 
-    `read`: reads one file, or one run folder. Raises UsageError, DataError: it holds no log that can
-    be read.
+    `read`: reads one file, or one run folder. Raises UsageError, DataError if it holds no readable
+    log.
     """
     paths, unread = _find_logs(folder)
     decisions: list[LoggedDecision] = []
@@ -65,8 +65,8 @@ def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
 
 
 def _find_logs(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the files that may be logs, with run folders, and what is wrong with subfolders that
-    can't be listed.
+    """Return run folders and files that may be logs, and the errors of subfolders that can't be
+    listed.
     """
     found: list[Path] = []
     refused: list[OSError] = []
@@ -100,7 +100,7 @@ def _refuse(folder: Path, unread: list[str], without_texts: dict[str, str]) -> N
 
 
 def _name_some(files: list[str]) -> str:
-    """Return the names of the first files, and how many more there are."""
+    """Return the names of the first files and the count of the others."""
     more = len(files) - _MAX_NAMED
     shown = ", ".join(files[:_MAX_NAMED])
     return f"{shown} and {more} more" if more > 0 else shown

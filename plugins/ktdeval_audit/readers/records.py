@@ -1,4 +1,4 @@
-"""Items in the records of a log: spans, messages and records with texts, taken out of what wraps them."""
+"""Extract the items of a log's records from their wrappers: spans, messages and records with texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval_audit.readers.forms import LogForm
 from ktdeval_audit.readers.spans import is_span
 from ktdeval_audit.readers.words import holds_messages, is_message, part_of, role_of
 
-_DEEPEST = 5  # levels of wrappers
+_DEEPEST = 5  # maximum levels of wrappers
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SAMPLES = "samples/"
 _CHILDREN = ("observations", "child_runs", "children", "spans")
@@ -29,11 +29,11 @@ class Item:
 
     value: Mapping[str, JsonValue]
     line: int | None
-    fields: Fields  #: of what wraps it
+    fields: Fields  #: fields of the wrappers
 
 
 def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[Item]:
-    """Yield the items of a log in the order of the file; of an archive, those of its samples."""
+    """Yield the items of a log in file order; for an archive, those of its samples."""
     header: Fields = {}
     for record in records:
         if record.member == "header.json":
@@ -54,7 +54,7 @@ def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[Item]:
 
 
 def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:
-    """Yield the objects at a key of a record; a member of an archive is one itself."""
+    """Yield the objects at a key of a record; a member of an archive is such an object itself."""
     for value in objects_in(record.value):
         inner = value.get(key) if key and not record.member else value
         fields = {**header, **flat_fields(value.get("eval"), "eval.")}
@@ -63,7 +63,7 @@ def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:
 
 
 def _find_spans(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Found]:
-    """Yield the spans in a value, and the traces that say themselves what was asked and replied."""
+    """Yield the spans in a value, and the traces that hold their request and reply themselves."""
     if isinstance(value, list):
         for item in value:
             yield from _find_spans(item, fields, level)
@@ -117,12 +117,12 @@ def _find_texts(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Fo
 
 
 def is_event(value: JsonValue) -> bool:
-    """Whether a value is one event of a session, which says of which one."""
+    """Return whether a value is an event of a session and names the session."""
     return isinstance(value, Mapping) and ("session_id" in value or "sessionId" in value)
 
 
 def _wraps_records(value: Mapping[str, JsonValue]) -> bool:
-    """Whether an object has a list of records that hold messages, and are none themselves."""
+    """Return whether an object has a list of records that hold messages but are not messages."""
     for inner in value.values():
         first = inner[0] if isinstance(inner, list) and inner else None
         if isinstance(first, Mapping) and role_of(first) is None and holds_messages(first):
@@ -131,7 +131,7 @@ def _wraps_records(value: Mapping[str, JsonValue]) -> bool:
 
 
 def _rows_of_columns(value: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Return the rows of a table that was written as columns by row; none where it is no such."""
+    """Return the rows of a table stored as columns by row; empty if it is not such a table."""
     columns: dict[str, Mapping[str, JsonValue]] = {}
     for name, column in value.items():
         if isinstance(column, Mapping):

@@ -1,4 +1,4 @@
-"""Run folders of this suite. A step is a decision, of which the ledger has the day and the fills."""
+"""Run folders of this suite. A step is a decision; its day and fills come from the ledger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ name = "ktdeval"
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder has the manifest of a run, perhaps a damaged one."""
+    """Return whether a folder has the manifest of a run, even a damaged one."""
     if not (path / MANIFEST).is_file():
         return False
     try:
@@ -29,7 +29,7 @@ def is_run(path: Path) -> bool:
 
 
 def read(path: Path) -> AgentLog:
-    """Return each step of the trading episodes of a run. Raises StoreError: it is no run."""
+    """Return each step of the trading episodes of a run. Raises StoreError if it is not a run."""
     run = RunFolder.load(path)
     decisions: list[LoggedDecision] = []
     others = 0
@@ -65,7 +65,7 @@ def _exchange_texts(exchange: Mapping[str, JsonValue], place: str) -> Iterator[L
     sent = exchange.get("sent")
     if isinstance(sent, tuple | list):
         for index, message in enumerate(sent):
-            # the model's own turns stand in the reply before
+            # the previous reply already holds the model's own turns
             if isinstance(message, Mapping) and message.get("role") != "assistant":
                 yield from reader.texts(message, None, f"{place} message {index}")
 

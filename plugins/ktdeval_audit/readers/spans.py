@@ -56,7 +56,7 @@ _TOOL_KINDS = frozenset(["tool", "retriever", "executetool", "function"])
 _TOOL_NAME = re.compile(
     r"(?:tool|get|fetch|search|web|look|query|load|retriev|read|quote|price|news)", re.IGNORECASE
 )
-#: paths of what a model was sent and replied: those of messages, then those of any value
+#: paths of a model's request and reply: paths of messages first, then of any value
 _SENT = (
     "attributes.llm.input_messages",
     "attributes.gen_ai.input.messages",
@@ -104,26 +104,26 @@ class Span:
     value: Mapping[str, JsonValue]  #: with attributes by nested name
     id: str
     trace: str
-    parent: str  #: empty of a root
-    start: str  #: sorts as text
+    parent: str  #: empty for a root
+    start: str  #: sorted as text
     kind: str
     line: int | None
 
     @property
     def asks_a_model(self) -> bool:
-        """Whether it is the call of a model."""
+        """Return whether the span is a model call."""
         if self.kind in _MODEL_KINDS:
             return True
         return first_at(self.value, (*_SENT, *_REPLIED)) is not None
 
     @property
     def is_tool(self) -> bool:
-        """Whether it says that it is the call of a tool."""
+        """Return whether the span is marked as a tool call."""
         return self.kind in _TOOL_KINDS
 
     def fields(self) -> dict[str, JsonValue]:
-        """Return what a span says beside its texts, by dotted name; arguments of a tool are no facts of
-        the decision.
+        """Return a span's fields without its texts, by dotted name. A tool's arguments are left
+        out: they are not facts of the decision.
         """
         own = {key: item for key, item in self.value.items() if part_of(key) is None}
         facts = flat_fields(own)
@@ -135,7 +135,7 @@ class Span:
 
 
 def is_span(value: JsonValue) -> bool:
-    """Whether an object is a span: it belongs to a trace, or is a run of LangSmith."""
+    """Return whether an object is a span: it belongs to a trace, or is a run of LangSmith."""
     if not isinstance(value, Mapping):
         return False
     if {"run_type", "inputs"} <= value.keys() or "context.trace_id" in value:
@@ -144,7 +144,7 @@ def is_span(value: JsonValue) -> bool:
 
 
 def read_span(value: Mapping[str, JsonValue], line: int | None) -> Span:
-    """Return a span of any of the forms."""
+    """Return a span from any of the forms."""
     nested = _nest(value)
     attributes = nested.get("attributes")
     nested["attributes"] = _nest(_otlp_pairs(attributes))
@@ -164,9 +164,9 @@ def read_span(value: Mapping[str, JsonValue], line: int | None) -> Span:
 
 
 def trace_texts(spans: Sequence[Span]) -> Iterator[LogText]:
-    """Yield the texts of a trace: what models were sent and replied, and what tools returned.
+    """Yield the texts of a trace: requests and replies of models, and results of tools.
 
-    Where no model was called, or its messages are not there, the root says what was asked.
+    If no model was called, or its messages are missing, the root's request is used.
     """
     parents = {span.parent for span in spans}
     found: list[LogText] = []
@@ -189,7 +189,7 @@ def trace_texts(spans: Sequence[Span]) -> Iterator[LogText]:
 
 
 def _looks_like_a_tool(span: Span, parents: set[str]) -> bool:
-    """Whether a span of no known kind is a leaf whose name says that it fetches something."""
+    """Return whether a span of unknown kind is a leaf with the name of a tool."""
     is_leaf = bool(span.parent) and span.id not in parents
     return is_leaf and _TOOL_NAME.match(str(span.value.get("name"))) is not None
 
@@ -205,7 +205,7 @@ def _model_texts(span: Span) -> Iterator[LogText]:
 
 
 def _side_texts(span: Span, paths: Sequence[str], role: Role) -> Iterator[LogText]:
-    """Yield the texts at the first of some paths that has any."""
+    """Yield the texts at the first path that has any."""
     for path in paths:
         value = parse_text(first_at(span.value, (path,)))
         place = f"span {span.id}/{path.removeprefix('attributes.')}"
@@ -255,7 +255,7 @@ def _event_texts(span: Span) -> Iterator[LogText]:
 
 
 def _otlp_pairs(value: JsonValue) -> dict[str, JsonValue]:
-    """Return attributes by name: an object, or a list of keys with values as in OTLP."""
+    """Return attributes by name, from an object or an OTLP list of keys with values."""
     if isinstance(value, Mapping):
         return dict(value)
 
@@ -281,7 +281,7 @@ def _otlp_value(value: JsonValue) -> JsonValue:
 def _nest(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return an object whose dotted keys are nested: `a.0.b` is `b` of the first item of `a`.
 
-    A key that has a value of its own as well as keys below it keeps its dots.
+    A key that has both a value and nested keys keeps its dots.
     """
     nested: dict[str, Any] = {}
     for key in sorted(flat, key=_by_number):

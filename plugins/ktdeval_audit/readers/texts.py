@@ -1,4 +1,6 @@
-"""Texts of messages, whichever program wrote them: each with who wrote it and where it stands."""
+"""Texts of messages, each with its author and its place, independent of the program that wrote
+them.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,14 @@ class TextReader:
         self.notes: list[str] = []
         self._line = line
         self._attachments = attachments
-        self._subagents: dict[str, JsonValue] = {}  # those that are not read yet
+        self._subagents: dict[str, JsonValue] = {}  # not read yet
         self._fields: Mapping[str, JsonValue] = {}
 
     def texts(self, value: JsonValue, role: Role | None, place: str) -> Iterator[LogText]:
-        """Yield the texts of a message, of several, or of a record that holds them.
+        """Yield the texts of a message, of several messages, or of a record that holds messages.
 
-        `role`: who wrote a text that does not state it. An object without a known key has none.
+        `role`: author of a text that states no author. Without a `role`, an object without a known
+        key yields no text.
         """
         if isinstance(value, str):
             yield from self._text(value, role or "prompt", place)
@@ -71,12 +74,12 @@ class TextReader:
             yield from self._object(value, role, place)
 
     def whole(self, value: JsonValue, role: Role, place: str) -> Iterator[LogText]:
-        """Yield the texts of a value; as JSON where it has no known key."""
+        """Yield the texts of a value; if it has no known key, its JSON."""
         found = list(self.texts(value, role, place))
         yield from found or self._text(_as_text(value), role, place)
 
     def results(self, value: JsonValue, place: str) -> Iterator[LogText]:
-        """Yield the texts of what a tool returned."""
+        """Yield the texts that a tool returned."""
         if isinstance(value, list) and all(map(_is_block, value)):
             for index, item in enumerate(value):
                 yield from self.results(item, f"{place}[{index}]")
@@ -124,7 +127,7 @@ class TextReader:
         embedded = self._keep_subagents(value, place)
         for key in sorted(filter(part_of, value), key=_rank):
             yield from self._part(key, value[key], (own, role), _join(place, key))
-        for identity in embedded:  # that no step refers to
+        for identity in embedded:  # not referenced by any step
             yield from self._subagent_texts(identity)
 
         self._fields = before
@@ -140,10 +143,10 @@ class TextReader:
             yield from self.results(value, place)
         elif part == "shown":
             yield from self.texts(value, "tool", place)
-        elif part == "system":  # which some programs repeat in the reply
+        elif part == "system":  # some programs repeat it in the reply
             yield from self.texts(value, "prompt", place)
         elif part == "reply":
-            # what stands beside a message of the user or of the system was printed by a program
+            # text next to a message of the user or of the system was printed by a program
             said: Role = "tool" if "tool" in roles or own == "prompt" else "reply"
             yield from self.whole(value, said, place)
         elif part == "body":
@@ -154,7 +157,7 @@ class TextReader:
             yield from self.texts(value, own or inherited or "prompt", place)
 
     def _calls(self, value: JsonValue, place: str) -> Iterator[LogText]:
-        """Yield the arguments of calls, each with what it returned if that stands beside it."""
+        """Yield the arguments of calls, each with its result if the call holds it."""
         if isinstance(value, list):
             for index, item in enumerate(value):
                 yield from self._calls(item, f"{place}[{index}]")
@@ -170,14 +173,14 @@ class TextReader:
         elif isinstance(value, str):
             yield from self._text(value, "reply", place)
 
-    # ---- subagents, where a step refers to them
+    # ---- subagents that a step refers to
 
     def _keep_subagents(self, value: Mapping[str, JsonValue], place: str) -> list[str]:
         embedded: list[str] = []
         subagents = value.get(_SUBAGENTS)
         for index, subagent in enumerate(subagents if isinstance(subagents, list) else ()):
             identity = str(first_at(subagent, ("trajectory_id",)) or f"{place}{index}")
-            if identity in self._subagents:  # which ATIF forbids
+            if identity in self._subagents:  # forbidden by ATIF
                 identity = f"{identity} #{index}"
 
             embedded.append(identity)
@@ -216,7 +219,7 @@ def _join(place: str, key: str) -> str:
 
 
 def _enveloped(value: Mapping[str, JsonValue]) -> str:
-    """Return the key of the message that an object wraps; empty where it is none."""
+    """Return the key of the message that an object wraps; empty if it does not wrap a message."""
     for key in ("message", "payload", "kwargs", "data", "item"):
         inner = value.get(key)
         is_alone = "content" not in value and "role" not in value
@@ -230,7 +233,7 @@ def _holds_text(value: Mapping[str, JsonValue]) -> bool:
 
 
 def _is_block(value: JsonValue) -> bool:
-    """Whether an item of a list is a text, or a block that states its kind."""
+    """Return whether an item of a list is a text, or a block that states its kind."""
     if isinstance(value, Mapping):
         return bool(
             {"type", "text", "content", "functionResponse", "json", _REFERENCES} & value.keys()
@@ -251,8 +254,8 @@ def _as_text(value: JsonValue) -> str:
 
 
 def read_each_once(texts: Iterator[LogText] | Sequence[LogText]) -> tuple[LogText, ...]:
-    """Return texts, those that repeat one before of the same writer left out: each call repeats the
-    messages before it, and a chain those of its calls.
+    """Return texts without repeats by the same author: each call repeats earlier messages, and a
+    chain repeats those of its calls.
     """
     first: dict[tuple[Role, str], LogText] = {}
     for text in texts:

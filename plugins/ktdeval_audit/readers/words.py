@@ -1,7 +1,7 @@
-"""Words by which programs mark who wrote a text, and the keys that hold texts.
+"""Words that mark the author of a text, and keys that hold texts.
 
-Words are compared without case and without anything but letters: `SystemMessage`, `system_message`
-and `system-message` are one.
+Words are compared in lower case by letters only: `SystemMessage`, `system_message` and
+`system-message` are equal.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STATE_PARTS: tuple[tuple[Part, re.Pattern[str]], ...] = (
 
 @lru_cache(4096)
 def plain_word(text: str) -> str:
-    """Return a word in lower case, without anything but letters."""
+    """Return the letters of a word in lower case."""
     return re.sub(r"[^a-z]", "", text.lower())
 
 
@@ -78,7 +78,7 @@ _PARTS = _by_word(_PART_WORDS)
 
 
 def kind_of(value: Mapping[str, JsonValue]) -> str:
-    """Return the type that an object states as a plain word; empty where it states none."""
+    """Return the type that an object states, as a plain word; empty if it states no type."""
     for key in ("type", "part_kind"):
         kind = value.get(key)
         if isinstance(kind, str):
@@ -87,7 +87,7 @@ def kind_of(value: Mapping[str, JsonValue]) -> str:
 
 
 def role_of(value: Mapping[str, JsonValue]) -> Role | None:
-    """Return who wrote a message; None where it has no known role."""
+    """Return the author of a message; None if it has no known role."""
     for key in _ROLE_KEYS:
         word = value.get(key)
         if isinstance(word, Mapping):
@@ -107,18 +107,18 @@ def role_of(value: Mapping[str, JsonValue]) -> Role | None:
 
 
 def is_result(word: str) -> bool:
-    """Whether a plain word names what a tool returned: `tool_result`, `functionResponse`."""
+    """Return whether a plain word names a tool's result: `tool_result`, `functionResponse`."""
     return _RESULT.search(word) is not None
 
 
 def is_call(word: str) -> bool:
-    """Whether a plain word names the call of a tool: `tool_use`, `functionCall`."""
+    """Return whether a plain word names a tool call: `tool_use`, `functionCall`."""
     return _CALL.search(word) is not None
 
 
 @lru_cache(4096)
 def part_of(key: str) -> Part | None:
-    """Return what a key holds; None where it holds no text of a log."""
+    """Return the part of a log that a key holds; None if it holds no text of a log."""
     word = plain_word(key)
     if word in _PARTS:
         return _PARTS[word]
@@ -130,14 +130,14 @@ def part_of(key: str) -> Part | None:
 
 
 def is_message(value: JsonValue) -> bool:
-    """Whether a value is a chat message: it states who wrote it, and holds a text or a call."""
+    """Return whether a value is a chat message: it states its author, and holds a text or a call."""
     if not isinstance(value, Mapping) or role_of(value) is None:
         return False
     return any(part_of(key) not in (None, "shown", "system") for key in value)
 
 
 def holds_messages(value: JsonValue) -> bool:
-    """Whether an object holds a list of messages, or a prompt with its reply."""
+    """Return whether an object holds a list of messages, or a prompt with its reply."""
     if not isinstance(value, Mapping):
         return False
     lists = [item for item in value.values() if isinstance(item, list) and item]

@@ -8,7 +8,7 @@ from ktdeval.values import later, maker
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command on results that were made elsewhere."""
+    """Return the command that judges results made elsewhere."""
     return [
         Spec(
             "judge",
@@ -21,7 +21,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    """Return the model that submits what a file declares."""
+    """Return the model that submits the decisions declared in a file."""
     from ktdeval_judge.params import DeclaredParams
 
     return [

@@ -1,4 +1,4 @@
-"""`ktdeval judge`: decisions, trades or returns that were made anywhere, executed and judged."""
+"""`ktdeval judge`: execute and judge decisions, trades or returns from any program."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ _OF_TRIES = ("trials", "trial_sd", *_OF_FILES)
 
 
 def _refuse_set(options: JudgeOptions, names: tuple[str, ...], why: str) -> None:
-    """Raise UsageError where one of the options is set."""
+    """Raise UsageError if one of the options is set."""
     unset = JudgeOptions()
     for name in names:
         if getattr(options, name) != getattr(unset, name):
@@ -237,7 +237,7 @@ def _periods(periods: float | None) -> float | None:
 
 
 def _check(run: Path | None, options: JudgeOptions) -> None:
-    """Execute the plan of a run again, and print that it gives every step."""
+    """Execute the plan of a run again, and print that every step is reproduced."""
     from ktdeval_judge.plan_check import check_plan
 
     if run is None:
@@ -249,8 +249,8 @@ def _check(run: Path | None, options: JudgeOptions) -> None:
 
 
 def nest_options(flat: Any) -> dict[str, Any]:
-    """Return options with dotted names as nested ones: `fees.buy_bps=5` as {"fees": {"buy_bps":
-    5}}. Raises UsageError: a name is both a value and a group.
+    """Return nested options from dotted names: `fees.buy_bps=5` becomes {"fees": {"buy_bps": 5}}.
+    Raises UsageError if a name is both a value and a group.
     """
     options: dict[str, Any] = {}
     for name, value in flat.items():

@@ -1,10 +1,10 @@
-"""The same decisions with one rule of the executor taken away: for diagnosis, and never on a card.
+"""Execute the same decisions without some rules of the executor: for diagnosis, never on a card.
 
-The executor is the suite's own; what changes is the tape that it reads.
+The executor is the suite's own; only the tape that it reads changes.
 
 * `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a rate of what is traded.
   `declared_fees`: what the file's trades say that they paid.
-* `rebalancing`: weights are reached anew every day. `sizing`: shares for a weight at the close of
+* `rebalancing`: weights are rebalanced every day. `sizing`: shares for a weight at the close of
   the decision, not at the price of the fill, on credit where cash is short.
 * `fill_at_…`: another price of the bar, or that of the declared trade. `fill_before_decision`: the
   close before the decision's day.
@@ -40,8 +40,8 @@ from ktdeval_judge.market_plan import MarketPlan
 from ktdeval_judge.nav_parts import CAUSES, Cause, Path, Simulated
 from ktdeval_judge.plan import DeclaredOrder, DeclaredPlan, Held, PlanReader, in_lots, scale_plan
 
-_TIMES = 10_000  #: how many times as large the account without lots is
-_CREDIT = 10  #: times the first cash that an account on credit may owe
+_TIMES = 10_000  #: factor of the account without lots
+_CREDIT = 10  #: multiple of the initial cash that an account on credit may owe
 _FILLS: dict[str, FillRule] = {
     "fill_at_open": "next_open",
     "fill_at_close": "next_close",
@@ -51,7 +51,7 @@ _FILLS: dict[str, FillRule] = {
 
 @dataclass(frozen=True)
 class Counterfactuals:
-    """NAVs of a plan under rules with some taken away. Holds the tapes made so far."""
+    """NAVs of a plan with some rules removed. Caches the tapes made so far."""
 
     made: MarketPlan
     snapshot: MarketSnapshot
@@ -59,9 +59,9 @@ class Counterfactuals:
 
     @cached_property
     def possible(self) -> tuple[Cause, ...]:
-        """Causes that can change anything here."""
+        """Causes that can change the result of this plan."""
         own = {self._fill_of(column) for column in range(len(self.snapshot.codes))}
-        others = {"fitted_fee"}  # it comes with the costs
+        others = {"fitted_fee"}  # part of the costs
         others.update(cause for cause, fill in _FILLS.items() if own == {fill})
         if not self._has_close_before:
             others.add("fill_before_decision")
@@ -75,10 +75,10 @@ class Counterfactuals:
         return tuple(cause for cause in CAUSES if cause not in others)
 
     def run(self, causes: frozenset[Cause], fee: float = 0.0) -> Simulated:
-        """Return the NAV in units of currency, from the day of the first decision on, and what is
-        traded. `fee`: rate of what is traded.
+        """Return the NAV in units of currency from the first decision's day, and the value traded.
+        `fee`: rate of the value traded.
         """
-        # A large account's whole lots round nothing that a float would show.
+        # Whole lots of a large account are fine enough: their rounding does not show in a float.
         times = 1
         tape = self._tape(causes, fee)
         plan = self.made.plan
@@ -123,8 +123,8 @@ class Counterfactuals:
         return Simulated(path, np.array(traded[is_before:]))
 
     def _decision_days(self, plan: DeclaredPlan, causes: frozenset[Cause]) -> list[str]:
-        """Return the day whose decisions are taken at each close: the last one that has some, where
-        weights are reached anew every day.
+        """Return the decision day that applies at each close; if weights are rebalanced daily, the
+        last day with decisions is repeated.
         """
         days: list[str] = []
         decided = plan.by_day
@@ -139,13 +139,13 @@ class Counterfactuals:
 
     @property
     def _has_close_before(self) -> bool:
-        """Whether decisions can be moved to the session before; trades are moved already."""
+        """Return whether decisions can be moved to the session before; trades are moved already."""
         is_decided = self.made.trades is None or self.made.plan.form != "orders"
         return is_decided and self.made.first_row > 0
 
     @cached_property
     def _tapes(self) -> dict[Any, MarketTape]:
-        """Tapes that were read, by fill and whether dividends are booked."""
+        """Tapes read so far, by fill and whether dividends are booked."""
         return {}
 
     @cached_property
@@ -179,7 +179,9 @@ class Counterfactuals:
     def _size_order(
         self, order: DeclaredOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
     ) -> DeclaredOrder:
-        """Return the order to a weight as one to whole lots, sized at the close of the decision."""
+        """Return the order to a weight as an order in whole lots, sized at the close of the
+        decision.
+        """
         if not order.weight:
             return order
 
@@ -234,12 +236,12 @@ class Counterfactuals:
         return known[key]
 
     def _without_limits(self, tape: MarketTape) -> MarketTape:
-        none = np.zeros_like(tape.limit_up)  # no open counts as at a limit
+        none = np.zeros_like(tape.limit_up)  # a missing open is treated as at a limit
         has_price = tape.open_ticks > 0
         return replace(tape, limit_up=none, limit_down=none, member=has_price, tradable=has_price)
 
     def _at_declared(self, tape: MarketTape) -> MarketTape:
-        """Return the tape with the declared prices as prices of the fills, means by size."""
+        """Return the tape with the declared prices as fill prices, weighted by size."""
         opens = np.array(tape.open_ticks)
         spent: dict[tuple[int, int], list[float]] = {}
         for each in self.made.trades.itertuples():
@@ -255,15 +257,15 @@ class Counterfactuals:
 
 
 def _is_on_credit(causes: frozenset[Cause], form: str) -> bool:
-    """Whether cash bounds no order: of orders with their shares, since the credit is no NAV that a
-    weight could be taken of.
+    """Return whether orders are not bounded by cash. Under `limits`, weights still are: credit is
+    not part of the NAV that they refer to.
     """
     return "sizing" in causes or ("limits" in causes and form != "weight")
 
 
 def _opposite(order: DeclaredOrder) -> DeclaredOrder:
-    """Return the order to the same weight from its other side: the price of the fill may have passed
-    it, and of the two only one trades.
+    """Return the order to the same weight from the other side. The fill price may have passed the
+    weight, so only one of the two orders trades.
     """
     return replace(order, side="SELL" if order.side == "BUY" else "BUY")
 

@@ -1,8 +1,8 @@
-"""Model `declared/decisions`: submits what a plan says, and reads nothing but the account.
+"""Model `declared/decisions`: submit a plan's decisions, reading only the account.
 
-The plan is found by its SHA-256, the model's one parameter, in the user's cache: a record names
-the content, not a place of this machine. `ktdeval judge` puts it there, and a copy into the run
-folder.
+The plan is found in the user's cache by its SHA-256, the model's only parameter: a record
+identifies the content, not a path on this machine. `ktdeval judge` stores it there, and a copy in
+the run folder.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ktdeval_judge.params import DeclaredParams
 from ktdeval_judge.plan import MAX_BYTES, DeclaredOrder, DeclaredPlan, Held, PlanReader, read_plan
 
 MODEL = "declared/decisions"
-CONFIDENCE = 0.5  #: of every order: none was declared
+CONFIDENCE = 0.5  #: of every order: files declare no confidence
 
 
 def kept_plan(sha256: str) -> Path:
-    """Return where the cache keeps a plan. Raises ConfigError: the hash is none."""
+    """Return the path of a plan in the cache. Raises ConfigError if the hash is malformed."""
     if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
         raise ConfigError(f"sha256 {sha256[:40]!r}: expected 64 hexadecimal digits")
     return cache_folder() / "declared" / f"{sha256}.json"
 
 
 def keep_plan(plan: DeclaredPlan) -> Path:
-    """Put a plan into the cache, and return where it is."""
+    """Put a plan into the cache, and return its path."""
     path = kept_plan(plan.sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, plan.encode())
@@ -38,10 +38,10 @@ def keep_plan(plan: DeclaredPlan) -> Path:
 
 
 class DecisionsModel:
-    """Submits the orders of a plan. Holds nothing between steps."""
+    """Submits the orders of a plan. Keeps no state between steps."""
 
     def __init__(self, _name: str, params: DeclaredParams) -> None:
-        """Read the plan. Raises ConfigError: it is not kept here, or was changed."""
+        """Read the plan. Raises ConfigError if it is not in the cache, or was changed."""
         path = kept_plan(params.sha256)
         try:
             data = read_plain(path, MAX_BYTES)

@@ -1,5 +1,5 @@
-"""What a program's file declares, whichever program wrote it: the one value between readers and the
-rest of `ktdeval judge`.
+"""Contents of a file, independent of its program: the value that readers pass to the rest of
+`ktdeval judge`.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ if TYPE_CHECKING:  # readers are listed without a table
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """What a program's file declares: at least one of decisions, trades and values.
+    """Contents of a program's file: at least one of decisions, trades and values.
 
     `decisions`: columns day (int yyyymmdd, the day on whose knowledge it was decided), code (str), and
     either weight (share of account value, float), or shares (target holding, float), or side ("buy"/"sell") with
     cash (amount in the account's currency, float) or amount (shares, float); one form a file.
     `trades`: columns day (int, of the fill), code, side, shares (float > 0), price (float > 0), and fee (float) where known.
-    `values`: account value by day (int yyyymmdd index, of the close), float, before which `cash` stood.
+    `values`: account value by day (int yyyymmdd index, of the close), float, preceded by `cash`.
 
     Decisions and trades may have a column `line` (int, of the file), which errors name. Trades may
     have a column `decided` (int, the day of the signal).
 
-    `fees`: what was paid by day (int yyyymmdd index), in the account's currency, of a file whose
+    `fees`: what was paid by day (int yyyymmdd index), in the account's currency, for a file whose
     trades have none.
     """  # noqa: E501
 
     program: str  #: name of the reader, such as `qlib`
-    source: str  #: file name, for words
+    source: str  #: file name, for messages
     decisions: pd.DataFrame | None = None
     trades: pd.DataFrame | None = None
     values: pd.Series | None = None
     benchmark: pd.Series | None = None
     fees: pd.Series | None = None
-    cash: float | None = None  #: initial account value, where the file says so
+    cash: float | None = None  #: initial account value, if the file states it
     notes: tuple[str, ...] = ()  #: what was left out or assumed, one sentence each

@@ -1,4 +1,4 @@
-"""Document of a judgement (`judge.json` in the run folder): what was judged, and what was found."""
+"""Document of a judgement (`judge.json` in the run folder): its input and its findings."""
 
 from __future__ import annotations
 
@@ -136,5 +136,5 @@ class JudgeFile(Value):
 
 
 def load_judgement(folder: Path) -> JudgeFile:
-    """Read the document of a judgement. Raises StoreError: there is none, or it is not readable."""
+    """Read the document of a judgement. Raises StoreError if it is missing or not readable."""
     return load_result(folder, JUDGEMENT, JudgeFile, FORMAT)

@@ -1,6 +1,4 @@
-"""What the returns of an account show against luck, and what is left of it after the end of a model's
-training data.
-"""
+"""Compare an account's returns with luck, overall and after the end of a model's training data."""
 
 from __future__ import annotations
 
@@ -27,26 +25,26 @@ from ktdeval_judge.document import CleanPart, Figure
 from ktdeval_judge.nav_only import NO_YEAR, NavTrack, nav_figures
 from ktdeval_judge.printed_figure import JudgedFigure, PrintedFigure, judge_figure, trial_problems
 
-MIN_RETURNS = 20  #: below which daily returns say nothing
-_MIN_YEARS = 0.5  #: from which fewer returns, such as six of months, may say something
-_MAX_SHARPE = 1e6  #: a larger one is of returns that hardly vary
+MIN_RETURNS = 20  #: fewer daily returns are not evidence
+_MIN_YEARS = 0.5  #: years from which fewer returns, such as six monthly ones, may be evidence
+_MAX_SHARPE = 1e6  #: a larger ratio comes from returns that hardly vary
 ASSUMED = "assumed"
 _MONTHS = 12.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class LuckSettings:
-    """How a result came about: the tries before it, and the model that decided."""
+    """Origin of a result: the trials before it, and the model that decided."""
 
-    trials: int | None = None  #: strategies that were tried, this one included; None: see `study`
+    trials: int | None = None  #: strategies that were tried, including this one; None: see `study`
     trial_sd: float | None = None  #: standard deviation of the trials' annual Sharpe ratios
     study: str | None = None  #: name of the study whose ledger counts this try
-    model: str | None = None  #: the model that decided, by whose cutoff days are clean
+    model: str | None = None  #: model that decided; its cutoff separates clean days
     cutoff: str | None = None  #: end of its training data, a day or month; None: as listed
 
     def check(self) -> None:
-        """Raise UsageError: the cutoff is not known, the study's name is not one, or no result comes
-        from so many trials.
+        """Raise UsageError if the cutoff is unknown, the study's name is invalid, or the number of
+        trials is impossible.
         """
         for problem in trial_problems(self.trials, self.trial_sd):
             raise UsageError(problem)
@@ -57,17 +55,17 @@ class LuckSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedSource:
-    """The file that is judged, as a study knows it."""
+    """The judged file, as recorded in a study's ledger."""
 
     name: str
     sha256: str
-    plan_sha256: str | None = None  #: of the plan in its run; None: an account value without one
+    plan_sha256: str | None = None  #: of the plan in its run; None: account values without a plan
     folder: Path  #: where ledgers of studies are
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tries:
-    """How many strategies were tried, and who says so."""
+    """Number of strategies tried, and the source of the number."""
 
     number: int = 1
     source: str = ASSUMED  #: `assumed`, `--trials`, or the file name of a study's ledger
@@ -77,9 +75,9 @@ class Tries:
 def evidence_fields(
     track: NavTrack, source: JudgedSource, settings: LuckSettings
 ) -> dict[str, Any]:
-    """Return the fields of a document on luck and on the end of a model's training data. With a
-    study, the file is on its ledger afterwards. Raises UsageError, StoreError: as of `LuckSettings`
-    and of the ledger.
+    """Return a document's fields on luck and on the end of a model's training data. With a study,
+    adds the file to its ledger. Raises UsageError, StoreError for invalid settings or an unusable
+    ledger.
     """
     problem = level_problem(track.values)
     study = None
@@ -108,7 +106,7 @@ def evidence_fields(
 
 
 def _record_source(track: NavTrack, source: JudgedSource, name: str, ratio: float | None) -> Study:
-    """Return a study after the judged file is on its ledger, with its ratio of one return."""
+    """Add the judged file to a study's ledger, with its per-return ratio; return the study."""
     tried = StudyTry(
         sha256=source.sha256,
         source=source.name,
@@ -121,8 +119,8 @@ def _record_source(track: NavTrack, source: JudgedSource, name: str, ratio: floa
 
 
 def count_tries(trials: int | None, spread: float | None, study: Study | None) -> Tries:
-    """Return the tries that a study counts, or those of `--trials` where these are more. The spread of
-    a study's ratios counts, unless `--trial-sd` gives another.
+    """Return the larger of the study's count and `--trials`. The spread is that of the study's
+    ratios, unless `--trial-sd` is given.
     """
     if study is None or len(study.tries) < (trials or 0):
         source = ASSUMED if trials is None else "--trials"
@@ -136,7 +134,9 @@ def count_tries(trials: int | None, spread: float | None, study: Study | None) -
 
 
 def says_nothing(returns: int, a_year: float | None) -> bool:
-    """Whether so few returns say nothing about skill: fewer than 20, within less than half a year."""
+    """Return whether the returns are too few to judge skill: under 20, within less than half a
+    year.
+    """
     if returns < 3:
         return True
     if returns >= MIN_RETURNS:
@@ -145,7 +145,7 @@ def says_nothing(returns: int, a_year: float | None) -> bool:
 
 
 def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
-    """Return what the Sharpe ratio of an account is worth, or why it has none."""
+    """Return the evidence of an account's Sharpe ratio, or the reason why it is undefined."""
     returns = track.returns
     psr = deflated_sharpe_ratio(returns, (), resolution=track.resolution)
     if psr.value is None:
@@ -164,7 +164,7 @@ def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
         trials=tries.number,
         trial_sd=tries.spread,
         skew=shape.skew,
-        # of two values it is the least that there is, but for rounding
+        # the lower bound; two distinct values reach it up to rounding
         kurtosis=max(shape.kurtosis, 1 + shape.skew**2),
         periods=track.a_year,
     )
@@ -172,7 +172,7 @@ def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
 
 
 def drawdown_of(track: NavTrack) -> Figure:
-    """Return the largest fall from a peak, a positive share of it."""
+    """Return the largest drawdown, as a positive share of the peak."""
     found = max_drawdown(track.values)
     return Figure(value=found.value, reason=found.reason)
 
@@ -189,8 +189,8 @@ class TrainingEnd:
 
 
 def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | None:
-    """Return the model of `--model`, with its listed cutoff or that of `--cutoff`; None: neither is
-    given. Raises UsageError: the cutoff is not known, or is neither a day nor a month.
+    """Return the model of `--model` with its listed cutoff or that of `--cutoff`; None if neither
+    is given. Raises UsageError if the cutoff is unknown, or neither a day nor a month.
     """
     if name is None and cutoff is None:
         return None
@@ -275,9 +275,7 @@ def _last_returns(track: NavTrack, number: int) -> NavTrack:
 
 
 def _months_needed(measured: NavTrack, after: int) -> Figure:
-    """Return the months, beyond `after` returns, until the Sharpe ratio of a track is above 0 with
-    95 %.
-    """
+    """Return the months, beyond `after` returns, until the Sharpe ratio is above 0 at 95 %."""
     psr = deflated_sharpe_ratio(measured.returns, (), resolution=measured.resolution)
     if psr.value is None or measured.a_year is None:
         return Figure(value=None, reason=psr.reason or NO_YEAR)

@@ -1,5 +1,5 @@
-"""Document of decisions that were executed: the run's figures, what was not filled, and the claimed
-account value against the executed one.
+"""Document of executed decisions: the run's figures, unfilled orders, and the claimed against the
+executed account value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ktdeval_judge.nav_only import (
 from ktdeval_judge.nav_parts import Cause, Path as NavPath, Simulated, compare_navs
 from ktdeval_judge.unfilled import count_reasons, unfilled_of
 
-MAX_UNFILLED = 10_000  #: in a document; the counts have all
+MAX_UNFILLED = 10_000  #: maximum in a document; the counts include all
 _IMPLIED = "no NAV is given: the claimed one follows from the trades' own prices and fees"
 
 
@@ -40,8 +40,8 @@ def executed_document(
     trading: TradingConfig,
     further: Mapping[str, Any],
 ) -> JudgeFile:
-    """Return the document of a run of declared decisions. `further`: fields on the file and on luck.
-    Raises DataError: the claimed account value is not one of these days.
+    """Return the document of a run of declared decisions. `further`: fields on the file and on
+    luck. Raises DataError if the claimed account value does not cover these days.
     """
     card = load_card(executed.card).plain
     unfilled = unfilled_of(made, executed.ledger, snapshot)
@@ -97,14 +97,14 @@ def executed_track(ledger: Ledger, benchmark: NavPath | str) -> NavTrack:
 
 
 def _costs(ledger: Ledger) -> Figure:
-    """Return what commission, duties and interest took, a share of the first account value."""
+    """Return commission, duties and interest paid, as a share of the first account value."""
     paid = sum(step.costs_minor for step in ledger.steps)
     first = float(ledger.nav[0]) * ledger.minor_per_unit
     return Figure(value=paid / first)
 
 
 def rules_words(snapshot: MarketSnapshot, trading: TradingConfig, codes: tuple[str, ...]) -> str:
-    """Return the venues of the codes and their fills, in words."""
+    """Return the venues of the codes and their fills, as text."""
     rules = MarketRules.of(snapshot, trading)
     columns = [snapshot.asset_index[code] for code in codes]
     venues = {rules.venues[column].name: rules.venues[column] for column in columns}
@@ -151,7 +151,7 @@ def _selection(card: Mapping[str, Any]) -> Figure:
 
 
 def _return_parts(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the linked parts of the return, which add up to it; nothing where one is undefined."""
+    """Return the linked parts of the return, which add up to it; empty if a part is undefined."""
     parts = {}
     for metric in PARTS:
         value = _of_metric(metrics, metric).value
@@ -171,8 +171,8 @@ def _nav_report(
     snapshot: MarketSnapshot,
     trading: TradingConfig,
 ) -> tuple[NavReport | None, Figure | None, tuple[str, ...]]:
-    """Return the comparison with the claimed NAV, the claimed return, and notes; nothing where
-    nothing is claimed.
+    """Return the comparison with the claimed NAV, the claimed return, and notes; None if no NAV is
+    claimed.
     """
     if declared.values is not None:
         rows, claimed, notes = claimed_path(declared, made.first_row, made.last_row, snapshot)
@@ -224,8 +224,8 @@ def _nav_report(
 def claimed_path(
     declared: Declared, first_row: int, last_row: int, snapshot: MarketSnapshot
 ) -> tuple[list[int], npt.NDArray[np.float64], tuple[str, ...]]:
-    """Return rows and claimed values of the days that both NAVs have, the base first, and notes.
-    Raises DataError: fewer than two days in common, or a value that is not above 0.
+    """Return rows and claimed values of the days common to both NAVs, the base first, and notes.
+    Raises DataError if they have fewer than two days in common, or a value is not above 0.
     """
     assert declared.values is not None, "asked only where a NAV is claimed"
     days = [int(day) for day in declared.values.index]

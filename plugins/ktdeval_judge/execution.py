@@ -1,4 +1,4 @@
-"""A plan executed as an ordinary run: its task, its folder, its ledger."""
+"""Execute a plan as an ordinary run, with a task, a folder and a ledger."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ktdeval_judge.market_plan import MarketPlan
 
 BASE_TASK = "market_bright"
 WINDOW = "declared"
-MASK_KEY = "0" * 32  #: nothing is masked, and the same file gives the same run
+MASK_KEY = "0" * 32  #: nothing is masked, so the same file gives the same run
 _MAX_POSITIONS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountRules:
-    """Account and rules that a file is judged under."""
+    """Account and rules under which a file is judged."""
 
     cash: int
     venue: str | None = None  #: None: each asset's own
@@ -47,12 +47,12 @@ class AccountRules:
         return {**own, **changes}
 
     def trading(self, plugins: Plugins) -> TradingConfig:
-        """Return what the executor reads. Raises ConfigError: an unknown option or value, or costs
-        without the venue that they replace those of.
+        """Return the executor's configuration. Raises ConfigError if an option or value is unknown,
+        or costs are given without a venue.
         """
         options = self.options()
         if self.venue is not None:
-            plugins.make_venue(self.venue)  # says which there are
+            plugins.make_venue(self.venue)  # raises an error that lists the venues
         return build(AccountConfig, options, "--set").rules("--set")
 
 
@@ -88,7 +88,7 @@ def execute_plan(
     kept = keep_plan(made.plan)
     first, last = window_of(made, snapshot)
     name, text = task_file(rules, first, last)
-    # where it stays: a second judgement by the same plugins reads it again
+    # a permanent path: a second judgement by the same plugins reads it again
     path = kept.with_name(f"{name}.yaml")
     write_atomic(path, text)
     if name not in plugins.specs("tasks"):
@@ -114,15 +114,15 @@ def execute_plan(
 
 
 def task_file(rules: AccountRules, first: str, last: str) -> tuple[str, str]:
-    """Return name and text of the task of these rules and days; the same rules and days give the
-    same task, so that two files judged under them can be compared.
+    """Return name and text of the task for these rules and days. They depend only on rules and
+    days, so that two files judged under the same task are comparable.
     """
     variant: dict[str, JsonValue] = {
         "extends": BASE_TASK,
         "summary": f"Declared decisions, {first} to {last}",
         "windows": {WINDOW: {"first": first, "last": last, "regime": "declared"}},
         "default_windows": [WINDOW],
-        # The decisions are made: what a prompt would show is shown to nobody.
+        # The decisions are already made, so no prompt is shown to a model.
         "shown": 1,
         "trading": plain(rules.options()),
     }

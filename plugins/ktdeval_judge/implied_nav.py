@@ -1,8 +1,8 @@
-"""The account value that declared trades come to at their own prices: what a file of trades claims
-where it names no value.
+"""Account value of declared trades at their own prices: the claim of a file of trades without
+values.
 
-Cash pays the price and the fee of each trade on its day; holdings are marked at the market's last
-close, and grow by the ratio of the adjustment factor, as a dividend that is reinvested.
+Cash pays the price and the fee of each trade on its day. Holdings are marked at the market's last
+close and grow by the ratio of the adjustment factor, as if dividends were reinvested.
 """
 
 from __future__ import annotations

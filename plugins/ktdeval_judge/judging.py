@@ -1,4 +1,4 @@
-"""From a file of decisions, trades or values to a judgement: read, executed, compared, written."""
+"""Judge a file of decisions, trades or values: read, execute, compare, write."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ _ASSUMED_CASH = (
     f"The file does not say what the account began with: {USUAL_CASH:,} is assumed, and returns are"
     " shares of it; give the amount by --cash N"
 )
-MAX_UNFILLED = 10_000  #: in a document; the counts have all
+MAX_UNFILLED = 10_000  #: maximum in a document; the counts include all
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings:
-    """What is judged, on which market, under which rules."""
+    """Input of a judgement: files, market and rules."""
 
     decisions: Path | None = None
     nav: Path | None = None
     program: str | None = None
     zone: str = ""  #: IANA time zone, for files with moments; empty: the market's or the program's
-    roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as the user says
-    code: str = ""  #: of a file without a column of codes
+    roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
+    code: str = ""  #: for a file without a column of codes
     columns: tuple[str, ...] = ()  #: names of the columns of a file without a header
     date_format: str = ""
     decimal: Decimal = "auto"
     flows: str = ""  #: column or file of deposits and withdrawals
     table: str = ""  #: part of a file that holds several tables
-    periods: float | None = None  #: returns of a NAV in a year; None: the market's, or by its days
-    data: Address | None = None  #: the market; None: none, and a NAV is judged by its returns
+    periods: float | None = None  #: returns of a NAV in a year; None: of the market or its days
+    data: Address | None = None  #: market; None: no market, and a NAV is judged by its returns
     data_args: Parameters = field(default_factory=dict)
     cash: int | None = None  #: None: as the file says, else `USUAL_CASH`
     venue: str | None = None
@@ -83,21 +83,21 @@ class JudgeSettings:
     keeps_others: bool = False
     dated: Dated = "decision"
     until: str | None = None  #: last day, ISO; None: that of the last fill, or of the claimed NAV
-    out: Path | None = None  #: folder of the run, or of a NAV's files; None: of a NAV none is made
+    out: Path | None = None  #: folder of the run, or of a NAV's files; None: a NAV gets no folder
     luck: LuckSettings = field(default_factory=LuckSettings)
 
 
 def load_again(path: Path | None) -> JudgeFile | None:
-    """Return the document of a judged run folder; None of any other path."""
+    """Return the document of a judged run folder; None for any other path."""
     if path is None or not (path / JUDGEMENT).exists():
         return None
     return load_judgement(path)
 
 
 def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, Path | None]:
-    """Judge a file of decisions or trades, or a NAV; return the document and its folder, which a NAV
-    has only with `out`. Raises DataError: a file can't be read, or does not fit the market;
-    UsageError: nothing to judge, or an option that does not fit.
+    """Judge a file of decisions or trades, or a NAV. Return the document and its folder; a NAV has
+    a folder only with `out`. Raises DataError if a file can't be read or does not fit the market;
+    UsageError if there is nothing to judge or an option does not fit.
     """
     settings.luck.check()
     snapshot = None
@@ -139,7 +139,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     )
     if settings.until is not None:
         made = _held_until(made, settings.until, snapshot)
-    # weights earn the same whatever the account holds
+    # returns from weights do not depend on the account's size
     if is_cash_assumed and made.plan.form != "weight":
         made = replace(made, notes=(*made.notes, _ASSUMED_CASH))
 
@@ -164,7 +164,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
 
 
 def _shared_fields(track: NavTrack, judged: JudgedSource, luck: LuckSettings) -> dict[str, Any]:
-    """Return the fields that a document has whatever was judged."""
+    """Return the fields common to all documents."""
     return {
         "source_sha256": judged.sha256,
         "benchmark_return": benchmark_return(track.benchmark),
@@ -174,7 +174,7 @@ def _shared_fields(track: NavTrack, judged: JudgedSource, luck: LuckSettings) ->
 
 
 def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> MarketPlan:
-    """Return the plan with another last day. Raises UsageError: it is before the last fill, or
+    """Return the plan with another last day. Raises UsageError if it is before the last fill, or
     outside the market.
     """
     day = parse_day(until, "--until: ", UsageError)
@@ -189,7 +189,7 @@ def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> Marke
 
 
 def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Declared:
-    """Return what the files declare, the values of `--nav` among it."""
+    """Return the declarations of the files, including the values of `--nav`."""
     if settings.decisions is None and settings.nav is None:
         raise UsageError(
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
@@ -259,11 +259,11 @@ def _days_of(values: pd.Series) -> Days:
 
 
 def _whole(cash: float | None) -> int | None:
-    """Return cash in whole units of currency, as accounts begin with."""
+    """Return cash in whole units of currency, as accounts begin with whole units."""
     return None if cash is None else max(1, round(cash))
 
 
-# ---- a NAV alone
+# ---- a NAV without decisions
 
 
 def _judge_nav(
@@ -272,7 +272,9 @@ def _judge_nav(
     settings: JudgeSettings,
     snapshot: MarketSnapshot | None,
 ) -> JudgeFile:
-    """Return what a NAV alone can say. Raises StoreError: `out` can't be written, or is a run."""
+    """Return the document of a NAV without decisions. Raises StoreError if `out` can't be written,
+    or is a run.
+    """
     figures = nav_figures(track)
     source = settings.nav or settings.decisions
     assert source is not None, "a NAV was read"
@@ -322,7 +324,7 @@ def _write_files(
 ) -> None:
     """Write the document of a judgement into a folder, and its tear sheet if it is daily."""
     write_atomic(out / JUDGEMENT, dumps_pretty(to_plain(document)))
-    # pages need Jinja2, answers do not
+    # only pages need Jinja2
     make_sheet = later("ktdeval_judge.tear_sheet:judged_sheet")()
     page = make_sheet(track, document, snapshot)
     if page is None:
@@ -334,8 +336,8 @@ def _write_files(
 def _track(
     declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
 ) -> NavTrack:
-    """Return the values of a NAV with what a market adds, where one is named. Raises DataError: its
-    days are not those of the market.
+    """Return a NAV's values, with the market's benchmark if a market is named. Raises DataError if
+    its days are not those of the market.
     """
     assert declared.values is not None, "asked only where nothing else is declared"
     held = _from_start(declared, snapshot)
@@ -359,8 +361,8 @@ def _track(
 
 
 def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Series:
-    """Return account values; those of returns from the close before the first of them on, as the first
-    is a return too. Without a session before it the values are returned as they are.
+    """Return account values. For values from returns, prepend the close before the first, since the
+    first return counts too; without an earlier session return the values as they are.
     """
     values = declared.values
     assert values is not None, "asked only where nothing else is declared"
@@ -380,8 +382,8 @@ def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Serie
 
 
 def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:
-    """Return the rows of a NAV's days. Raises DataError: one is no session, or sessions between
-    them are missing, whose returns would count as those of one day.
+    """Return the market rows of a NAV's days. Raises DataError if a day is not a session, or
+    sessions are missing: a return across a gap would be counted as one day's.
     """
     known = {as_int(day): row for row, day in enumerate(snapshot.days)}
     unknown = [day for day in days if day not in known]

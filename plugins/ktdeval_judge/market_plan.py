@@ -1,4 +1,4 @@
-"""From what a file declares to a plan on a market: codes and days that it knows, shares for cash."""
+"""Turn a declaration into a plan on a market: known codes and days, and shares for cash."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ktdeval_judge.declared import Declared
 from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlanForm, PlannedDay
 
 Dated = Literal["decision", "fill"]
-MAX_WEIGHT = 1.001  #: sum of a day's weights up to which it counts as 1, rounded
+MAX_WEIGHT = 1.001  #: sum of a day's weights that still equals 1 after rounding
 _MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class RefusedDecision:
-    """A decision that no account under the venue's rules could take."""
+    """A decision that no account could execute under the venue's rules."""
 
     day: str
     code: str
@@ -31,15 +31,15 @@ class RefusedDecision:
 
 @dataclass(frozen=True)
 class MarketPlan:
-    """A plan on a market, and what was found while it was made."""
+    """A plan on a market, and findings made while building it."""
 
     plan: DeclaredPlan
-    first_row: int  #: of the first decision
-    last_row: int  #: of the last fill
+    first_row: int  #: row of the first decision
+    last_row: int  #: row of the last fill
     refused: tuple[RefusedDecision, ...]
-    trades: Any  #: declared trades with `column` and `row` of the market; None where there are none
+    trades: Any  #: declared trades with `column` and `row` of the market, or None
     notes: tuple[str, ...]
-    #: what the file says that was paid, by row of the market, in units of currency
+    #: fees that the file declares, by row of the market, in units of currency
     fees: Mapping[int, float] = field(default_factory=dict)
 
 
@@ -51,9 +51,9 @@ def market_plan(
     keeps_others: bool = False,
     dated: Dated = "decision",
 ) -> MarketPlan:
-    """Return the plan of declared decisions or trades. `dated`: what the days of decisions are;
-    decisions dated by their fill were taken at the close before. Raises DataError: a code that the market
-    does not have, a day without a session, weights that borrow; with the line.
+    """Return the plan of declared decisions or trades. `dated`: meaning of the decisions' days;
+    decisions dated by their fill were taken at the close before. Raises DataError, with the line,
+    if the market lacks a code, a day is not a session, or weights borrow.
     """
     table = declared.decisions if declared.decisions is not None else declared.trades
     if table is None or not len(table):
@@ -74,7 +74,7 @@ def market_plan(
 
 
 def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int, float]:
-    """Return the fees of a file by row of the market: those of its trades, else those by day."""
+    """Return the fees of a file by row of the market: from its trades, or else by day."""
     paid: Iterable[tuple[int, float]] = ()
     if trades is not None and "fee" in trades:
         paid = zip(trades["row"], trades["fee"], strict=True)
@@ -133,7 +133,7 @@ def _of_decisions(
         if form != "orders" and number < 0 and rules.terms[column].margin is None:
             reason = f"a short, and the venue {rules.venues[column].name} is long only"
             refused.append(RefusedDecision(str(snapshot.days[row]), code, reason))
-            number = 0.0  # what can be had of a short here: nothing
+            number = 0.0  # no short position is possible here
         triples.append((int(row), code, float(number)))
 
     rows = [row for row, _, _ in triples]
@@ -141,7 +141,7 @@ def _of_decisions(
     last = max(rows) + 1
     trades = None
     if declared.trades is not None:
-        # what the program says it filled, beside what it decided: compared, not executed
+        # the program's own fills: compared with its decisions, not executed
         trades = _locate_rows(declared.source, declared.trades, snapshot)
         first = min(first, int(trades["row"].min()))
         last = max(last, int(trades["row"].max()))
@@ -168,7 +168,9 @@ def _check_weights(source: str, table: Any) -> None:
 
 
 def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[float]:
-    """Return the shares of orders, below 0 of sells; of an amount of cash at the last close."""
+    """Return the shares of orders, negative for sells; cash amounts are converted at the last
+    close.
+    """
     signed = []
     for index, each in enumerate(table.itertuples()):
         sign = 1.0 if each.side == "buy" else -1.0
@@ -199,7 +201,7 @@ def _of_trades(
     triples = []
     for each in table.itertuples():
         at_close = rules.venues[each.column].fill == "same_close"
-        # An order that fills on a day was decided at the close before, at the latest.
+        # An order filled on a day was decided at the latest at the close before.
         row = int(each.row)
         if not at_close:
             row -= 1
@@ -245,7 +247,7 @@ def _plan(
 
     days = []
     for row in sorted(by_row):
-        # in one order of codes, whatever that of the file's rows
+        # a fixed order of codes, independent of the file's rows
         rows = sorted(by_row[row], reverse=True)
         days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(rows)))
 
@@ -261,7 +263,7 @@ def _plan(
 
 
 def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
-    """Return the last fill day: that of the decisions, or of the declared account value."""
+    """Return the last fill day, from the decisions or from the declared account value."""
     most = len(snapshot.days) - 1
     if declared.values is not None and len(declared.values):
         day = np.datetime64(iso_day(int(declared.values.index[-1])), "D")
@@ -271,7 +273,7 @@ def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
 
 
 def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
-    """Return the column of each row's code. Raises DataError: the market has no such code."""
+    """Return the column of each row's code. Raises DataError if the market lacks a code."""
     known: dict[str, int] = {}
     unknown: list[str] = []
     for code in dict.fromkeys(table["code"]):
@@ -297,7 +299,7 @@ def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
 
 
 def column_of(code: str, snapshot: MarketSnapshot) -> int | None:
-    """Return the column of a code in any usual spelling; None where the market has none."""
+    """Return the column of a code in any usual spelling; None if the market lacks it."""
     for spelling in (code, parse_code(code), parse_symbol(code)):
         if spelling is not None and spelling in snapshot.asset_index:
             return snapshot.asset_index[spelling]
@@ -310,7 +312,7 @@ def _examples(snapshot: MarketSnapshot) -> str:
 
 
 def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> list[int]:
-    """Return the market's row of each day. Raises DataError: a day without a session."""
+    """Return the market's row of each day. Raises DataError if a day is not a session."""
     days = np.array([iso_day(int(day)) for day in table[column]], dtype="datetime64[D]")
     rows = np.searchsorted(snapshot.days, days)
     inside = np.minimum(rows, len(snapshot.days) - 1)

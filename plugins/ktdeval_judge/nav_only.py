@@ -1,10 +1,10 @@
-"""A NAV without decisions: what its returns alone can say, and what a named market adds.
+"""Figures of a NAV without decisions: from its returns, and from a named market's benchmark.
 
-The regression on the benchmark is that of Jensen (1968): r = alpha + beta b + e by least squares of
-daily simple returns; the standard error of alpha is Newey and West's of r - beta b.
+The regression on the benchmark follows Jensen (1968): r = alpha + beta b + e by least squares of
+daily simple returns. The standard error of alpha is that of Newey and West for r - beta b.
 
-A file shows returns to within its own digits: a value in cents of 100,000 is known to 1e-7. A
-spread of returns below that is rounding, and a ratio over it is undefined.
+A file shows returns only to its own digits: a value in cents of 100,000 is known to 1e-7. If the
+spread of returns is below that, it is rounding, and a ratio over it is undefined.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Days = npt.NDArray[np.datetime64]
 NO_MARKET = "no market is named (--data)"
 NO_YEAR = "its days have no usual spacing; give --periods"
 _BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
-_Z = 1.959964  #: of a 95 % interval of a normal law
-_MIN_DAYS = 20  #: below which a regression is not shown
-_LARGEST_GROWTH = 1e3  #: of a day: a larger one is a mistake of units
-_OUTLYING = 8.0  #: deviations of the other days from which a day is named
+_Z = 1.959964  #: quantile of a 95 % interval under a normal law
+_MIN_DAYS = 20  #: minimum days of a regression
+_LARGEST_GROWTH = 1e3  #: daily growth above which units must be wrong
+_OUTLYING = 8.0  #: deviations of the other days from which a day is reported
 _NORMAL_MAD = 1.4826  #: standard deviation of a normal law over its median absolute deviation
 _MIN_USUAL = 0.9  #: share of the days
-_MIN_OTHERS = 4  #: returns below which no day is set against the others
+_MIN_OTHERS = 4  #: minimum returns for a comparison of one day with the others
 _MAX_SHOWN = 5
 _LONGEST_BREAK = 11  #: calendar days between two daily values: the longest holidays of an exchange
 _SPACINGS: Mapping[float, tuple[int, int]] = {
@@ -62,12 +62,12 @@ _SPACINGS: Mapping[float, tuple[int, int]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class NavTrack:
-    """Account values at the closes of days, and what their figures rest on."""
+    """Account values at the closes of days, and the inputs of their figures."""
 
     days: Days  #: [n + 1]
     values: Path  #: [n + 1], above 0
     a_year: float | None  #: returns in a year; None: unknown
-    benchmark: Path | str  #: [n + 1] levels, or why there are none
+    benchmark: Path | str  #: levels, [n + 1], or the reason why they are missing
 
     @property
     def returns(self) -> Path:
@@ -81,8 +81,8 @@ class NavTrack:
 
 
 def check_values(source: str, days: Days, values: Path) -> None:
-    """Raise DataError where values are not those of an account: fewer than two, one that is not
-    above 0, one that is over a thousand times that of the day before.
+    """Raise DataError if values are not those of an account: fewer than two, one not above 0, or
+    one over a thousand times the previous day's.
     """
     if len(values) < 2:
         raise DataError(f"{source}: fewer than two days of account value; give more days")
@@ -91,7 +91,7 @@ def check_values(source: str, days: Days, values: Path) -> None:
         if not value > 0:
             raise DataError(f"{source}: the value of {day} is not above 0; end the file before it")
 
-    # a quotient may be beyond all floats
+    # a quotient may overflow a float
     growth = np.diff(np.log(values))
     largest = int(np.argmax(growth))
     if growth[largest] > math.log(_LARGEST_GROWTH):
@@ -102,8 +102,9 @@ def check_values(source: str, days: Days, values: Path) -> None:
 
 
 def day_before(days: Days) -> np.datetime64:
-    """Return the day at whose close the first of returns at `days` ([n], two or more) began: the weekday
-    before it, the day before where there are weekends, of weeks and months a whole one before.
+    """Return the day at whose close the first of the returns at `days` ([n], two or more) began:
+    the previous weekday for days from Monday to Friday, the previous day for days with weekends,
+    one period earlier for weeks and months.
     """
     a_year = returns_a_year(days)
     step = 1
@@ -116,15 +117,17 @@ def day_before(days: Days) -> np.datetime64:
 
 
 def resolution_of(values: Path) -> float:
-    """Return the last digit of values over the lowest: the smallest return that they can show."""
+    """Return the last digit of values over the lowest value: the smallest return that they can
+    show.
+    """
     digits = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values.tolist()]
     last = min(0, *(int(exponent) for exponent in digits))
     return float(10.0**last / values.min())
 
 
 def returns_a_year(days: Days) -> float | None:
-    """Return how many returns such days have in a year: 252 of days from Monday to Friday, 365 of
-    days of a whole week, 52 of weeks, 12, 4, 1; None: they have no usual spacing.
+    """Return the returns per year for this spacing of days: 252 for weekdays, 365 for all days, 52
+    for weeks, 12, 4, 1; None if the spacing is irregular.
     """
     usual = float(np.median(_gaps(days)))
     if usual == 1:
@@ -140,7 +143,7 @@ def returns_a_year(days: Days) -> float | None:
 
 
 def nav_figures(track: NavTrack) -> dict[str, Figure]:
-    """Return the figures of a NAV by their field of the document."""
+    """Return the figures of a NAV by field of the document."""
     own = Bootstrap(track.returns, resolution=track.resolution)
     psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
     return {
@@ -160,13 +163,13 @@ def benchmark_return(levels: Path | str) -> Figure:
 
 
 def levels_of(first_row: int, last_row: int, snapshot: MarketSnapshot) -> Path | str:
-    """Return the benchmark's levels at the closes of the rows, or why there are none."""
+    """Return the benchmark's levels at the closes of the rows, or the reason why they are missing."""
     levels = np.asarray(snapshot.benchmark[first_row : last_row + 1])
     return benchmark_problem(snapshot, levels) or levels
 
 
 def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:
-    """Return the years until such a Sharpe ratio would be above 0 with 95 %."""
+    """Return the years until a Sharpe ratio of this size would be above 0 at 95 %."""
     if psr.value is None or track.a_year is None:
         return Figure(value=None, reason=psr.reason or NO_YEAR)
 
@@ -177,11 +180,11 @@ def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:
 
 
 def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
-    """Return what of the NAV its benchmark explains, and what it does not."""
+    """Return the figures of a NAV relative to its benchmark."""
     levels = track.benchmark
     if isinstance(levels, str):
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=levels))
-    # what did nothing has no ratio, whatever its benchmark did meanwhile
+    # an account without returns has no ratio, whatever its benchmark did
     own = sharpe(track.returns, 1, track.resolution)
     if own.value is None:
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=own.reason))
@@ -208,7 +211,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
 
 
 def _annual(ratio: MetricValue, series: Bootstrap, a_year: float | None) -> Figure:
-    """Return a ratio of a day's mean and deviation as one of a year, with its interval."""
+    """Return the annual ratio from a ratio of daily mean and deviation, with its interval."""
     if a_year is None:
         return Figure(value=None, reason=NO_YEAR)
     return _figure(ratio, series.ratio(1), math.sqrt(a_year))
@@ -222,11 +225,11 @@ def _figure(found: MetricValue, interval: Interval, scale: float = 1.0) -> Figur
     return Figure(value=found.value * scale, low=interval.low * scale, high=interval.high * scale)
 
 
-# ---- what a reader has to know
+# ---- notes for the reader
 
 
 def track_notes(track: NavTrack) -> Iterator[str]:
-    """Yield what a reader has to know of the days: outlying ones, and long breaks."""
+    """Yield notes on the days: outlying ones, and long breaks."""
     yield from outlying_days(track.days, track.values)
     gaps = _gaps(track.days)
     longest = int(np.argmax(gaps))
@@ -238,15 +241,15 @@ def track_notes(track: NavTrack) -> Iterator[str]:
 
 
 def outlying_days(days: Days, values: Path) -> Iterator[str]:
-    """Yield the days whose return lies beyond eight deviations of the others."""
+    """Yield the days whose return is over eight deviations of the others away."""
     returns = simple_returns(values)
     if len(returns) < _MIN_OTHERS:
         return
 
     resolution = resolution_of(values)
     distances = np.abs(returns - np.median(returns))
-    # several outlying days must not hide each other; many are no outliers, nor is an account that
-    # seldom trades
+    # Several outlying days must not hide each other. If outlying days are many, none is an outlier;
+    # the same holds for an account that seldom trades.
     usual = float(np.median(distances))
     is_usual = distances <= _OUTLYING * _NORMAL_MAD * usual
     if usual <= resolution or is_usual.mean() < _MIN_USUAL:

@@ -1,27 +1,29 @@
-"""Where a claimed NAV parts from an executed one, and the causes that the difference splits into.
+"""Compare a claimed with an executed NAV, and split the difference by cause.
 
 A *cause* is a way in which a backtest may differ from the executor: it charges other costs, sizes
 or fills its orders at another price, ignores lots, limits or dividends. `simulate(causes, fee)` is
-the account of the same decisions with these causes at work; without any it is the executed one, E.
+the account of the same decisions with these causes applied; without causes it is the executed one,
+E.
 
-**Distance.** Root mean square of the daily log returns of the claimed NAV C less those of a
-simulated one: a day's error stays on its day. Where costs are taken away, a fee on what is traded is
-fitted by least squares first, at no less than 0. So each cause is compared at its own best fee.
+**Distance.** Root mean square of the differences between daily log returns of the claimed NAV C and
+of a simulated one, so that a day's error stays on its day. If costs are removed, a fee on the value
+traded, at least 0, is fitted by least squares first. So each cause is compared at its own best fee.
 
-**Search.** Starting from none, and from those of a plain backtest (`PLAIN`), the cause whose
-addition brings the returns nearest to those of C is added, as long as the distance falls by a fifth
-or more. A cause that is not missed is taken out again. This is done four times: with the executor's
-own price of fills, and with prices of `FILLS`, group by group. A group replaces the one before only
-if it is *told apart*: the fee alone, or a price that a trader can have, comes before look-ahead.
+**Search.** Starting from no causes, and from those of a plain backtest (`PLAIN`), the search adds
+the cause that brings the returns nearest to those of C, as long as the distance falls by a fifth or
+more. A cause that turns out to be unnecessary is removed. This is done four times: with the
+executor's own fill price, and with prices of `FILLS`, group by group. A group replaces the previous
+one only if it is *distinguishable*: a fee without other causes, or a price that a trader can have,
+comes before look-ahead.
 
-**Told apart.** Models A and B differ by d on a day. Their errors a and b are of as many independent
-days as carry d, n = sum(|d|)^2 / sum(d^2). B is preferred if it halves the error and n log(mean a^2
-/ mean b^2) is 10 or more: both have as many parameters, so that this is the difference of their
-Bayesian information criteria, "very strong" evidence from 10 on (Kass and Raftery, *Bayes Factors*,
-1995). It has to be so without the day of the largest d, too, or be 16 and more. Mean squares are no
-less than that of the resolution of C.
+**Distinguishable.** Models A and B differ by d on a day. Their errors a and b have as many
+independent days as carry d, n = sum(|d|)^2 / sum(d^2). B is preferred if it halves the error and n
+log(mean a^2 / mean b^2) is 10 or more. Both models have the same number of parameters, so this is
+the difference of their Bayesian information criteria: "very strong" evidence from 10 on (Kass and
+Raftery, *Bayes Factors*, 1995). This must also hold without the day of the largest d, or the value
+must be 16 or more. Mean squares are bounded below by the square of C's resolution.
 
-**Parts.** The causes found are put on one after the other, in the order of `CAUSES`, so that
+**Parts.** The causes found are applied one after the other, in the order of `CAUSES`, so that
 
     C - E  =  sum over causes of (path with it - path before it)  +  (C - last path)
 
@@ -90,16 +92,16 @@ PLAIN: frozenset[Cause] = frozenset({"costs", "limits", "lots"})
 """Causes that a plain backtest has, of floats and a fee."""
 REMAINDER = "remainder"
 
-PARTING = 1e-4  #: relative difference of two NAVs from which they part
-EXPLAINED = 0.05  #: share of the first gap that may be left where causes are said to explain it
+PARTING = 1e-4  #: relative difference above which two NAVs differ
+EXPLAINED = 0.05  #: share of the largest gap that may remain if causes explain it
 _CLOSE = 2e-7  #: distance at which a path is found
-_MIN_GAIN = 0.2  #: share of the distance that a cause has to take away
-_SPARE = 0.05  #: share of the distance below which a cause is not missed
-_HALVED = 4.0  #: ratio of mean squares
-_MIN_EVIDENCE = 10.0  #: difference of Bayesian information criteria
-_MIN_OF_ONE_DAY = 16.0  #: of one that may rest on a single day: its error is 1/3,000
-_MAX_FEE = 0.01  #: of what is traded
-_NO_FEE = 1e-7  #: of what is traded, below which none is charged
+_MIN_GAIN = 0.2  #: share of the distance that a cause has to remove
+_SPARE = 0.05  #: gain in distance below which a cause is unnecessary
+_HALVED = 4.0  #: minimum ratio of mean squares
+_MIN_EVIDENCE = 10.0  #: minimum difference of Bayesian information criteria
+_MIN_OF_ONE_DAY = 16.0  #: minimum if one day may carry the evidence: its error is 1/3,000
+_MAX_FEE = 0.01  #: share of the value traded
+_NO_FEE = 1e-7  #: share of the value traded below which the fee is 0
 PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 
 Path = npt.NDArray[np.float64]
@@ -107,9 +109,9 @@ Path = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Fee:
-    """A fee on what is traded, fitted to a claim."""
+    """A fee on the value traded, fitted to a claim."""
 
-    rate: float = 0.0  #: of what is traded; 0: none
+    rate: float = 0.0  #: share of the value traded; 0: no fee
     is_early: bool = False  #: whether it is charged at the close before the day of the fill
 
 
@@ -117,10 +119,10 @@ NO_FEE = Fee()
 
 
 class Simulated(NamedTuple):
-    """An account under some causes, at the closes of the days that are compared."""
+    """An account under some causes, at the closes of the compared days."""
 
     path: Path  #: NAV, [days + 1]
-    #: value traded until each day, each fill as a multiple of the NAV of its day, [days + 1]
+    #: cumulative value traded, each fill as a multiple of its day's NAV, [days + 1]
     traded: Path
 
 
@@ -132,46 +134,46 @@ Simulate = Callable[[frozenset[Cause], float], Simulated]
 class ReturnPart:
     """A part of the difference of two total returns."""
 
-    cause: str  #: of `CAUSES`, or `remainder`
+    cause: str  #: one of `CAUSES`, or `remainder`
     value: float  #: claimed less executed, a share of the first NAV
 
 
 @dataclass(frozen=True)
 class NavComparison:
-    """How a claimed NAV differs from the executed one, over the same days."""
+    """Differences between the claimed and the executed NAV, over the same days."""
 
     days: int
     claimed_return: float
     executed_return: float
     parts: tuple[ReturnPart, ...]  #: add up to claimed less executed
-    first_parting: int | None  #: number of the first day on which they part; None: they agree
+    first_parting: int | None  #: index of the first day on which they differ; None: they agree
     largest_gap: float  #: largest relative difference of a day
-    remaining_gap: float  #: of it, left when the causes found are at work
+    remaining_gap: float  #: part of it that the causes found do not explain
     found: tuple[Cause, ...]
-    fee: float  #: fitted to the claim, of what is traded; 0: none
-    error: float  #: distance left when the causes found are at work
-    error_elsewhere: float  #: least distance of a model without look-ahead
+    fee: float  #: fitted to the claim, share of the value traded; 0: no fee
+    error: float  #: distance left with the causes found
+    error_elsewhere: float  #: lowest distance of a model without look-ahead
 
     @property
     def agrees(self) -> bool:
-        """Whether the NAVs are the same on every day."""
+        """Return whether the NAVs are the same on every day."""
         return self.first_parting is None
 
     @property
     def parting_cause(self) -> str | None:
-        """Cause of the largest part; None where the NAVs agree."""
+        """Cause of the largest part; None if the NAVs agree."""
         if self.agrees:
             return None
         return max(self.parts, key=lambda part: abs(part.value)).cause
 
     @property
     def is_explained(self) -> bool:
-        """Whether the causes found leave next to nothing of the difference."""
+        """Return whether the causes found explain almost all of the difference."""
         return self.remaining_gap <= max(5e-4, EXPLAINED * self.largest_gap)
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether the claimed NAV is one of fills at a price that was known when it was decided."""
+        """Return whether the claimed NAV uses fill prices known at the time of the decision."""
         return not self.agrees and not frozenset(LOOK_AHEAD).isdisjoint(self.found)
 
 
@@ -181,10 +183,9 @@ def compare_navs(
     possible: Sequence[Cause] = CAUSES,
     resolution: float = 0.0,
 ) -> NavComparison:
-    """Return the comparison of a claimed NAV with `simulate(frozenset(), 0.0)`. Both are [days + 1]
-    of the same days, and are compared as multiples of their first value. `resolution`: smallest
-    daily return that the claimed NAV can show. Raises ValueError: lengths differ, or a value is not
-    above 0.
+    """Compare a claimed NAV with `simulate(frozenset(), 0.0)`. Both are [days + 1] of the same
+    days, compared as multiples of their first value. `resolution`: smallest daily return that the
+    claimed NAV can show. Raises ValueError if lengths differ, or a value is not above 0.
     """
     models = _Models(claimed, simulate, possible, max(resolution, _CLOSE))
     executed = _from_one(models.path(frozenset()))
@@ -214,7 +215,7 @@ def compare_navs(
 
 @dataclass(frozen=True)
 class _Fit:
-    """Causes with the fee that fits best, and what is left of the claimed returns."""
+    """Causes with their best fee, and the errors that remain."""
 
     causes: frozenset[Cause]
     fee: Fee
@@ -226,7 +227,7 @@ class _Fit:
 
 
 class _Models:
-    """Accounts by their causes, each simulated once, against the claimed NAV."""
+    """Simulated accounts by their causes, each simulated once, compared with the claimed NAV."""
 
     def __init__(
         self, claimed: Path, simulate: Simulate, possible: Sequence[Cause], resolution: float
@@ -243,14 +244,14 @@ class _Models:
         if not fee.is_early:
             return path
 
-        # each day has the fee of the fills after it; that of the first is paid at the start
+        # each day has the fee of the following fills; the first day's is paid at the start
         after = np.append(self._find_traded(causes, fee.rate), 0.0)
         paid = 1.0 - fee.rate * after
         return np.asarray(path * paid / paid[0])
 
     def fit_causes(self, causes: frozenset[Cause]) -> _Fit:
-        """Return the causes with the best fee, to first order; infinitely far where the account
-        falls to nothing.
+        """Return the causes with the best fee, to first order; the distance is infinite if the
+        account falls to zero.
         """
         if not self.path(causes).min() > 0:
             return _Fit(causes, NO_FEE, np.full(len(self._returns), np.inf))
@@ -265,7 +266,7 @@ class _Models:
         return min(fits, key=_distance)
 
     def refine_fit(self, fit: _Fit) -> _Fit:
-        """Return a fit whose fee has been charged."""
+        """Return the fit simulated with its fee charged."""
         fee = fit.fee
         if not fee.rate:
             return fit
@@ -286,7 +287,7 @@ class _Models:
         return tuple(cause for cause in CAUSES if cause in causes)
 
     def _rate(self, causes: frozenset[Cause], errors: Path, traded: Path, before: float) -> float:
-        """Return the fee of least squares, from the errors at another one."""
+        """Return the least-squares fee, given the errors at another fee."""
         squares = float(traded @ traded)
         if "costs" not in causes or "declared_fees" in causes or not squares:
             return 0.0
@@ -299,7 +300,7 @@ class _Models:
         return np.diff(self._run(causes, rate).traded)
 
     def _find_charged(self, causes: frozenset[Cause], fee: Fee) -> Path:
-        """Return what is traded by the day on which its fee is charged, [days]."""
+        """Return the value traded by the day on which its fee is charged, [days]."""
         traded = self._find_traded(causes, fee.rate)
         if fee.is_early:
             return np.append(traded[1:], 0.0)
@@ -331,7 +332,7 @@ def _gaps(claimed: Path, executed: Path) -> Path:
 
 
 def _search(models: _Models) -> tuple[_Fit, _Fit]:
-    """Return the best model without look-ahead, and the best that is told apart from it."""
+    """Return the best model without look-ahead, and the best distinguishable one."""
     best = honest = models.refine_fit(_nearest(models, ()))
     for fills in FILLS:
         known = tuple(cause for cause in fills if cause in models.possible)
@@ -348,8 +349,8 @@ def _search(models: _Models) -> tuple[_Fit, _Fit]:
 
 
 def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
-    """Whether daily errors are so much smaller than others that chance can't be why (see the
-    module); [days] each.
+    """Return whether one model's daily errors are smaller than another's by more than chance (see
+    the module); [days] each.
     """
     least = float(np.mean(stronger**2)) + resolution**2
     if np.mean(weaker**2) + resolution**2 < _HALVED * least:
@@ -363,8 +364,8 @@ def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
 
 
 def _evidence(weaker: Path, stronger: Path, least: float) -> float:
-    """Return the difference of information criteria of the days that tell the models apart; `least`:
-    mean square below which an error of few days is chance.
+    """Return the difference of information criteria over the days on which the models differ.
+    `least`: mean square below which the error of few days is chance.
     """
     weights = np.abs(weaker - stronger)
     if not weights.any():
@@ -376,7 +377,9 @@ def _evidence(weaker: Path, stronger: Path, least: float) -> float:
 
 
 def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
-    """Return the nearest model with one of the prices of fills; with none where none is named."""
+    """Return the nearest model with one of the fill prices; if `fills` is empty, with the
+    executor's.
+    """
     found = []
     for start in (frozenset[Cause](), PLAIN.intersection(models.possible)):
         prices = [start | {fill} for fill in fills] or [start]
@@ -390,7 +393,7 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
 
         found.append(_without_spare(models, best))
 
-    # as many causes as needed, where both are as near
+    # the fewest causes among equally near models
     nearest = min(found, key=_by_distance)
     few = min(found, key=lambda fit: (len(fit.causes), fit.distance))
     if few.distance <= max((1 + _SPARE) * nearest.distance, models.resolution):
@@ -399,7 +402,7 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
 
 
 def _larger(models: _Models, fit: _Fit, fills: Sequence[Cause]) -> Iterator[_Fit]:
-    """Yield the models with one cause more; another price of fills replaces the one at work."""
+    """Yield the models with one more cause; another fill price replaces the current one."""
     for cause in models.possible:
         if cause in fit.causes:
             continue
@@ -418,7 +421,7 @@ def _distance(fit: _Fit) -> float:
 
 
 def _without_spare(models: _Models, fit: _Fit) -> _Fit:
-    """Return the model without the causes that change next to nothing."""
+    """Return the model without causes that change almost nothing."""
     for cause in CAUSES:
         if cause not in fit.causes or cause in PRICES:
             continue

@@ -1,5 +1,5 @@
-"""Parameters of the model of declared decisions, in a module of their own so that listing it imports
-nothing else.
+"""Parameters of the model of declared decisions: a separate module, so that listing the model
+imports nothing else.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Declared decisions in the market's own codes and days, and the orders that they come to.
+"""Declared decisions in the market's own codes and days, and the orders that they lead to.
 
-A plan is what the model `declared/decisions` reads: one JSON file, known by its SHA-256. It holds
-no word of the program that wrote the decisions.
+A plan is the input of the model `declared/decisions`: one JSON file, identified by its SHA-256. It
+does not depend on the program that wrote the decisions.
 
-A day of weights, or of shares to hold, is the whole portfolio: what is held and not named is sold,
-unless `others` is `keep`. Days without a row change nothing. Orders are single acts and leave
-the rest as it is. Shares are cut to whole lots here, since a broker would return an odd order
-whole; what closes a position is never cut, nor a sell of more than is held, which the venue decides
-on: a short, or a sell of what there is.
+A day of weights, or of shares to hold, is the whole portfolio: holdings that it does not name are
+sold, unless `others` is `keep`. Days without a row change nothing. Orders are single trades and
+leave other holdings unchanged. Shares are cut to whole lots here, since a broker would return an
+odd order whole. Orders that close a position are never cut, nor is a sell of more than is held: the
+venue decides whether it is a short, or a sell of the holding.
 
-The order of a day's rows means nothing. Sells that reduce a position come first, since their cash
+The order of a day's rows has no effect. Sells that reduce a position come first, since their cash
 pays for the rest, then shorts, then purchases that reduce a short, then the others.
 """
 
@@ -25,7 +25,7 @@ from ktdeval.values import Value, decode_json, dumps_canonical, sha256_hex
 
 PlanForm = Literal["weight", "shares", "orders"]
 MAX_BYTES = 256 << 20
-SAME = 1e-5  #: relative difference up to which a holding as shown is the one declared before
+SAME = 1e-5  #: relative difference at which a shown holding still equals the declared one
 NEGLIGIBLE = 1e-9  #: share of the NAV below which a weight is reached
 
 
@@ -53,7 +53,7 @@ class DeclaredPlan(Value):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """All codes that are named, sorted."""
+        """All named codes, sorted."""
         named: set[str] = set()
         for each in self.days:
             named.update(code for code, _ in each.rows)
@@ -86,7 +86,7 @@ PLAN_VERSION = 2
 
 
 def read_plan(data: bytes, where: str) -> DeclaredPlan:
-    """Return the plan of a file. Raises ConfigError: it is none, with field."""
+    """Return the plan of a file. Raises ConfigError, with the field, if it is not a valid plan."""
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{where}: {len(data):,} bytes; at most {MAX_BYTES:,} are read")
 
@@ -117,7 +117,7 @@ class Held:
 
 @dataclass(frozen=True)
 class DeclaredOrder:
-    """An order that a decision comes to: a weight to reach, or shares to trade."""
+    """An order from a decision: a weight to reach, or shares to trade."""
 
     code: str
     side: Literal["BUY", "SELL"]
@@ -126,7 +126,7 @@ class DeclaredOrder:
 
 
 class PlanReader:
-    """Turns a plan into orders, close by close; holds nothing but the plan."""
+    """Turns a plan into orders, close by close. Keeps no state besides the plan."""
 
     def __init__(self, plan: DeclaredPlan) -> None:
         self._plan = plan
@@ -134,7 +134,7 @@ class PlanReader:
         self._before = _targets_before(plan)
 
     def orders(self, day: str, held: Mapping[str, Held], nav: float) -> list[DeclaredOrder]:
-        """Return the orders of a close, sells first; none on a day without a decision. `held`: by
+        """Return the orders of a close, sells first; empty on a day without a decision. `held`: by
         code; `nav`: value of the account at this close.
         """
         decided = self._days.get(day)
@@ -153,7 +153,7 @@ class PlanReader:
         orders: list[DeclaredOrder | None] = []
         for code, shares in decided.rows:
             own = left.get(code, 0.0)
-            # A holding is shown at six digits: an order of as much closes it.
+            # A holding is shown at six digits: an order of that size closes it.
             shown = held.get(code, Held(0.0, 0.0)).shares
             if own and abs(own + shares) <= SAME * abs(shown):
                 orders.append(DeclaredOrder(code, "BUY" if shares > 0 else "SELL", weight=0.0))
@@ -162,7 +162,7 @@ class PlanReader:
             else:
                 orders.append(self._make_order(code, shares))
 
-            if shares < 0:  # what is bought on a day comes after all sells
+            if shares < 0:  # purchases come after all sells of the day
                 left[code] = own + shares
 
         return orders
@@ -189,7 +189,7 @@ class PlanReader:
         if goal == 0.0:
             return _to_weight(code, 0.0, own, 1.0)
 
-        # A holding is shown at six digits; the number declared before has all of them.
+        # A holding is shown at six digits; the previously declared number is exact.
         shares = own.shares
         before = self._before.get((day, code))
         if before is not None and abs(shares - before) <= SAME * abs(before):
@@ -198,7 +198,7 @@ class PlanReader:
         return self._make_order(code, goal - shares)
 
     def _make_order(self, code: str, shares: float) -> DeclaredOrder | None:
-        """Return the order of so many shares, below 0 a sell, in whole lots."""
+        """Return the order of these shares in whole lots; negative shares sell."""
         size = abs(shares)
         lot = self._plan.lots.get(code)
         if lot is not None:
@@ -209,9 +209,7 @@ class PlanReader:
 
 
 def _turn(order: DeclaredOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
-    """Return the place of an order among those of its close: sells first, those that open a
-    position last.
-    """
+    """Return the sort key of an order at its close: sells first, orders that open a position last."""
     own = held.get(order.code, Held(0.0, 0.0))
     is_buy = order.side == "BUY"
     if is_buy:
@@ -225,14 +223,12 @@ def _turn(order: DeclaredOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
 
 
 def in_lots(shares: float, lot: float) -> float:
-    """Return shares in whole lots, rounded down but for noise of floats."""
+    """Return shares rounded down to whole lots, with a tolerance for float noise."""
     return math.floor(shares / lot + SAME) * lot
 
 
 def _to_weight(code: str, goal: float, own: Held, nav: float) -> DeclaredOrder | None:
-    """Return the order to a weight: its side follows from the last close, the size from the price
-    of the fill.
-    """
+    """Return the order to a weight: the last close decides its side, the fill price its size."""
     gap = goal * nav - own.value
     if goal == 0.0 and own.shares == 0.0:
         return None
@@ -258,7 +254,7 @@ def _targets_before(plan: DeclaredPlan) -> dict[tuple[str, str], float]:
 
 
 def scale_plan(plan: DeclaredPlan, times: int) -> DeclaredPlan:
-    """Return the plan of an account that many times as large, without lots."""
+    """Return the plan of an account `times` as large, without lots."""
     if plan.form == "weight":
         return _with(plan, plan.days, {})
 

@@ -1,4 +1,4 @@
-"""Whether the steps of a judged run are those of the plan that it kept: the plan is executed again."""
+"""Check that a judged run's steps follow its stored plan, by executing the plan again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ktdeval_judge.plan import MAX_BYTES, read_plan
 
 
 def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
-    """Execute the plan of a judged run again, and return the number of steps, all as recorded.
+    """Execute the plan of a judged run again, and return the number of reproduced steps.
 
-    Raises VerificationError: the plan is not the one that the run names, or gives another step;
-    StoreError: no judged run; DataError: its market is not at hand.
+    Raises VerificationError if the plan is not the one that the run names, or gives another step;
+    StoreError if it is not a judged run; DataError if its market is not available.
     """
     folder = open_run(path, plugins)
     specs = [spec for spec in folder.manifest.specs if spec.model == MODEL]

@@ -1,9 +1,9 @@
-"""How much a printed Sharpe ratio is worth: its interval, luck among several trials, and the track
-record that it needs.
+"""Evidence in a printed Sharpe ratio: its interval, luck among several trials, and the track record
+that it needs.
 
-Estimates are taken as normal around the true ratio, with the error of Lo, *The Statistics of Sharpe
-Ratios* (2002), extended by skewness, kurtosis and an AR(1) (`ktdeval.stats.SharpeMoments`). Bars,
-probabilities and track records are those of Bailey and López de Prado (2012, 2014).
+Estimates are treated as normal around the true ratio, with the error of Lo, *The Statistics of
+Sharpe Ratios* (2002), extended by skewness, kurtosis and an AR(1) (`ktdeval.stats.SharpeMoments`).
+Bars, probabilities and track records follow Bailey and López de Prado (2012, 2014).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from ktdeval.stats import (
 )
 from ktdeval.values import Value
 
-ROUGH_BELOW = 30  #: returns below which the normal approximation is said to be rough
-USUAL_PERIODS = 252.0  #: returns in a year, where none are said: it is printed as assumed
-_DAYS = (200, 366)  #: returns in a year that are those of days on which a market trades
-_NO_RATIO = 1e-9  #: a daily ratio below it is none
-_LARGEST = 1e6  #: of a printed ratio: a larger one is a mistake of units
-_WIDEST = 9.0  #: standard deviations beyond which a normal law has nothing
+ROUGH_BELOW = 30  #: returns below which the normal approximation is called rough
+USUAL_PERIODS = 252.0  #: returns in a year if unknown: printed as an assumption
+_DAYS = (200, 366)  #: range of returns in a year for a daily series
+_NO_RATIO = 1e-9  #: a daily ratio below it is treated as 0
+_LARGEST = 1e6  #: largest printed ratio: a larger one is a mistake of units
+_WIDEST = 9.0  #: standard deviations beyond which normal probabilities are negligible
 
 
 def is_daily(returns_a_year: float) -> bool:
-    """Whether a year has so many returns as a market has days."""
+    """Return whether a year has about as many returns as a market has trading days."""
     return _DAYS[0] <= returns_a_year <= _DAYS[1]
 
 
@@ -50,9 +50,9 @@ class PrintedFigure:
         judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck
     """
 
-    sharpe: float  #: a year's: mean over standard deviation of a day's return, times sqrt(periods)
+    sharpe: float  #: annual: mean over standard deviation of a day's return, times sqrt(periods)
     days: int  #: number of returns
-    trials: int = 1  #: strategies that were tried, the printed one included
+    trials: int = 1  #: strategies that were tried, including the printed one
     #: standard deviation of the trials' annual ratios; None: the sampling error without skill.
     #: One trial has none, and nothing is taken from it
     trial_sd: float | None = None
@@ -60,7 +60,7 @@ class PrintedFigure:
     kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
     autocorrelation: float = 0.0  #: of returns that follow an AR(1)
     periods: float = USUAL_PERIODS  #: returns in a year
-    confidence: float = 0.95  #: of the interval (two-sided) and of all proofs (one-sided)
+    confidence: float = 0.95  #: of the interval (two-sided) and of all tests (one-sided)
     power: float = 0.8  #: probability with which a true ratio is to be shown
 
     def __post_init__(self) -> None:
@@ -69,13 +69,13 @@ class PrintedFigure:
 
     @property
     def moments(self) -> SharpeMoments:
-        """Moments with a day's ratio."""
+        """Moments with the daily ratio."""
         per_day = self.sharpe / math.sqrt(self.periods)
         return SharpeMoments(self.days, per_day, self.skew, self.kurtosis, self.autocorrelation)
 
     @property
     def sampling_variance(self) -> float:
-        """Variance of a daily ratio without skill around 0, by the error of the estimate alone."""
+        """Variance of a daily ratio around 0 without skill: sampling error only."""
         return _without_skill(self.moments).error_variance / (self.days - 1)
 
     @property
@@ -87,8 +87,8 @@ class PrintedFigure:
 
     @property
     def trial_correlation(self) -> float:
-        """Correlation of trials that scatter less than one ratio errs, which independent ones don't:
-        the trials' variance is `(1 - correlation)` of the error's.
+        """Correlation of trials whose spread is below the error of one ratio, which independent
+        trials can't have: the trials' variance is `(1 - correlation)` times the error's.
         """
         return max(0.0, 1.0 - self.trial_variance / self.sampling_variance)
 
@@ -127,7 +127,7 @@ def _problems(figure: PrintedFigure) -> list[str]:
 
 
 def trial_problems(trials: int | None, trial_sd: float | None) -> list[str]:
-    """Return a line for each impossible number or spread of trials; None is possible."""
+    """Return a line for each impossible number or spread of trials; None is allowed."""
     problems = []
     if trials is not None and not 1 <= trials <= 10**9:
         problems.append(
@@ -186,7 +186,7 @@ class JudgedFigure(Value):
 
 
 def judge_figure(figure: PrintedFigure) -> JudgedFigure:
-    """Return what a printed Sharpe ratio is worth.
+    """Return the evidence in a printed Sharpe ratio.
 
     Example:
         judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck.probability  # DSR
@@ -226,11 +226,11 @@ def judge_figure(figure: PrintedFigure) -> JudgedFigure:
 
 
 def annual_factor(periods: float, autocorrelation: float) -> float:
-    """Return the factor from a period's Sharpe ratio to a year's when returns follow an AR(1); the
+    """Return the factor from a period's to a year's Sharpe ratio if returns follow an AR(1); the
     root of `periods` without autocorrelation.
     """
     rho = autocorrelation
-    whole = round(periods)  # a negative autocorrelation has no power of a fraction
+    whole = round(periods)  # a negative autocorrelation has no fractional power
 
     # Lo 2002: the factor of an AR(1)
     covariances = rho / (1 - rho) * (1 - (1 - rho**whole) / (whole * (1 - rho)))
@@ -238,13 +238,13 @@ def annual_factor(periods: float, autocorrelation: float) -> float:
 
 
 def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
-    """Return the probability that the best of so many trials without skill shows at least the printed
+    """Return the probability that the best of `trials` trials without skill reaches the printed
     ratio.
 
-    Of one trial `1 - Phi(z)`, z the ratio over its own error without skill. Of several `1 -
-    Phi(z)^trials`, z the ratio over the trials' spread. A spread below the error of one ratio is that
-    of trials which share luck c, normal with the rest of the error's variance: the mean over c of
-    `1 - Phi((ratio - c) / spread)^trials`.
+    For one trial `1 - Phi(z)`, z the ratio over its own error without skill. For several `1 -
+    Phi(z)^trials`, z the ratio over the trials' spread. If the spread is below the error of one
+    ratio, the trials share luck c, normal with the rest of the error's variance; the result is the
+    mean over c of `1 - Phi((ratio - c) / spread)^trials`.
     """
     ratio = figure.moments.sharpe
     own = figure.sampling_variance
@@ -260,7 +260,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
     if not shared:
         return reached(0.0)
 
-    # from where on the shared luck is enough; the integrand may be a step there
+    # point from which the shared luck suffices; the integrand may be a step there
     needed = (ratio - expected_best_sharpe(trials, own)) / shared
     step = min(max(needed, -_WIDEST), _WIDEST)
     mean, _ = quad(
@@ -270,7 +270,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
 
 
 def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
-    """Return what a figure is worth against a day's ratio of `best`."""
+    """Return the evidence of a figure against a daily ratio of `best`."""
     moments = figure.moments
     trials = 1 if against == "zero" else figure.trials
     sure = normal_quantile(figure.confidence)
@@ -306,8 +306,8 @@ def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
 
 
 def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
-    """Return the returns after which the printed ratio is `score` standard errors above the best of
-    its trials, whose spread shrinks with the returns; None if it is not positive.
+    """Return the number of returns after which the printed ratio is `score` standard errors above
+    the best of its trials, whose spread shrinks with the returns; None if it is not positive.
     """
     moments = figure.moments
     if moments.sharpe < _NO_RATIO:
@@ -332,7 +332,7 @@ def _smallest_shown(moments: SharpeMoments, best: float, score: float) -> float 
 
     square = (values[0] + values[2]) / 2 - values[1]
     linear = (values[2] - values[0]) / 2
-    if square <= 0:  # the error grows as fast as the ratio: none is ever far enough above
+    if square <= 0:  # the error grows as fast as the ratio: no ratio is far enough above
         return None
     return (-linear + math.sqrt(max(linear**2 - 4 * square * values[1], 0.0))) / (2 * square)
 

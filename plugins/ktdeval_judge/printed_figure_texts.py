@@ -1,4 +1,4 @@
-"""Reports of `judge --sharpe` as text: words first, then the table, then the assumptions."""
+"""Reports of `judge --sharpe` as text: sentences first, then the table, then the assumptions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ktdeval_judge.printed_figure import (
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 _UNDEFINED = "–"
-_WIDEST = 100  #: columns of the words
+_WIDEST = 100  #: columns of the text
 
 
 def print_printed_figure(options: PrintedFigureOptions) -> None:
-    """Print how much a printed Sharpe ratio is worth. Raises UsageError: an impossible value, or no
-    number of days.
+    """Print the evidence in a printed Sharpe ratio. Raises UsageError if a value is impossible, or
+    the number of days is missing.
     """
     if options.sharpe is None:
         raise UsageError("no figure: give --sharpe, such as --sharpe 2.1 --days 170")
@@ -71,14 +71,14 @@ def printed_figure_lines(report: JudgedFigure, width: int = _WIDEST) -> Iterator
 
 
 def _wrap_words(words: str, width: int, indent: str = "") -> Iterator[str]:
-    """Yield the lines of a text, no percent sign apart from its number."""
+    """Yield the wrapped lines of a text; a percent sign stays with its number."""
     joined = words.replace(" %", "\N{NO-BREAK SPACE}%")
     for line in textwrap.wrap(joined, width, initial_indent=indent, subsequent_indent=2 * indent):
         yield line.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def verdict(report: JudgedFigure) -> Iterator[str]:
-    """Yield the sentences that say what the figure is worth."""
+    """Yield the sentences of the verdict."""
     what = f"A Sharpe ratio of {report.sharpe:.4g} over {_returns(report.days, report)}"
     often = share_words(report.luck.reached_by_luck)
     if report.trials == 1:
@@ -98,7 +98,7 @@ def verdict(report: JudgedFigure) -> Iterator[str]:
 
 
 def _proof(report: JudgedFigure) -> Iterator[str]:
-    """Yield whether the ratio is shown to be above its bar, and how many days it takes."""
+    """Yield whether the ratio is significantly above its bar, and how many days this takes."""
     bar = report.zero
     above = "0"
     if report.trials > 1:
@@ -112,7 +112,8 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     if bar.probability >= report.confidence:
         yield f"This is evidence of skill: {chance}."
     elif bar.reached_by_luck <= 1 - report.confidence:
-        # Luck is a single bar for the deflated ratio, which also counts the error of the estimate.
+        # For the deflated ratio, luck is a single bar; the ratio also includes the error of the
+        # estimate.
         yield f"Luck alone seldom gives as much, but {chance}, {required}."
     else:
         yield f"This is not evidence of skill: {chance}, {required}."
@@ -162,7 +163,7 @@ def _table(report: JudgedFigure) -> list[str]:
 
 
 def _assumptions(report: JudgedFigure) -> Iterator[str]:
-    """Yield what the figures rest on."""
+    """Yield the assumptions of the figures."""
     yield (
         f"Assumed: {report.periods:g} returns a year, skew {report.skew:g}, kurtosis"
         f" {report.kurtosis:g}, autocorrelation {report.autocorrelation:g}; standard error"
@@ -181,7 +182,7 @@ def _assumptions(report: JudgedFigure) -> Iterator[str]:
 
 
 def _about_trials(report: JudgedFigure) -> Iterator[str]:
-    """Yield what is taken of the trials' ratios, and what their given spread contradicts."""
+    """Yield the assumption on the trials' ratios, and any contradiction by their given spread."""
     if report.trials == 1:
         if report.is_trial_sd_given:
             yield (
@@ -222,7 +223,7 @@ def _rounded_up(days: float | None) -> str:
 
 
 def _whole(days: float) -> int:
-    """Return the first whole number of days that is enough."""
+    """Return the first sufficient whole number of days."""
     return -int(-days // 1)
 
 
@@ -235,7 +236,7 @@ def _returns(number: int, report: JudgedFigure) -> str:
 
 
 def _unit(report: JudgedFigure) -> str:
-    """Return `day` where a year has as many returns as days of trading, else `return`."""
+    """Return `day` if a year has about as many returns as trading days, else `return`."""
     if is_daily(report.periods):
         return "day"
     return "return"

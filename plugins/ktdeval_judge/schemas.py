@@ -1,5 +1,5 @@
-"""JSON Schema of `judge.json`, generated from its type: `python -m ktdeval_judge.schemas` writes it
-anew.
+"""Generate the JSON Schema of `judge.json` from its type: `python -m ktdeval_judge.schemas` writes
+the file.
 """
 
 from __future__ import annotations

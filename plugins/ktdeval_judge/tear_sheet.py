@@ -1,4 +1,4 @@
-"""Page of a judgement: its answer, then growth and risk of the account by day, without holdings."""
+"""Page of a judgement: its answer, then daily growth and risk of the account, without holdings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ktdeval_pages.tear_sheet.tracks import Track
 
 
 def _has_sheet(track: NavTrack) -> bool:
-    """Whether an account has what a tear sheet needs: enough daily returns, and a whole number of
-    days in a year.
+    """Return whether an account fits a tear sheet: enough daily returns, and a whole number of days
+    in a year.
     """
     if track.a_year is None or len(track.values) <= MIN_RETURNS:
         return False
@@ -22,7 +22,7 @@ def _has_sheet(track: NavTrack) -> bool:
 
 
 def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | None) -> str | None:
-    """Return the page of an account as HTML, None where it has too few daily returns; the same account
+    """Return the page of an account as HTML; None if it has too few daily returns. The same account
     gives the same bytes. `track`: the executed account, or a claimed one without decisions.
     """
     if not _has_sheet(track):

@@ -1,4 +1,4 @@
-"""A judgement in words, on one screen: a sentence to act on, then figures, then the next step."""
+"""A judgement as text on one screen: a sentence to act on, then figures, then the next step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktdeval_judge.printed_figure import JudgedFigure, is_daily
 from ktdeval_judge.printed_figure_texts import share_words
 from ktdeval_judge.unfilled import REASONS
 
-_SHOWN = 5  #: unfilled orders
+_SHOWN = 5  #: unfilled orders shown
 _FORMS = {
     "weight": "target weights",
     "shares": "target holdings",
@@ -41,7 +41,7 @@ CAUSE_WORDS = {
     "remainder": "remainder",
 }
 """Cause of `ktdeval_judge.nav_parts` -> words."""
-_ROUNDING = 1e-11  #: relative gap that sums of binary fractions make
+_ROUNDING = 1e-11  #: relative gap that float rounding makes
 
 
 _WIDE = 20  #: columns of a figure's name
@@ -49,7 +49,9 @@ _SPACINGS = {52.0: "weekly return", 12.0: "monthly return"}
 
 
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
-    """Yield the lines of a judgement; `folder`: of its run, or of the files of a NAV; None: none."""
+    """Yield the lines of a judgement. `folder`: of its run, or of the files of a NAV; None: no
+    folder.
+    """
     yield " ".join(headline(file))
     yield ""
     yield from _subject(file)
@@ -102,7 +104,7 @@ def _returns_words(file: JudgeFile) -> str:
 
 
 def headline(file: JudgeFile) -> Iterator[str]:
-    """Yield the sentences that say what to make of the result."""
+    """Yield the sentences on the meaning of the result."""
     if file.form != "nav" and file.executed_return is not None:
         yield _execution_sentence(file, file.executed_return)
     yield from _skill_sentences(file)
@@ -237,7 +239,7 @@ def _drawdown(file: JudgeFile) -> Iterator[str]:
 
 
 def _luck(file: JudgeFile) -> Iterator[str]:
-    """Yield the Sharpe ratio, and what of it luck gives."""
+    """Yield the Sharpe ratio, and its comparison with luck."""
     if _is_too_short(file):
         yield _line("Sharpe ratio", f"{_returns_words(file)} say nothing")
         return
@@ -256,7 +258,7 @@ def _luck(file: JudgeFile) -> Iterator[str]:
 
 
 def _ceiling(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
-    """Yield what luck alone gives among the strategies that were tried."""
+    """Yield the ratio that luck gives the best of the tried strategies."""
     if found.trials == 1:
         said = "one try is assumed (--trials N, or --study NAME to count them)"
         if file.trials_from != ASSUMED:
@@ -398,7 +400,7 @@ def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
 
 
 def largest(unfilled: tuple[Unfilled, ...]) -> list[Unfilled]:
-    """Return those to show: what no market gives first, then the largest."""
+    """Return the orders to show: impossible claims first, then the largest."""
 
     def by_size(each: Unfilled) -> tuple[bool, float, str, str]:
         is_claim = each.reason in ("impossible_price", "before_decision", "short")
@@ -485,7 +487,7 @@ def _months(months: float | None) -> str:
 
 
 def _further_months(clean: CleanPart) -> str:
-    """Return how many more clean months it takes until the Sharpe ratio is above zero."""
+    """Return the number of further clean months until the Sharpe ratio is above zero."""
     ratio = "their Sharpe ratio"
     if clean.months_needed_by == "whole":
         ratio = "the Sharpe ratio of the whole period"
@@ -507,7 +509,7 @@ def _further_months(clean: CleanPart) -> str:
 
 
 def _missing(file: JudgeFile) -> Iterator[str]:
-    """Yield what can't be said without decisions or a market."""
+    """Yield the figures that need decisions or a market."""
     if file.form == "nav":
         yield "A NAV has no holdings: selection, costs and look-ahead need the decisions"
     if file.market is None:
@@ -526,7 +528,7 @@ def _next(file: JudgeFile, folder: Path | None) -> Iterator[str]:
 
 
 def _next_step(file: JudgeFile, folder: Path | None) -> str:
-    """Return the one thing to do now."""
+    """Return the next step for the user."""
     if _is_look_ahead_chosen(file):
         return "judge it again with a fill that can be traded, such as --set fill=next_open"
     if file.nav is not None and file.nav.looks_ahead:
@@ -544,7 +546,7 @@ def _next_step(file: JudgeFile, folder: Path | None) -> str:
 
 
 def _gap(share: float | None) -> str:
-    """Return a gap between two NAVs in per cent; one of rounding errors alone is 0."""
+    """Return a gap between two NAVs in per cent; a gap from rounding errors is 0."""
     if share is None:
         return "an unknown part"
     if share < _ROUNDING:

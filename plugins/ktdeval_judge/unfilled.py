@@ -1,4 +1,4 @@
-"""What could not be filled, by day and code, and why: from the ledger's own outcomes, and from the
+"""Find unfilled decisions by day and code, with reasons: from the ledger's outcomes, and from the
 prices and days of declared trades.
 """
 
@@ -38,12 +38,12 @@ REASONS: Mapping[str, str] = {
     "before_decision": "dated on or before the day of its signal",
 }
 """Rule of the executor, or finding on a declared trade -> words."""
-LEAST = 1e-4  #: share of the NAV below which what is missing is rounding
+LEAST = 1e-4  #: share of the NAV below which an unfilled part is rounding
 _PRICE_SLACK = 1e-6  #: relative; of a bar's low and high
 
 
 def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> list[Unfilled]:
-    """Return what could not be filled, in order of days, the largest of a day first."""
+    """Return the unfilled parts in order of days, the largest of a day first."""
     found = [
         Unfilled(day=each.day, code=each.code, reason="short", detail=each.reason)
         for each in made.refused
@@ -69,7 +69,7 @@ def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
 
             missing = _missing(order, step, before, ledger, snapshot)
             is_rounding = missing is not None and missing < LEAST
-            # what is below a lot, or reached at the open, is the rounding of a target
+            # a part below a lot, or reached at the open, is the rounding of a target
             if is_rounding and order.rule in ("cash", "lot", "target"):
                 continue
 
@@ -86,7 +86,7 @@ def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
 
 
 def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
-    """Yield the positions that a margin call has closed, which nobody decided."""
+    """Yield the positions closed by a margin call, which were not decided."""
     for step in ledger.steps:
         for charge in step.charges:
             if charge.kind != "margin_call":
@@ -108,7 +108,7 @@ def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
 
 
 def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
-    """Yield the orders that are not whole lots: what is beyond them was not ordered."""
+    """Yield the orders that are not whole lots: the excess was not ordered."""
     if made.plan.form != "orders":
         return
 
@@ -120,7 +120,7 @@ def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
         for (code, side), shares in _by_side(planned[step.decided_on].rows).items():
             lot = made.plan.lots.get(code)
             orders = [each for each in step.orders if (each.code, each.side) == (code, side)]
-            # what closes a position has no shares
+            # an order that closes a position has no shares
             if lot is None or any(order.shares is None for order in orders):
                 continue
 
@@ -153,8 +153,8 @@ def _missing(
     ledger: Ledger,
     snapshot: MarketSnapshot,
 ) -> float | None:
-    """Return the part of an order that was not filled, as a share of the NAV at the fills; None
-    where no price tells.
+    """Return the unfilled part of an order, as a share of the NAV at the fills; None if no price is
+    known.
     """
     if not step.open_nav_minor:
         return None
@@ -179,8 +179,8 @@ def _missing(
 
 
 def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> tuple[str, str]:
-    """Return the rule that an order broke, and the reason in words. What is outside an asset's bars
-    is not suspended.
+    """Return the rule that an order broke, and the reason as text. A day outside an asset's bars is
+    not a suspension.
     """
     rule = str(order.rule)
     if rule not in ("universe", "suspended"):
@@ -202,8 +202,8 @@ def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> t
 
 
 def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
-    """Return the trades with a price outside the day's bar, and those dated before they could be:
-    on the day of their signal, or earlier.
+    """Return the trades with a price outside the day's bar, and those dated too early: on the day
+    of their signal, or before.
     """
     found = []
     for each in trades.itertuples():
@@ -234,7 +234,7 @@ def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
 
 
 def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapshot) -> str:
-    """Return what a price that the bar does not have may be: an adjusted one."""
+    """Return text on a price outside the bar that may be an adjusted price."""
     factor = float(snapshot.factor[trade.row, trade.column])
     if abs(factor - 1.0) < _PRICE_SLACK:
         return ""
@@ -245,7 +245,7 @@ def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapsho
 
 
 def count_reasons(found: Sequence[Unfilled]) -> dict[str, int]:
-    """Return how many each reason has, the most frequent first."""
+    """Return the count of each reason, the most frequent first."""
     counts: dict[str, int] = {}
     for each in found:
         counts[each.reason] = counts.get(each.reason, 0) + 1

@@ -1,5 +1,5 @@
-"""Files of any program, read by one reader: what their columns mean follows from names in `roles.csv`,
-and for the programs of `programs.yaml` from what these say.
+"""Read files of any program with one reader: column names in `roles.csv` give their meaning, and
+`programs.yaml` adds the rules of known programs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _BY_NAME = (
     "status", "profit", "flow", "return", "currency",
 )  # fmt: skip
 """Roles that a program's table may also have by the names of its columns."""
-_LEVELS = 0.2  #: least account value that may be a ratio
+_LEVELS = 0.2  #: lowest account value that may be a ratio
 _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
     "ratings": read_ratings,
     "lean": read_lean,
@@ -66,10 +66,10 @@ _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
 
 
 def read_declared(path: Path, options: ReadOptions) -> Declared:
-    """Return what the files of a program declare: one file, or all in a folder.
+    """Return the declarations in a program's files: one file, or all in a folder.
 
-    Raises UsageError: there is no program of that name, or no such role. Raises DataError: the files
-    are of several programs, or one has a fault, with its place.
+    Raises UsageError if the program or a role is unknown; DataError, with the place, if the files
+    come from several programs, or one has a fault.
     """
     if options.program is not None:
         check_program(options.program)
@@ -106,8 +106,8 @@ def source_sha256(path: Path) -> str:
 
 
 def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str, ...]]:
-    """Return the tables of a file, or of the files in a folder, and notes on what stands around them.
-    Raises DataError: a column that the user names is in none.
+    """Return the tables of a file, or of the files in a folder, and notes on text outside the
+    tables. Raises DataError if no file has a column that the user names.
     """
     files: FileTables = []
     reading = options.reading
@@ -123,7 +123,7 @@ def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str
 
 
 def _check_named_columns(path: Path, files: FileTables, options: ReadOptions) -> None:
-    """Raise DataError where a column that the user names is in no table."""
+    """Raise DataError if no table has a column that the user names."""
     named = {f"--map {role}={column}": column for role, column in options.roles.items()}
     if options.flows and not Path(options.flows).is_file():
         named[f"--flows {options.flows}"] = options.flows
@@ -162,7 +162,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _program_of(path: Path, files: FileTables) -> str:
-    """Return the name of the program that wrote the files. Raises DataError: several may have."""
+    """Return the name of the program that wrote the files. Raises DataError if several match."""
     found: dict[str, Path] = {}
     for file, tables in files:
         names = programs_of(tables)
@@ -218,7 +218,7 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
 def _program_table(
     file: Path, table: CellTable, program: Program, entry: ProgramTable | None, options: ReadOptions
 ) -> RoleTable:
-    """Return a table of a program with the roles that the program says. Raises DataError: it lacks a
+    """Return a table with the roles that its program defines. Raises DataError if it lacks a
     column, or was cut off.
     """
     zone = options.zone or options.market_zone or program.zone
@@ -255,8 +255,8 @@ def _program_table(
 def _all_roles(
     entry: ProgramTable, table: RoleTable, roles: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the roles of a program's table: those that the program says, and of a form that others
-    write too those that follow from names.
+    """Return the roles of a program's table: those that the program defines and, for a form shared
+    by other programs, those derived from names.
     """
     if entry.form not in PROGRAM_FORMS:
         named = assign_roles(table.table, {role: columns[0] for role, columns in roles.items()})
@@ -273,7 +273,7 @@ def _all_roles(
 
 
 def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTable) -> Declared:
-    """Return what a table of a program declares."""
+    """Return the declarations of a program's table."""
     options = FormOptions(
         program=name, decided=entry.decided, cash=entry.cash, signed_fees=entry.signed_fees
     )
@@ -296,7 +296,7 @@ def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTab
 
 
 def _check_side(table: RoleTable, column: str) -> None:
-    """Raise DataError where a column of sides differs from the sign of the shares."""
+    """Raise DataError if a column of sides differs from the sign of the shares."""
     sides = replace(table, roles={**table.roles, "side": (column,)}).sides()
     differs = (sides == "buy") != (table.numbers("shares") > 0)
     if differs.any():
@@ -308,8 +308,8 @@ def _check_side(table: RoleTable, column: str) -> None:
 
 
 def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -> Declared:
-    """Return what the tables of a file declare together; those of no form are passed over. Raises
-    DataError: none has a form.
+    """Return the combined declarations of a file's tables; tables without a form are skipped.
+    Raises DataError if no table has a form.
     """
     parts = []
     others = []
@@ -339,7 +339,7 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
 
 
 def _plain_form(table: RoleTable, options: ReadOptions) -> str:
-    """Return the form of a table; empty: none."""
+    """Return the form of a table; empty if it has no form."""
     given = {role: column for role, column in options.roles.items() if column != NO_COLUMN}
     if is_wide(table) and "nav" not in given and "return" not in given:
         return "wide"
@@ -351,8 +351,8 @@ def _plain_form(table: RoleTable, options: ReadOptions) -> str:
 
 
 def _form_of_only_column(table: RoleTable) -> str:
-    """Return the form of a day and a column of numbers whose name says nothing: values or returns, by
-    their signs and sizes; empty where it is not one column, or not of numbers.
+    """Return the form of a table with a day and one number column with an unknown name: values or
+    returns, by signs and sizes; empty if there are more columns, or not numbers.
     """
     names = [name for name in table.table.header if name != table.column("date")]
     others = [role for role in table.roles if role not in ("date", "amount")]
@@ -378,7 +378,7 @@ def _read_plain_form(form: str, table: RoleTable, options: ReadOptions) -> Decla
 
 
 def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
-    """Return the error of a file of which no table has a form."""
+    """Return the error of a file without a table that has a form."""
     shown = []
     for table in tables[:5]:
         name = f"{table.table.name}: " if table.table.name else ""
@@ -393,8 +393,8 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
 
 
 def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
-    """Return what several tables of one program declare together. Values in money win over those that
-    returns give.
+    """Return the combined declarations of several tables of one program. Values in money take
+    precedence over those from returns.
     """
     if len(parts) == 1:
         return parts[0]
@@ -405,10 +405,10 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
     kept = [*others, *(in_money or indices)]
     cashes = [part.cash for part in kept if part.cash is not None]
     if others and not in_money:
-        # an account of 1 tells nothing of trades in money
+        # an account of 1 is not comparable with trades in money
         cashes = [part.cash for part in others if part.cash is not None]
 
-    # each file of a program tends to say the same: once is enough
+    # files of a program tend to repeat a note: once is enough
     notes: dict[str, None] = {}
     for part in kept:
         notes.update(dict.fromkeys(part.notes))
@@ -427,14 +427,14 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
 
 
 def _is_index(part: Declared) -> bool:
-    """Whether values are those of an account of 1, from returns."""
+    """Return whether values are those of an account of 1, from returns."""
     return RETURNS_ONLY in part.notes
 
 
 def _one(
     path: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
 ) -> Frame | None:
-    """Return the only one of what files declare; two that are equal count as one."""
+    """Return the only declaration of its kind in the files; equal ones count once."""
     first: tuple[str, Frame] | None = None
     for part, each in zip(parts, found, strict=True):
         if each is None:
@@ -451,7 +451,7 @@ def _one(
 
 
 def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
-    """Return values without the flows of a file of their own, where `--flows` names one."""
+    """Return values net of the flows in a separate file, if `--flows` names one."""
     path = Path(options.flows)
     if not options.flows or declared.values is None or not path.is_file():
         return declared

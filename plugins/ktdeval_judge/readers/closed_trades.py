@@ -14,17 +14,17 @@ from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
 
 _NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the exit"}
-_MAX_GAP = 0.2  #: share of a trade's profit, beside fees, from which on it is another's
+_MAX_GAP = 0.2  #: relative gap, besides fees, above which a profit does not match its trade
 _FEES = 0.01  #: share of a trade's value that fees may take on both sides
-_MAX_OTHERS = 0.2  #: share of trades whose profits may be others
+_MAX_OTHERS = 0.2  #: share of trades whose profits may fail to match
 _HALF = 0.5
 _DIRECTIONS = ("1", "-1", "1.0", "-1.0")
 _YES = ("true", "1", "1.0", "yes")
 
 
 def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
-    """Return trades, two of each row: an entry, and its exit where the position is closed. Raises
-    DataError: a row lacks the day or the price of either, or its profit is that of other sizes.
+    """Return two trades per row: an entry, and its exit if the position is closed. Raises DataError
+    if a row lacks the day or price of either, or its profit does not match its size.
     """
     for role, words in _NEEDED.items():
         if not table.has(role):
@@ -80,7 +80,7 @@ def _entry_role(table: RoleTable, what: str) -> str:
 
 
 def _with_direction(table: RoleTable) -> RoleTable:
-    """Return a table whose column of positions is its side, where all its cells are 1 and -1."""
+    """Return a table with its column of positions as side, if all cells are 1 or -1."""
     if "side" in table.roles or not table.has("position"):
         return table
     if not table.words("position").isin(_DIRECTIONS).all():
@@ -128,7 +128,7 @@ def _closed_rows(table: RoleTable) -> pd.Series:
 
 
 def _fees(table: RoleTable) -> tuple[pd.Series, pd.Series]:
-    """Return what was paid at the entry and at the exit of each row; a fee of both is half of each."""
+    """Return the fees at the entry and at the exit of each row; a common fee is split in halves."""
     if "entry fee" in table.roles or "exit fee" in table.roles:
         none = pd.Series(np.nan, index=table.table.cells.index)
         found = []
@@ -156,8 +156,8 @@ def _check_exits(
 def _check_profits(
     table: RoleTable, entries: pd.DataFrame, exits: pd.DataFrame, is_closed: pd.Series
 ) -> None:
-    """Raise DataError where a fifth of the profits are not those of the sizes and prices: of contracts
-    with a multiplier, in another currency, or of other sides.
+    """Raise DataError if a fifth of the profits do not match sizes and prices: contracts with a
+    multiplier, another currency, or other sides.
     """
     if "profit" not in table.roles:
         return

@@ -1,7 +1,7 @@
 """Forms of a declaration: from a table with roles to decisions, trades or values.
 
-A form is told by the roles that a table has. A column with a role that the form does not read is named
-in a note; one that would change what the rows mean is refused (`unread.py`).
+The roles of a table determine its form. A column whose role the form does not read is reported in a
+note; a column that would change the meaning of the rows is refused (`unread.py`).
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ _RETURNS = ("return", "return fraction", "return percent", "log return")
 _MONEY = frozenset(
     {"USD", "USDT", "USDC", "EUR", "GBP", "CHF", "CNY", "HKD", "JPY", "INR", "AUD", "CAD"}
 )
-_FEW = 3  # cells of a code or day that repeat
+_FEW = 3  # repeated cells of a code or day
 
 _NOTHING = ("", "-")  # cells of rows that trade nothing
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormOptions:
-    """What a program adds to a form."""
+    """Settings that a program adds to a form."""
 
     program: str = "plain"
     decided: str = ""  #: role of the day of an order's decision: the fills are decisions too
-    cash: str = ""  #: `first`: the first value is the capital; `before`: and is of no day
-    signed_fees: bool = False  #: whether fees are flows of cash, below zero where paid
+    cash: str = ""  #: `first`: the first value is the capital; `before`: without a day
+    signed_fees: bool = False  #: whether fees are flows of cash, negative if paid
     flows: str = ""  #: column of deposits and withdrawals
 
 
 def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
-    """Return the name of the form that a table has; empty: it has none. Raises DataError: it has
-    several. `given`: roles that the user names, whose form precedes.
+    """Return the name of a table's form; empty if it has no form. Raises DataError if several forms
+    match. `given`: roles that the user names, whose form takes precedence.
     """
     acts = "side" in table.roles or "is buy" in table.roles
     alone = _form_of_rows(table, acts=acts)
@@ -75,7 +75,7 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     for role, form in (("weight", "weights"), ("position", "holdings")):
         if role in given:
             return form
-        is_state = acts and forms  # of the account, beside what was done
+        is_state = acts and forms  # of the account, next to its trades
         if table.has(role) and form not in forms and not is_state:
             forms.append(form)
 
@@ -87,8 +87,8 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
 
 
 def _form_of_rows(table: RoleTable, *, acts: bool) -> str:
-    """Return the form of rows that are whole trades, or of an account of which no code is known; empty
-    where they may be of another.
+    """Return the form of rows that are whole trades, or of an account without codes; empty if
+    another form is possible.
     """
     if table.has("exit price") or table.has("exit date"):
         return "closed"
@@ -122,7 +122,9 @@ def _form_of_values(table: RoleTable) -> str:
 
 
 def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
-    """Return what a table of a form declares. Raises DataError: the first fault, with its place."""
+    """Return the declarations of a table of a form. Raises DataError, with the place, at the first
+    fault.
+    """
     if form not in ("values", "returns") and "high" in table.roles and "low" in table.roles:
         raise DataError(
             f"{table.place}: columns high and low: holds the bars of a market, and no decisions; give"
@@ -141,7 +143,7 @@ def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
 
 
 def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read rows of purchases and sales, sides by words or by the sign of the shares."""
+    """Read rows of purchases and sales; words or the sign of the shares give the side."""
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
     table = _rows_of_trades(_filled_rows(table, size), size, price)
@@ -207,9 +209,7 @@ def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def _filled_rows(table: RoleTable, size: str) -> RoleTable:
-    """Return the rows of orders that were filled, in whole or in part. Raises DataError: a state is
-    not known.
-    """
+    """Return the rows of orders filled wholly or in part. Raises DataError if a status is unknown."""
     total = len(table)
     if table.has("status"):
         words = table.words("status")
@@ -237,8 +237,8 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
 
 
 def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
-    """Return the rows that have shares or a price, or say that they buy or sell: the others are of
-    deposits, dividends and fees.
+    """Return the rows with shares, a price, or a buy or sell side; the others are deposits,
+    dividends and fees.
     """
     if "side" not in table.roles:
         return table
@@ -252,7 +252,9 @@ def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
 
 
 def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series) -> pd.Series:
-    """Return sides. Raises DataError: a size below zero, unless each sale has one and no purchase."""
+    """Return sides. Raises DataError if a size is below zero, unless all sales have one and no
+    purchase has.
+    """
     below = shares < 0
     if below.any() and not below.equals(sides == "sell"):
         row = int(below.to_numpy().argmax())
@@ -263,15 +265,15 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
 
 
 def _note_repeated(table: RoleTable) -> None:
-    """Note rows that are there twice, with all their cells: each is a fill."""
+    """Note rows that repeat in all cells: each is a fill."""
     repeated = int(table.table.cells.duplicated().sum())
     if repeated:
         table.note(f"Rows that are there twice, with all cells: {repeated}; each counts as a fill.")
 
 
 def _check_long(table: RoleTable) -> None:
-    """Raise DataError where rows say `long` or `short` and never buy or sell, and some may be the end of
-    a position.
+    """Raise DataError if rows have `long` or `short` but never buy or sell, and some may close a
+    position.
     """
     role = "side" if "side" in table.roles else "is buy"
     words = table.words(role)
@@ -284,7 +286,7 @@ def _check_long(table: RoleTable) -> None:
 
 
 def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
-    """Raise DataError where neither a side nor a sign tells purchases from holdings."""
+    """Raise DataError if neither a side nor a sign distinguishes purchases from holdings."""
     days = days_of(table.moments())
     is_held = (
         pd.DataFrame({"code": table.codes(), "day": days}).drop_duplicates()["code"].duplicated()
@@ -298,7 +300,7 @@ def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
 
 
 def _moments(table: RoleTable) -> pd.Series:
-    """Return the moments of rows, with the time of day of a column beside that of days."""
+    """Return the moments of rows, combined with a separate time column if there is one."""
     moments = table.moments()
     if "time" not in table.roles or (moments.dt.normalize() != moments).any():
         return moments
@@ -312,7 +314,7 @@ def _moments(table: RoleTable) -> pd.Series:
 
 
 def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
-    """Return what was paid for each row, [n]; NaN where that is not known."""
+    """Return the fee paid for each row, [n]; NaN if unknown."""
     role = "total fee" if table.has("total fee") else "fee"
     if role not in table.roles:
         return pd.Series(np.nan, index=table.table.cells.index)
@@ -329,7 +331,9 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
 
 
 def _are_paid_in_money(table: RoleTable) -> bool:
-    """Whether each fee is in the money of its price: the end of a pair's code, or one currency."""
+    """Return whether each fee is in the currency of its price: the end of a pair's code, or one
+    currency.
+    """
     coins = table.texts("fee coin").str.upper()
     codes = table.codes().str.upper()
     are_quotes = [code.endswith(coin) for code, coin in zip(codes, coins, strict=True)]
@@ -341,7 +345,7 @@ def _are_paid_in_money(table: RoleTable) -> bool:
 
 
 def read_weights(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read shares of the account to hold; a code `CASH` is cash."""
+    """Read target weights of the account; the code `CASH` is cash."""
     cash = is_kind(table.codes().str.lower(), "cash")
     weights = weights_as_shares(table, table.numbers("weight"), table.column("weight"), _day_sums)
     frame = _targets(table, "weight", weights)
@@ -380,7 +384,7 @@ def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
 
 
 def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read account values, with the benchmark beside them."""
+    """Read account values, with the benchmark if the table has one."""
     numbers = table.numbers("nav")
     table.check(numbers > 0, table.column("nav"), "expected a number above zero, was")
     moments = table.moments()
@@ -402,9 +406,7 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], None]) -> pd.Series:
-    """Return values as if nothing had been paid in or out: what a day brought is taken as paid at its
-    close.
-    """
+    """Return values net of flows; a day's flow is assumed to be paid at its close."""
     paid = flows.reindex(values.index).fillna(0.0)
     growth = (values - paid) / values.shift(1)
     growth.iloc[0] = 1.0
@@ -438,7 +440,7 @@ def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def read_closed(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read closed trades: each row is an entry and, where it is over, an exit."""
+    """Read closed trades: each row is an entry and, if it is closed, an exit."""
     return read_closed_trades(table, options.flows)
 
 

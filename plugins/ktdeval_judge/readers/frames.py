@@ -16,15 +16,16 @@ _TRADE_COLUMNS = ["day", "code", "side", "shares", "price"]
 
 
 def with_lines(frame: pd.DataFrame, table: RoleTable) -> pd.DataFrame:
-    """Return rows of a table with their lines, where the file has lines."""
+    """Return rows of a table with their lines, if the file has lines."""
     if table.table.unit != "line":
         return frame
     return frame.assign(line=table.table.lines)
 
 
 def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Return fills with columns moment, code, side, shares, price, and those there are of fee, decided
-    and line, as trades: by moment, at one moment sales first. Raises DataError: there are none.
+    """Return fills as trades, by moment, and at one moment sales first. Columns: moment, code,
+    side, shares, price, and optionally fee, decided and line. Raises DataError if there are no
+    fills.
     """
     if fills.empty:
         raise DataError(f"{source}: holds no filled order; export a period with trades")
@@ -41,8 +42,8 @@ def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
 
 
 def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Return decisions to buy and sell with columns day, code, side, amount or cash, and line if there
-    is one: by day, sales first. Raises DataError: there are none.
+    """Return decisions to buy and sell, by day, sales first. Columns: day, code, side, amount or
+    cash, and optionally line. Raises DataError if there are no decisions.
     """
     if orders.empty:
         raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
@@ -54,8 +55,8 @@ def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
 
 
 def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame:
-    """Return decisions on targets from the whole books of days, columns day, code and `form` (weight or
-    shares): what a book no longer names has a target of zero once.
+    """Return target decisions from daily full portfolios, columns day, code and `form` (weight or
+    shares): an asset that leaves the portfolio has one target of zero.
     """
     if targets.empty:
         raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
@@ -71,8 +72,8 @@ def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame
 def values_of(
     table: RoleTable, moments: pd.Series, numbers: pd.Series, role: str = "date"
 ) -> pd.Series:
-    """Return numbers by day (yyyymmdd index, ascending): of a day with several moments the last.
-    Raises DataError: a day has several rows at one moment.
+    """Return numbers by day (yyyymmdd index, ascending); the last moment of a day counts. Raises
+    DataError if a day has several rows at one moment.
     """
     if moments.empty:
         raise DataError(f"{table.place}: holds no account value; export a period with trading days")
@@ -94,7 +95,7 @@ def shifted_days(days: Sequence[int]) -> Mapping[int, int]:
 
 
 def _with_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with columns of the types that `Declared` names."""
+    """Return a frame with the column types of `Declared`."""
     kinds = {"day": "int64", "decided": "int64", "code": "object", "side": "object"}
     known = {name: kind for name, kind in kinds.items() if name in frame}
     return frame.astype(known).reset_index(drop=True)

@@ -1,7 +1,7 @@
 """Results of QuantConnect LEAN: orders, their events, and a chart of equity.
 
-All times are UTC. Equity is sampled at midnight of the algorithm, which is the close of the day before
-(`BaseResultsHandler.Sample`). Older versions begin keys with a capital.
+All times are UTC. Equity is sampled at midnight of the algorithm's clock, which is the close of the
+day before (`BaseResultsHandler.Sample`). Older versions begin keys with a capital.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOTALS = ("statisticstotalorders", "statisticstotaltrades")
 
 
 def read_lean(tables: Sequence[RoleTable]) -> dict[str, object]:
-    """Read the tables of a result, or of its order events. Raises DataError: the first fault."""
+    """Read the tables of a result, or of its order events. Raises DataError at the first fault."""
     found: dict[str, object] = {}
     facts = _facts(tables)
     for table in tables:
@@ -58,8 +58,8 @@ def _facts(tables: Sequence[RoleTable]) -> Mapping[str, str]:
 def _equity(
     table: RoleTable, names: Mapping[str, str], facts: Mapping[str, str]
 ) -> dict[str, object]:
-    """Return account values by day, and the capital. Nights of days without trading are sampled too:
-    where the sessions of the market are known, those alone count.
+    """Return account values by day, and the capital. LEAN also samples nights of non-trading days;
+    if the market's sessions are known, only those are used.
     """
     first, *others = table.table.header
     time = names.get("x", first)
@@ -77,7 +77,7 @@ def _equity(
     capital = float(numbers.iloc[0])
     is_night = moments == moments.dt.normalize()
     if is_night.iloc[0] and len(moments) > 1:
-        # taken as the algorithm started, before its first bar
+        # sampled as the algorithm started, before its first bar
         moments, numbers, is_night = moments.iloc[1:], numbers.iloc[1:], is_night.iloc[1:]
 
     days = days_of(moments.where(~is_night, moments - _NIGHT))
@@ -92,7 +92,9 @@ def _equity(
 
 
 def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
-    """Return the first cash of the statistics; None: they have none. Raises DataError: it is not one."""
+    """Return the initial cash of the statistics; None if they lack it. Raises DataError if it is
+    invalid.
+    """
     written = facts.get("statisticsstartequity", "")
     if not written:
         return None
@@ -111,8 +113,8 @@ def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
 def _with_orders(
     orders: RoleTable, events: pd.DataFrame | None, facts: Mapping[str, str]
 ) -> pd.DataFrame | None:
-    """Return the fills of a result: those of its orders' events, and orders that were filled whole and
-    have none; nothing where not all orders are there.
+    """Return the fills of a result: from order events, and from fully filled orders without events;
+    None if some orders are missing.
     """
     total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
     if total.isdecimal() and int(total) > len(orders):
@@ -147,7 +149,7 @@ def _with_orders(
 
 
 def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
-    """Return the fills among the events of orders; None where there are no events."""
+    """Return the fills among the events of orders; None if there are no events."""
     for table in tables:
         names = {near_name(name): name for name in table.table.header}
         if "fillprice" not in names:
@@ -171,7 +173,7 @@ def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
 
 
 def _fills_of_signs(table: RoleTable, size: str, price: str) -> pd.DataFrame:
-    """Return fills whose size is below zero where sold."""
+    """Return fills whose size is negative for sales."""
     shares = table.numbers_in(size)
     prices = table.numbers_in(price)
     table.check(prices > 0, price, "expected a number above zero, was")

@@ -1,4 +1,4 @@
-"""Forms of single programs that take more than names of columns."""
+"""Forms of single programs that need more than names of columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval_judge.readers.frames import (
 from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 from ktdeval_judge.readers.wide import wide_numbers
 
-_SOLD = "-1"  # status of a row that Qlib's `parse_position` keeps for what was sold that day
+_SOLD = "-1"  # status with which Qlib's `parse_position` marks an asset sold that day
 _FILLED_BOOK = (
     "Positions are what Qlib held after its fills: what it could not fill is not a decision here."
 )
@@ -31,7 +31,7 @@ _NO_FACTOR = (
     "Amounts are taken for shares, which they are where $factor is 1; else add a column factor."
 )
 _NO_SESSIONS = "Without the market's trading days, the weekday before a row is its decision's day."
-_ROUNDING = 1e-3  # of the sum of weights
+_ROUNDING = 1e-3  # tolerance of the sum of weights
 _ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # of one asset, as pandas writes an array
 _TIERS = ("buy", "overweight", "hold", "underweight", "sell")
 _LABEL = re.compile(r"rating[^\n]{0,200}?[:\-][\s*]*([A-Za-z]+)", re.IGNORECASE)
@@ -51,7 +51,7 @@ Found = dict[str, Any]
 
 
 def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
-    """Read `report_normal`, whose `return` leaves costs out: account = account before * (1 + return -
+    """Read `report_normal`, whose `return` excludes costs: account = account before * (1 + return -
     cost).
     """
     moments = table.moments()
@@ -73,7 +73,7 @@ def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read positions after the trades of their day: a book was decided on the trading day before."""
+    """Read positions after the day's trades: a portfolio was decided on the previous trading day."""
     cells = table.table.cells
     if "status" in cells:
         table = table.where(pd.to_numeric(cells["status"], errors="coerce") != float(_SOLD))
@@ -91,7 +91,7 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
     words = "{code} appears twice on one day; keep one row"
     table.check_once(books[["day", "code"]], table.column("code"), words)
 
-    # a session between the first and the last day that has no rows has an empty book
+    # a session without rows between the first and the last day has an empty portfolio
     days = set(books["day"])
     within = [day for day in table.sessions if min(days) < day < max(days)]
     code = books["code"].iloc[0]
@@ -102,7 +102,7 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _day_before(day: int, sessions: tuple[int, ...]) -> int:
-    """Return the trading day before a day; without trading days the weekday before."""
+    """Return the previous trading day; without trading days, the previous weekday."""
     at = bisect_left(sessions, day)
     if at:
         return sessions[at - 1]
@@ -114,8 +114,8 @@ def _day_before(day: int, sessions: tuple[int, ...]) -> int:
 
 
 def read_actions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read the actions of FinRL: shares bought or sold at the close of their day, or the weights that
-    earned the return of their day, which were decided on the row before.
+    """Read the actions of FinRL: shares bought or sold at the close of their day, or weights that
+    earned the day's return and were decided on the previous row.
     """
     codes = [name for name in table.table.header if name != table.column("date")]
     if "actions" in codes:
@@ -153,7 +153,7 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _are_weights(actions: pd.DataFrame) -> bool:
-    """Whether actions are those of the portfolio environment: shares are whole numbers."""
+    """Return whether actions are weights of the portfolio environment: shares are whole numbers."""
     is_whole = (actions % 1.0 == 0.0).all(axis=1)
     sums_to_one = (actions.sum(axis=1) - 1.0).abs() <= _ROUNDING
     return bool((sums_to_one & (actions >= 0.0).all(axis=1) & ~is_whole).all())
@@ -167,7 +167,7 @@ def _as_days(books: pd.DataFrame, form: str) -> pd.DataFrame:
 
 
 def read_one_value(table: RoleTable, options: FormOptions) -> Found:
-    """Read the values of the only column beside that of days."""
+    """Read the values of the only column besides the days."""
     names = [name for name in table.table.header if name != table.column("date")]
     if len(names) != 1:
         shown = ", ".join(names)[:200] or "none"
@@ -253,7 +253,7 @@ def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
-    """Return the numbers of columns with a prefix under the codes behind it, and their days."""
+    """Return the number columns with a prefix, named by the code after it, and their days."""
     columns = [column for column in table.table.header if column.startswith(start)]
     numbers = {name.removeprefix(start): table.numbers_in(name, may_lack=True) for name in columns}
     return pd.DataFrame(numbers, index=table.table.cells.index).assign(day=days_of(table.moments()))
@@ -263,8 +263,8 @@ def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
 
 
 def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
-    """Read snapshots of positions with columns `positions.CODE`: the last of each day is what was held
-    after its fills, which were decided on the trading day before.
+    """Read snapshots of positions with columns `positions.CODE`: the day's last snapshot is the
+    holdings after its fills, which were decided on the previous trading day.
     """
     held = _by_code(table, "positions.").assign(moment=table.moments(), id=table.numbers_in("id"))
     held = held.sort_values(["moment", "id"], kind="stable")
@@ -288,7 +288,7 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_ratings(tables: Sequence[RoleTable]) -> Found:
-    """Read the ratings of logs together: shares depend on how many assets there are."""
+    """Read the ratings of several logs together: weights depend on the number of assets."""
     ratings: dict[tuple[int, str], str] = {}
     for table in tables:
         texts = table.table.cells["final_trade_decision"]
@@ -313,8 +313,8 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
 
 
 def rating_of(text: str) -> str:
-    """Return the rating in a decision: after the word rating, or in a final transaction proposal, else
-    the first word that is one, at last in brackets; empty: none.
+    """Return the rating in a decision: after the word rating, or in a final transaction proposal,
+    else the first word that is a rating, at last in brackets; empty if there is no rating.
     """
     for pattern in (_LABEL, _PROPOSAL):
         for line in text.splitlines():
@@ -332,9 +332,7 @@ def rating_of(text: str) -> str:
 
 
 def _books(ratings: Mapping[tuple[int, str], str]) -> pd.DataFrame:
-    """Return target weights of each asset that was rated until then, by days with a rating other than
-    Hold.
-    """
+    """Return target weights of all assets rated so far, for each day with a rating other than Hold."""
     share = 1.0 / max(len({code for _, code in ratings}), 1)
     book: dict[str, float] = {}
     books: dict[int, dict[str, float]] = {}

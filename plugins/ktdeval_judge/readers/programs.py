@@ -1,4 +1,4 @@
-"""Programs whose files are known by their columns: `programs.yaml`."""
+"""Programs whose files are identified by their columns: `programs.yaml`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import near_name, role_names
 from ktdeval_tables.cell_tables import CellTable
 
-PLAIN = "plain"  #: name of what no program wrote
+PLAIN = "plain"  #: name for files of no known program
 _INDEX_NAMES = ("", "index", "date", "datetime", "day", "timestamp")
 
 
@@ -52,7 +52,7 @@ class ProgramTable(Value):
     notes: tuple[str, ...] = ()
 
     def is_of(self, table: CellTable) -> bool:
-        """Whether a table is this one, by its columns."""
+        """Return whether the columns identify a table as this one."""
         has_sign = self.columns or self.name or self.first
         names = set(map(near_name, table.header))
         if not has_sign or not names.issuperset(map(near_name, self.columns)):
@@ -66,11 +66,13 @@ class ProgramTable(Value):
         return self._has_places(table, names)
 
     def _has_places(self, table: CellTable, names: set[str]) -> bool:
-        """Whether columns stand where a table of this kind has them, and none is another's."""
+        """Return whether columns are at the expected positions, and no column belongs to another
+        program.
+        """
         if not names.isdisjoint(map(near_name, self.without)):
             return False
         if self.form == "values" and not names.isdisjoint(_flow_names()):
-            return False  # a value beside deposits is another program's
+            return False  # values with deposits are from another program
         for start in self.starts:
             if not any(column.startswith(start) for column in table.header):
                 return False
@@ -94,11 +96,13 @@ class Program(Value):
     notes: tuple[str, ...] = ()
 
     def table_of(self, table: CellTable) -> ProgramTable | None:
-        """Return which table of the program a table is; None: none by its columns."""
+        """Return the program's table that has these columns; None if none matches."""
         return next((each for each in self.tables if each.is_of(table)), None)
 
     def broken_table_of(self, table: CellTable) -> ProgramTable | None:
-        """Return which table of trades a table is by its marks, though it lacks columns."""
+        """Return the program's trade table with the marks of this table, even if columns are
+        missing.
+        """
         names = set(map(near_name, table.header))
         for each in self.tables:
             if each.form == "fills" and not names.isdisjoint(map(near_name, each.marks)):
@@ -106,7 +110,7 @@ class Program(Value):
         return None
 
     def nearest_table(self, table: CellTable) -> ProgramTable:
-        """Return which table a table is that is said to be of the program."""
+        """Return the table of the program that is nearest to a table."""
         names = set(map(near_name, table.header))
         for each in self.tables:
             if not each.only and not names.isdisjoint(map(near_name, each.marks)):
@@ -128,7 +132,7 @@ def _flow_names() -> frozenset[str]:
 
 
 def check_program(name: str) -> None:
-    """Raise UsageError where there is no program of a name."""
+    """Raise UsageError if the program is unknown."""
     known = [*programs(), PLAIN]
     if name not in known:
         hint = near_matches(name[:40], known) or f"; there are {', '.join(known)}"
@@ -145,8 +149,8 @@ def programs_of(tables: Sequence[CellTable]) -> list[str]:
 
 
 def needed_columns(entry: ProgramTable, table: RoleTable) -> dict[str, str]:
-    """Return near name -> column of the columns that a table of a program has. Raises DataError: one is
-    missing.
+    """Return near name -> column for the needed columns of a program's table. Raises DataError if
+    one is missing.
     """
     columns = {near_name(column): column for column in reversed(table.table.header)}
     for name in entry.needs or entry.columns:
@@ -158,7 +162,7 @@ def needed_columns(entry: ProgramTable, table: RoleTable) -> dict[str, str]:
 
 
 def kept_rows(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]) -> RoleTable:
-    """Return the rows of a table that count."""
+    """Return the rows of a table that are used."""
     for name, values in entry.level.items():
         column = columns.get(near_name(name))
         if column is not None:
@@ -200,8 +204,8 @@ def with_parts(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]
 
 
 def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
-    """Return a table without trades that were cancelled and the rows that cancel them. Raises DataError:
-    a row cancels a trade that the table lacks, or no trade is left.
+    """Return a table without cancelled trades and the rows that cancel them. Raises DataError if
+    the cancelled trade is missing, or no trade is left.
     """
     side = column_named(table.table, entry.checked_side)
     if not entry.cancelled or side is None:
@@ -235,12 +239,12 @@ def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
 
 
 def column_named(table: CellTable, name: str) -> str | None:
-    """Return the column whose near name is that of a name; None: there is none, or no name."""
+    """Return the column with the same near name; None if no column has it, or the name is empty."""
     wanted = near_name(name)
     found = (column for column in table.header if wanted and near_name(column) == wanted)
     return next(found, None)
 
 
 def index_column(table: CellTable) -> str | None:
-    """Return the column that holds the days, by its name; None: there is none."""
+    """Return the column that holds the days, by its name; None if there is none."""
     return next((column for column in table.header if column.strip().lower() in _INDEX_NAMES), None)

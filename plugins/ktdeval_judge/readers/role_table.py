@@ -1,4 +1,4 @@
-"""A table whose columns have roles: its cells as numbers, days, codes and sides, each fault with its
+"""A table whose columns have roles: its cells as numbers, days, codes and sides; faults name their
 line.
 """
 
@@ -20,7 +20,7 @@ from ktdeval_tables.moments import CellFault, Clock, parse_moments
 from ktdeval_tables.numbers import parse_figures
 
 ONE_ROW_A_DAY = "the day {day} appears twice; keep one row a day"
-_SHOWN = 40  # characters of a cell
+_SHOWN = 40  # characters of a cell shown in an error
 _MAX_CODE = 40
 _COMMA_NUMBER = r"[-+]?[0-9]+,[0-9]+"
 
@@ -41,11 +41,13 @@ class RoleTable:
         return len(self.table.cells)
 
     def has(self, *roles: str) -> bool:
-        """Whether the table has columns of all the roles, each with a cell that is not empty."""
+        """Return whether the table has columns of all the roles, each with a cell that is not
+        empty.
+        """
         return all(role in self.roles and (self.texts(role) != "").any() for role in roles)
 
     def column(self, role: str) -> str:
-        """Return the name of a role's column, as written. Raises DataError: the table has none."""
+        """Return the name of a role's column, as written. Raises DataError if the table lacks it."""
         if role not in self.roles:
             raise self.lacks(role)
         return self.roles[role][0]
@@ -59,13 +61,13 @@ class RoleTable:
         return words_of(self.texts(role))
 
     def numbers(self, role: str, *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a role as finite numbers, [n] float64. `may_lack`: whether a cell may
-        be empty, which is NaN.
+        """Return the cells of a role as finite numbers, [n] float64. `may_lack`: empty cells are
+        allowed and become NaN.
         """
         return self.numbers_in(self.column(role), may_lack=may_lack)
 
     def numbers_in(self, column: str, *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a column, as of `numbers`. Raises DataError: there is no such column too."""
+        """Return the cells of a column, as in `numbers`. Raises DataError if the column is missing."""
         if column not in self.table.cells:
             raise DataError(f"{self.place}: lacks the column {column}; {self.shown}")
         cells = self.table.cells[column]
@@ -88,12 +90,12 @@ class RoleTable:
         return numbers
 
     def sum_of(self, role: str) -> pd.Series:
-        """Return the sums of all columns of a role, [n]; NaN where none has a number."""
+        """Return the sums of all columns of a role, [n]; NaN if no column has a number."""
         columns = [self.numbers_in(name, may_lack=True) for name in self.roles[role]]
         return pd.concat(columns, axis=1).sum(axis=1, min_count=1)
 
     def moments(self, role: str = "date", *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a role as moments by the clock of the market, [n] datetime64."""
+        """Return the cells of a role as moments in the market's time zone, [n] datetime64."""
         column = self.column(role)
         try:
             moments = parse_moments(self.table.cells[column], self.clock)
@@ -122,7 +124,7 @@ class RoleTable:
         return codes
 
     def sides(self) -> pd.Series:
-        """Return `buy`, `sell` or `hold` of each row, [n]. Raises DataError: a cell is none."""
+        """Return `buy`, `sell` or `hold` for each row, [n]. Raises DataError for any other cell."""
         role = "side" if "side" in self.roles else "is buy"
         words = self.words(role)
         if role == "is buy":
@@ -141,7 +143,7 @@ class RoleTable:
         return sides
 
     def where(self, mask: pd.Series) -> RoleTable:
-        """Return the table with some of its rows."""
+        """Return the table with the rows of a mask."""
         if mask.all():
             return self
         cells = self.table.cells[mask].reset_index(drop=True)
@@ -149,7 +151,7 @@ class RoleTable:
         return replace(self, table=replace(self.table, cells=cells, lines=lines))
 
     def fact(self, role: str) -> float | None:
-        """Return the number above zero beside the table that has a role; None: there is none."""
+        """Return the positive number outside the table that has a role; None if it is missing."""
         text = fact(self.table, role)
         numbers, bad = parse_figures(pd.Series([text], dtype="str"), self.table.decimal)
         number = float(numbers[0])
@@ -159,12 +161,12 @@ class RoleTable:
 
     @property
     def place(self) -> str:
-        """Words for the file, and the part of it."""
+        """Text for the file and its part."""
         return f"{self.path}: {self.table.name}" if self.table.name else str(self.path)
 
     @property
     def shown(self) -> str:
-        """Words for the columns that there are."""
+        """Text for the existing columns."""
         return f"its columns: {', '.join(name[:40] for name in self.table.header)[:400]}"
 
     def lacks(self, role: str) -> DataError:
@@ -179,7 +181,7 @@ class RoleTable:
         )
 
     def check(self, is_right: pd.Series, column: str, words: str) -> None:
-        """Raise DataError at the first row that is not right; `words` go before its cell."""
+        """Raise DataError at the first row that is false; `words` precede its cell."""
         if is_right.all():
             return
         row = int((~is_right).to_numpy().argmax())
@@ -187,8 +189,8 @@ class RoleTable:
         self.refuse(row, column, f"{words} {repr(cell[:_SHOWN]) if cell else 'empty'}")
 
     def check_once(self, keys: pd.DataFrame, column: str, words: str) -> None:
-        """Raise DataError at the first row whose keys a row before it has; `words` may have them in
-        braces, as `{day}`.
+        """Raise DataError at the first row that repeats the keys of an earlier row; `words` may
+        have them in braces, as `{day}`.
         """
         is_repeated = keys.duplicated()
         if is_repeated.any():
@@ -202,11 +204,11 @@ class RoleTable:
         raise DataError(f"{self.line_of(row)}: column {shown}: {words}")
 
     def line_of(self, row: int) -> str:
-        """Return words for the place of a row."""
+        """Return text for the place of a row."""
         return f"{self.place}: {self.table.unit} {self.table.lines[row]}"
 
     def note(self, words: str) -> None:
-        """Keep a note, once."""
+        """Keep a note, without repeats."""
         if words not in self.notes:
             self.notes.append(words)
 
@@ -218,7 +220,7 @@ def days_of(moments: pd.Series) -> pd.Series:
 
 
 def kinds_in(words: pd.Series) -> frozenset[str]:
-    """Return the kinds of all words that are known."""
+    """Return the kinds of all known words."""
     found: set[str] = set()
     for word in words.unique():
         found |= word_kinds().get(str(word), frozenset())

@@ -1,8 +1,9 @@
-"""What the columns of a table mean, by their names: `roles.csv` lists the names of each role, in the
-words of many programs.
+"""Assign roles to the columns of a table by their names: `roles.csv` lists the names of each role
+in many programs.
 
-A role is a field of the judge, such as `date`, `code`, `exit price`. A weak name means its role only
-where no other column has it. `--map ROLE=COLUMN` precedes all names, and `ROLE=-` says that no column has it.
+A role is a field of the judge, such as `date`, `code`, `exit price`. A weak name gives its role
+only if no other column has it. `--map ROLE=COLUMN` takes precedence over all names, and `ROLE=-`
+states that no column has the role.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.names import squeeze_name
 from ktdeval_tables.numbers import parse_figures
 
-_ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values beside a table
-_SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles of which each column counts
-_BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are told by their cells
+_ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values outside a table
+_SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles that several columns may have
+_BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are checked by their cells
 _DATES = frozenset({"date", "entry date", "exit date"})
 _ABOVE_ZERO = frozenset({"nav", "entry price", "exit price"})
 _CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
@@ -34,15 +35,15 @@ _BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
 _CURRENCY = re.compile(
     r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
 )
-_CLOSE_PRICE = "closeprice"  # of the market, or of a trade beside the price at which it was opened
-NO_COLUMN = "-"  #: what a user names where no column has a role
+_CLOSE_PRICE = "closeprice"  # of the market, or of a trade with the price at which it was opened
+NO_COLUMN = "-"  #: given by the user if no column has a role
 _SPELLINGS = 3  # of a column: in full, without brackets, without a currency
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
 
 @cache
 def role_names() -> Mapping[str, tuple[tuple[str, bool], ...]]:
-    """Role -> near names, each with whether it is weak; the first that fits counts."""
+    """Role -> near names, each with whether it is weak; the first match is used."""
     names: dict[str, dict[tuple[str, bool], None]] = {}
     for row in csv_rows(Path(__file__).with_name("roles.csv")):
         # several spellings of the file may have one near name
@@ -61,7 +62,7 @@ def word_kinds() -> Mapping[str, frozenset[str]]:
 
 @cache
 def known_names() -> frozenset[str]:
-    """Names of columns, squeezed, by which the header of a text is found."""
+    """Squeezed names of columns that identify the header of a text."""
     rows = csv_rows(Path(__file__).with_name("roles.csv"))
     return frozenset(squeeze_name(row["name"]) for row in rows)
 
@@ -79,14 +80,14 @@ def words_of(texts: pd.Series) -> pd.Series:
 
 
 def is_kind(words: pd.Series, *kinds: str) -> pd.Series:
-    """Whether words are of one of the kinds."""
+    """Return whether words are of one of the kinds."""
     known = [word for word, own in word_kinds().items() if not own.isdisjoint(kinds)]
     return words.isin(known)
 
 
 def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return role -> columns. `given`: role -> column, which precede the names. Raises DataError: two
-    columns have one role and say different things.
+    """Return role -> columns. `given`: role -> column, which take precedence over the names. Raises
+    DataError if two columns have one role and different contents.
     """
     roles: dict[str, tuple[str, ...]] = {
         role: (column,) for role, column in given.items() if column != NO_COLUMN
@@ -108,7 +109,7 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
             if is_weak:
                 columns = [each for each in columns if _fits(table, role, each)][:1]
             if role == "return" and "nav" in roles:
-                columns = columns[:1]  # not read beside account values
+                columns = columns[:1]  # not read next to account values
             if columns:
                 roles[role] = _checked(table, role, (*roles.get(role, ()), *columns))
                 for column in columns:
@@ -121,8 +122,8 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
 
 
 def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that a user names by role, of those that a table has, or `-`. Raises UsageError:
-    there is no such role.
+    """Return the columns that a user names by role, if the table has them, or `-`. Raises
+    UsageError if a role is unknown.
     """
     given = {}
     for written, column in wanted.items():
@@ -138,14 +139,14 @@ def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]
 
 
 def fact(table: CellTable, role: str) -> str:
-    """Return the single value beside a table that has a role; empty: none."""
+    """Return the single value outside the table that has a role; empty if it is missing."""
     wanted = [name for name, _ in role_names()[role]]
     by_name = {near_name(name): value for name, value in table.facts.items()}
     return next((by_name[name] for name in wanted if by_name.get(name)), "")
 
 
 def _spellings(column: str) -> tuple[str, ...]:
-    """Return the near names under which a column may be listed, the full one first."""
+    """Return the near names of a column, the full one first."""
     bare = _BRACKETS.sub("", column)
     return tuple(map(near_name, (column, bare, _CURRENCY.sub("", bare.strip()))))
 
@@ -153,7 +154,7 @@ def _spellings(column: str) -> tuple[str, ...]:
 def _columns_spelled(
     spelled: Mapping[str, tuple[str, ...]], place: int, wanted: Sequence[str]
 ) -> list[str]:
-    """Return the columns of which the spelling at a place is wanted, in the order of the names wanted."""
+    """Return the columns whose spelling at index `place` is wanted, in the order of `wanted`."""
     columns: list[str] = []
     for name in wanted:
         columns += [column for column, spellings in spelled.items() if spellings[place] == name]
@@ -161,7 +162,7 @@ def _columns_spelled(
 
 
 def _checked(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns of a role: all of one that several may have, else the first."""
+    """Return the columns of a role: all if the role may have several, else the first."""
     filled = [each for each in columns if (table.cells[each] != "").any()] or list(columns[:1])
     if role in _SEVERAL:
         return tuple(filled)
@@ -176,7 +177,7 @@ def _checked(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str
 
 
 def _fits(table: CellTable, role: str, column: str) -> bool:
-    """Whether the cells of a column can be those of a role, where its name alone does not say so."""
+    """Return whether the cells of a column fit a role that its name does not decide."""
     cells = table.cells[column]
     filled = cells[cells != ""].head(1000)
     if role in _DATES:

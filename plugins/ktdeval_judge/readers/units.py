@@ -1,4 +1,4 @@
-"""Per cent or fractions: decided by signs, names and sizes, and said in a note."""
+"""Decide between per cent and fractions by signs, names and sizes, and state it in a note."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ktdeval.errors import DataError
 from ktdeval_judge.readers.role_table import RoleTable
 
 _NAMED = re.compile(r"%|\bpct\b|percent|_pct$|pct$", re.IGNORECASE)
-_MOST = 1.001  #: sum of weights up to which they are shares of the account, rounded
-_PER_CENT = (90.0, 100.5)  #: largest sum of a day's weights in per cent, from and to
+_MOST = 1.001  #: largest sum of weights as shares of the account, with rounding
+_PER_CENT = (90.0, 100.5)  #: range of the largest sum of a day's weights in per cent
 _LARGE_SPREAD = 0.25  #: standard deviation of returns above which they are in per cent
 _SMALL_SPREAD = 0.1  #: and below which they are fractions
-_TREND = 0.8  #: correlation of neighbours from which on numbers are levels, not returns
+_TREND = 0.8  #: correlation of neighbours above which numbers are levels, not returns
 _FEW = 10
 
 
@@ -26,8 +26,8 @@ def weights_as_shares(
     column: str,
     sums_of: Callable[[RoleTable, pd.Series], pd.Series],
 ) -> pd.Series:
-    """Return weights as shares of the account. `sums_of`: sums of sizes by day. Raises DataError: they
-    are neither shares nor per cent.
+    """Return weights as shares of the account. `sums_of`: sums of sizes by day. Raises DataError if
+    they are neither shares nor per cent.
     """
     has_signs = table.table.cells[column].str.contains("%").any()
     are_shares = weights.abs().max() <= _MOST and not _NAMED.search(column)
@@ -53,8 +53,8 @@ def _check_largest(table: RoleTable, weights: pd.Series, column: str) -> None:
 
 
 def per_cent_of_returns(table: RoleTable, role: str, column: str, numbers: pd.Series) -> pd.Series:
-    """Return returns as fractions, and note what was decided. Raises DataError: their size does not tell
-    whether they are per cent, or they are levels.
+    """Return returns as fractions, and note the decision. Raises DataError if their size leaves
+    open whether they are per cent, or if they are levels.
     """
     if table.table.cells[column].str.contains("%").any() or role == "return fraction":
         return numbers

@@ -1,7 +1,7 @@
-"""Columns with a known role that a form does not read: named in a note, or refused where they change
-what a row means.
+"""Handle columns with a known role that a form does not read: list them in a note, or refuse those
+that change the meaning of a row.
 
-A column whose cells say nothing (empty, 0, or 1 of a multiplier) changes nothing.
+A column of cells without information (empty, 0, or 1 as a multiplier) changes nothing.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _EVENTS = frozenset({"open", "close"})
 _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
 _SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # of a side
-_MAX_WORDS = 12  # of a column, from which on it is none of sides
+_MAX_WORDS = 12  # distinct words in a column; one with more is not a column of sides
 _HALF = 0.5
-_FEES = 0.01  # of what was traded
+_FEES = 0.01  # share of the value traded
 OTHER_SIZES = (
     "contracts or lots with a multiplier, another currency, or other sides: write shares, sides and prices"
     " of the account; if the profits are wrong, leave them out: --map profit=-"
 )
-_SLACK = 1e-3  # share of a value up to which its change is the profit of a file
+_SLACK = 1e-3  # share of a value within which its change equals the file's profit
 _EPSILON = 1e-9  # shares below which a position is closed
 _PRICES = ("price", "filled price", "entry price", "exit price")
 _FIGURE = (
-    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # of a price, beside its sign of money
+    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # of a price, next to its currency
 )
 _OF_VALUES = ("values", "returns")
 _TARGETS = ("weights", "holdings")
@@ -68,9 +68,9 @@ _SILENT = frozenset(
 def check_unread(
     form: str, table: RoleTable, flows: str = "", found: pd.DataFrame | pd.Series | None = None
 ) -> None:
-    """Raise DataError where a column that a form does not read says what its rows mean; name the others
-    in a note. `flows`: the column that the user names; `found`: fills with moment, code, side and
-    shares, or values by day.
+    """Raise DataError if an unread column determines the meaning of its rows; list other unread
+    columns in a note. `flows`: the column that the user names; `found`: fills with moment, code,
+    side and shares, or values by day.
     """
     _refuse_meanings(form, table, flows)
     _check_currency(form, table)
@@ -94,8 +94,8 @@ def check_unread(
 
 
 def _refuse_meanings(form: str, table: RoleTable, flows: str) -> None:
-    """Raise DataError where a column says that a row means something else; beside account values a
-    strike or a premium does not.
+    """Raise DataError if a column gives a row another meaning; for account values, a strike or a
+    premium is allowed.
     """
     for role, advice in _REFUSED.items():
         if role != "contract" or form not in _OF_VALUES:
@@ -103,7 +103,7 @@ def _refuse_meanings(form: str, table: RoleTable, flows: str) -> None:
 
 
 def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
-    """Raise DataError at the first cell of a role that says something."""
+    """Raise DataError at the first cell of a role that has information."""
     nothing = 1.0 if role == "multiplier" else 0.0
     for column in table.roles.get(role, ()):
         if column == flows:
@@ -118,7 +118,7 @@ def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
 
 
 def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
-    """Raise DataError where a row that opens a position has a profit: it may be a whole trade."""
+    """Raise DataError if a row that opens a position has a profit: it may be a whole trade."""
     if "profit" not in table.roles:
         return
 
@@ -141,8 +141,8 @@ def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
 
 
 def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
-    """Raise DataError where the profits of a code whose positions are all closed are not nearly those
-    of its shares and prices: sizes are lots or contracts.
+    """Raise DataError if the profits of a code without open positions do not nearly match its
+    shares and prices: sizes are lots or contracts.
     """
     money = fills["signed"] * fills["price"]
     by_code = fills.assign(gain=-money, size=money.abs()).groupby("code")
@@ -161,7 +161,7 @@ def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
 
 
 def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
-    """Raise DataError where a value changes by more or less than the profit of its row, of the day or
+    """Raise DataError if the change of a value differs from the profit of its row, for the day or
     since the first.
     """
     if "profit" not in table.roles or flows or len(values) != len(table):
@@ -205,7 +205,7 @@ def _check_currency(form: str, table: RoleTable) -> None:
 
 
 def _check_sides(table: RoleTable) -> None:
-    """Raise DataError where a target has a side, which would change its sign."""
+    """Raise DataError if a target has a side, which would change its sign."""
     if "side" in table.roles:
         is_sale = table.sides() == "sell"
         if is_sale.any():
@@ -216,7 +216,7 @@ def _check_sides(table: RoleTable) -> None:
 
 
 def _check_acts(form: str, table: RoleTable) -> None:
-    """Raise DataError where a column that is not read says whether rows buy or sell, open or close."""
+    """Raise DataError if an unread column states whether rows buy or sell, open or close."""
     has_side = "side" in table.roles or "is buy" in table.roles or form == "closed"
     if "effect" in table.roles and table.has("effect") and form == "fills":
         words = set(table.words("side").unique()) if "side" in table.roles else set()
@@ -239,8 +239,8 @@ def _check_acts(form: str, table: RoleTable) -> None:
 
 
 def act_in(column: str, cells: pd.Series) -> str:
-    """Return what a column says of its rows by its words: that they buy or sell, open or close; empty
-    where it says neither. Words of one letter alone may be a name.
+    """Return the meaning of a column's words for its rows: they buy or sell, or open or close;
+    empty for other columns. Single letters may be a name.
     """
     words = words_of(cells[cells != ""].drop_duplicates().head(_MAX_WORDS + 1))
     said = set(words)

@@ -1,4 +1,4 @@
-"""Wide tables: a day in the first column, a code at the head of each other one, as
+"""Wide tables: a day in the first column and a code as the header of each other column, as
 `DataFrame.to_csv` writes a matrix of weights.
 """
 
@@ -17,8 +17,8 @@ from ktdeval_judge.readers.units import weights_as_shares
 
 _CODE = re.compile(r"[A-Za-z0-9^=][A-Za-z0-9._\-/^= ]{0,39}")
 _SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9][A-Z0-9._\-/]{0,14}|[0-9]{4,6}(?:\.[A-Z]{2})?")
-_SMALL = 0.2  #: largest sum of sizes of a day below which signed numbers look like returns
-_LARGEST_SUM = 101.0  #: of weights of a day in per cent
+_SMALL = 0.2  #: largest sum of a day's sizes below which signed numbers look like returns
+_LARGEST_SUM = 101.0  #: largest sum of a day's weights in per cent
 _NOTES = (
     "a table of days and codes is read as weights, an empty cell as no position",
     "its days are taken for those of the decisions; else say --dated fill, or the program by --from",
@@ -26,8 +26,8 @@ _NOTES = (
 
 
 def is_wide(table: RoleTable) -> bool:
-    """Whether the columns are a day and codes: the first is a day, and of the others none has a role, or
-    most are symbols.
+    """Return whether the first column is a day and the others are codes: no other column has a
+    role, or most are symbols.
     """
     header = table.table.header
     if len(header) < 2 or table.roles.get("date", ("?",))[0] != header[0]:
@@ -46,8 +46,8 @@ def is_wide(table: RoleTable) -> bool:
 
 
 def read_wide(table: RoleTable) -> dict[str, object]:
-    """Return the weights of a wide table as decisions. Raises DataError: a cell is no weight, with its
-    line.
+    """Return the weights of a wide table as decisions. Raises DataError, with the line, if a cell
+    is not a weight.
     """
     codes = [name for name in table.table.header[1:] if not _is_cash(name)]
     days = days_of(table.moments())
@@ -89,8 +89,8 @@ def read_wide(table: RoleTable) -> dict[str, object]:
 
 
 def wide_numbers(table: RoleTable, codes: Sequence[str]) -> pd.DataFrame:
-    """Return the numbers of columns by day, [days, codes]; NaN where a cell is empty. Raises DataError: a
-    day appears twice.
+    """Return the numbers of columns by day, [days, codes]; NaN if a cell is empty. Raises DataError
+    if a day appears twice.
     """
     days = days_of(table.moments())
     table.check_once(days.to_frame("day"), table.column("date"), ONE_ROW_A_DAY)
@@ -104,7 +104,9 @@ def _is_cash(name: str) -> bool:
 
 
 def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series) -> None:
-    """Raise DataError where numbers look like returns, small and of both signs, or like account values."""
+    """Raise DataError if numbers look like returns, small and of both signs, or like account
+    values.
+    """
     numbers = weights.to_numpy(dtype=float, na_value=np.nan)
     if (numbers < 0).any() and 0 < gross.max() < _SMALL:
         first = table.table.header[1]

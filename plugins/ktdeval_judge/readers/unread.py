@@ -41,9 +41,7 @@ OTHER_SIZES = (
 _SLACK = 1e-3  # share of a value within which its change equals the file's profit
 _EPSILON = 1e-9  # shares below which a position is closed
 _PRICES = ("price", "filled price", "entry price", "exit price")
-_FIGURE = (
-    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # of a price, next to its currency
-)
+_FIGURE = r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # of a price, next to its currency
 _OF_VALUES = ("values", "returns")
 _TARGETS = ("weights", "holdings")
 _READ: Mapping[str, frozenset[str]] = {

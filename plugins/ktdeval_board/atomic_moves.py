@@ -15,8 +15,8 @@ _FOLDER_MODE = 0o755
 
 
 class Placement:
-    """Files and folders that are moved to their paths together, or not at all: in a `with` block
-    that ends with an error, all of them are taken away again.
+    """Moves files and folders to their paths together, or not at all: a `with` block that ends with
+    an error removes all of them again.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Placement:
             self.undo()
 
     def put(self, source: Path, target: Path) -> None:
-        """Move a file or folder; folders above its new path are made."""
+        """Move a file or folder; missing parent folders are made."""
         if target.exists() or target.is_symlink():
             raise StoreError(f"{target}: is there already; nothing was written")
 
@@ -49,7 +49,7 @@ class Placement:
             ) from error
 
     def undo(self) -> None:
-        """Take everything away again, and the folders that were made for it."""
+        """Remove everything that was moved, and the folders made for it."""
         for path in reversed(self._moved):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -68,7 +68,7 @@ class Placement:
 def replacing(out: Path, marker: str = "") -> Iterator[Path]:
     """Give a new folder that replaces `out` when the block ends without an error, else is removed.
 
-    Raises UsageError: `out` is there and may not be replaced; StoreError: it can't be written.
+    Raises UsageError if `out` exists and may not be replaced; StoreError if it can't be written.
     """
     _check_replaceable(out, marker)
     stack = ExitStack()
@@ -76,7 +76,7 @@ def replacing(out: Path, marker: str = "") -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         above = stack.enter_context(temporary_folder(f".{out.name}.new-", out.parent))
         fresh = above / "content"
-        # temporary folders are private; what is made is for others to read
+        # temporary folders are private, but others must read the result
         fresh.mkdir(mode=_FOLDER_MODE)
     except OSError as error:
         raise StoreError(

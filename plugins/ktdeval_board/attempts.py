@@ -1,6 +1,4 @@
-"""Attempts that a board knows of, besides those that submitters declare; and drawn keys that were not
-used.
-"""
+"""Attempts known to a board besides the declared ones, and drawn keys that were not used."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ktdeval_board.look_alike_names import Party
 from ktdeval_board.registrations import FiledRegistration, Registrations, State, family_of
 from ktdeval_board.rules import Division, Rules
 
-OF_ONE = "of this submitter"  #: What is counted together, in findings
+OF_ONE = "of this submitter"  #: Words of findings for attempts counted by submitter
 
 
 def known_attempts(
@@ -22,12 +20,12 @@ def known_attempts(
     submitter: Submitter,
     family: tuple[str, ...],
 ) -> int:
-    """Return the number of attempts of a submitter that a board knows of, in a division whose keys
-    it draws.
+    """Return the number of a submitter's attempts known to a board, in a division whose keys it
+    draws.
 
-    These are the submitter's registrations, of any model, and the submitter's cards of the system
-    under own keys. Unused, withdrawn and excused ones count: each registration was a draw. What
-    others register is no attempt of this submitter. `own_keys`: as of `count_own_keys`.
+    Counted are the submitter's registrations, of any model, and the submitter's cards of the system
+    under own keys. Unused, withdrawn and excused registrations are included: each was a draw.
+    Registrations by others are not attempts of this submitter. `own_keys`: from `count_own_keys`.
     """
     party = registrations.party(submitter)
     division = family[0]
@@ -35,8 +33,8 @@ def known_attempts(
 
 
 def is_counted(card: Card, division: Division, rules: Rules) -> bool:
-    """Return whether a board counts the attempts of a card itself: an entrant's card under a key
-    that the board drew.
+    """Return whether a board itself counts the attempts of a card: an entrant's card under a key
+    drawn by the board.
     """
     if not division.is_governed or not card.registration:
         return False
@@ -45,8 +43,8 @@ def is_counted(card: Card, division: Division, rules: Rules) -> bool:
 
 
 def attempts_of(board: Board, entry: Entry) -> int:
-    """Return the attempts of a card: those declared, or those that the board knows of if these are
-    more.
+    """Return the attempts of a card: the declared number, or the number known to the board if that
+    is larger.
     """
     declared = entry.submission.attempts.runs
     division = entry.division
@@ -71,7 +69,7 @@ def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[File
     """Return the registrations of a card's submitter in its division that have a key and no checked
     card.
 
-    Anybody can compute the worth of a published key, so that passing one over is a choice.
+    Anybody can compute the result under a published key, so leaving a key unused is a choice.
     """
     unused = []
     party = board.registrations.party(entry.submission.submitter)

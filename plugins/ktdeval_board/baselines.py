@@ -1,5 +1,5 @@
 """Baselines: models that every division shows next to its entrants. They need no key and give the
-same figures wherever they run.
+same figures on every machine.
 
 The supervised one is a linear model of the nine style factors, trained on the market's days before
 a division begins. KTD-Fin compares its agents with eighteen trained factor models of Qlib (Tables 4
@@ -52,12 +52,12 @@ def run_baseline(
 ) -> Path:
     """Run a baseline on a division, on the market that the board's rules name.
 
-    `options` are further ones of the run: `concurrency`, and `mask_key` or `registration`. Returns
-    the path of the card, in the run folder. Two runs of one baseline with one mask key give the
-    same card but for `provenance`. Raises ConfigError: the division can't be run as it is written:
-    the board has no data for it, its task, windows or market are other ones here, or its seeds do
-    not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the
-    model can't be had.
+    `options` are further options of the run: `concurrency`, and `mask_key` or `registration`.
+    Returns the path of the card, in the run folder. Two runs of one baseline with one mask key give
+    the same card except for `provenance`. Raises ConfigError if the division can't be run as
+    written: the board has no data for it; its task, windows or market differ here; or its seeds are
+    not consecutive. Raises EpisodeFailure if an episode did not end; KtdevalError if the market or
+    the model is not available.
     """
     where = f"baseline {baseline.words} of division {division.id}"
     seeds = list(seeds_of(rules, division, baseline.model, baseline.args))
@@ -106,7 +106,7 @@ def run_baseline(
 def baseline_args(
     rules: Rules, division: Division, baseline: Baseline, plugins: Plugins
 ) -> dict[str, JsonValue]:
-    """Return the parameters of a baseline in a division; errors as of `run_baseline`."""
+    """Return the parameters of a baseline in a division. Raises the same errors as `run_baseline`."""
     if baseline.kind != "supervised":
         return dict(baseline.args)
 
@@ -128,11 +128,11 @@ def first_steps(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> Sequence[FirstStep]:
-    """Return the first step of a division's first episode, as a baseline would meet it. Raises
-    UsageError or DataError: the task can't be run on this market.
+    """Return the first step of a division's first episode, as a baseline would see it. Raises
+    UsageError or DataError if the task can't be run on this market.
     """
     if "builtin/hold" not in plugins.specs("models"):
-        return ()  # without the package of models, no baseline is there to meet a step
+        return ()  # without the package of models, there are no baselines
 
     market: dict[str, Any] = {}
     if snapshot is not None:
@@ -169,22 +169,22 @@ def refusals(
 
             model = plugins.make_model(baseline.model, args)
             check_model(baseline.model, model, steps, plugins)
-        except (ConfigError, UsageError) as error:  # of a package that is not installed, too
+        except (ConfigError, UsageError) as error:  # also of a package that is not installed
             refused[division.id] = error
 
     return refused
 
 
 def first_day(division: Division) -> str:
-    """Return the first day of all windows, YYYY-MM-DD: a supervised baseline is trained on days
-    before it alone.
+    """Return the first day of all windows, YYYY-MM-DD; a supervised baseline is trained only on
+    days before it.
     """
     return min(window.first for window in division.windows)
 
 
 def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
-    """Raise ConfigError where a window of the board has other days in the task that is installed:
-    a run names its windows.
+    """Raise ConfigError if a window of the board has other days in the installed task: a run names
+    its windows.
     """
     known = plugins.make_task(division.task).windows
     for window in division.windows:
@@ -206,12 +206,12 @@ def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
             )
 
 
-#: Trading days of the predicted return, which begins at the close after the day of the factors
+#: Trading days of the predicted return, from the close after the day of the factors
 HORIZON_DAYS = 10
 EVERY_DAYS = 5
 """Distance of training days: targets that overlap add little information."""
 RIDGE = 0.1  #: Penalty as a share of the observations; exposures have unit variance
-MIN_DAYS = 20  #: Fewest training days
+MIN_DAYS = 20  #: Minimum number of training days
 MAX_FACTORS = 6
 """Most factors of the model, as one screen of the market takes no more. The strongest are fitted
 again.
@@ -225,7 +225,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     """Train coefficients for `builtin/linear_factor` on the days of a snapshot before a date.
 
     Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of
-    `FACTORS`. Raises ConfigError: too little is known before that date.
+    `FACTORS`. Raises ConfigError if too few data precede that date.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)
@@ -241,7 +241,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     known_days = _usable(exposures, returns).any(axis=1)
     _check_days(int(known_days.sum()), snapshot, before, " with all factors")
 
-    # All factors are fitted first; then the strongest alone, as the others' part falls to them.
+    # First fit all factors; then fit only the strongest, which take over the part of the others.
     strength = np.abs(ridge_coefficients(exposures, returns))
     strongest = np.sort(np.argsort(-strength, kind="stable")[:MAX_FACTORS])
     coefficients = ridge_coefficients(exposures[:, strongest], returns)
@@ -267,14 +267,14 @@ def _check_days(days: int, snapshot: MarketSnapshot, before: str, what: str = ""
 
 
 def _usable(exposures: FloatArray, targets: FloatArray) -> BoolArray:
-    """Return [T, N] whether everything is defined of a name on a day."""
+    """Return [T, N]: whether all values of a name on a day are defined."""
     usable: BoolArray = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
     return usable
 
 
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return the [K] coefficients of a pooled ridge regression of returns, less their mean over the
-    day, on exposures, over all days and names where everything is defined.
+    """Return the [K] coefficients of a pooled ridge regression of returns, less their daily mean,
+    on exposures, over all days and names with defined values.
     """
     usable = _usable(exposures, targets)
     counts = usable.sum(axis=1, keepdims=True)
@@ -285,8 +285,8 @@ def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray
 
 
 def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return [K, N] factor values at the close of a row, the [N] returns that followed, and [N]
-    whether each name was in the index.
+    """Return [K, N] factor values at the close of a row, the [N] following returns, and [N] whether
+    each name was in the index.
     """
     values = factor_values(snapshot.as_of(row)).matrix()
     close = snapshot.close * snapshot.factor
@@ -307,5 +307,5 @@ def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
 
 
 def _rounded_text(value: float) -> str:
-    """Write a number without the digits in which linear solvers differ."""
+    """Return a number as text, without the digits in which linear solvers differ."""
     return f"{value:.{_DIGITS}g}"

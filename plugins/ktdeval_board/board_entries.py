@@ -1,5 +1,5 @@
-"""Submitted cards with their submissions, verdicts and errata: one reading of a board, for ranking,
-site and export.
+"""Submitted cards with their submissions, verdicts and errata, read once for ranking, site and
+export.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ktdeval_board.signed import card_signers, verdict_signers
 T = TypeVar("T")
 Card = TradingCard | ScoringCard
 
-#: Label of a card whose mask key the board did not draw, where it draws the others
+#: Label of a card whose mask key was not drawn by the board, in a division with drawn keys
 OWN_KEY = "own key"
 SUBMITTERS_PRICE = "price by submitter"  #: Label of a card whose costs the board can't compare
 VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
@@ -51,7 +51,7 @@ class EntryFacts(TypedDict):
     card: str | None
     agent: str
     label: str  #: name of the system on this board
-    settings: str  #: reasoning settings in words
+    settings: str  #: reasoning settings as text
     submitter: str
     submitted_on: str
     cutoff: str | None
@@ -61,12 +61,12 @@ class EntryFacts(TypedDict):
 
 
 class EvidenceFacts(TypedDict):
-    """Evidence of a card, as the site and exports have it."""
+    """Evidence of a card, as the site and exports show it."""
 
     kind: Literal["confirmatory", "exploratory"]
     why: list[str]  #: why it is not confirmatory
-    question: str | None  #: the registered question in words
-    answer: str | None  #: its answer in words
+    question: str | None  #: the registered question as text
+    answer: str | None  #: its answer as text
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class Entry:
     files: CardFiles
     #: its content, which is valid: by the board's check of these bytes, or when it was read
     card: Card
-    #: its division; None if the board has none for it
+    #: its division; None if the board has no division for it
     division: Division | None
-    submission: Submission  #: who submitted it, and with what claims
+    submission: Submission  #: its submitter and their claims
     #: result of the board's check of these bytes; None if it was not checked
     verdict: Verdict | None
     errata: tuple[Erratum, ...] = ()  #: later statements of maintainers on it, oldest first
@@ -88,7 +88,7 @@ class Entry:
     signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
     #: name of the submitter who signed the card by a key that the board has of theirs
     card_signed_by: tuple[str, ...] = ()
-    #: whether its costs are at the board's own prices, in place of those on the card
+    #: whether its costs use the board's own prices instead of the card's
     has_board_prices: bool = False
 
     @property
@@ -98,8 +98,8 @@ class Entry:
 
     @property
     def labels(self) -> list[str]:
-        """Labels of its card, with those of the board: whether it has verified the certificate,
-        whether the price of tokens is by its submitter alone, and whether the key is its own.
+        """Labels of the card, with those of the board: whether the board verified the certificate,
+        only the submitter states the price of tokens, or the submitter chose the key.
         """
         labels = []
         for label in self.card.labels:
@@ -118,8 +118,9 @@ class Entry:
 
     @property
     def has_submitters_price(self) -> bool:
-        """Whether its costs are at a price that only its submitter says. The board has its own
-        price of the model, runs baselines itself, and knows that the suite's own models are free.
+        """Return whether only the submitter states the price behind its costs. Otherwise the board
+        has its own price of the model, runs the baseline itself, or knows that a model of the suite
+        is free.
         """
         if self.has_board_prices or self.baseline is not None:
             return False
@@ -130,7 +131,9 @@ class Entry:
 
     @property
     def has_own_key(self) -> bool:
-        """Whether its submitter chose its mask key, in a division whose keys the board draws."""
+        """Return whether its submitter chose its mask key, in a division whose keys the board
+        draws.
+        """
         if self.division is None or not self.division.is_governed:
             return False
 
@@ -138,7 +141,7 @@ class Entry:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether maintainers took it out of the tables."""
+        """Return whether maintainers removed it from the tables."""
         return any(erratum.effect == "withdrawn" for erratum in self.errata)
 
     @property
@@ -148,7 +151,7 @@ class Entry:
 
     @property
     def trading(self) -> TradingCard:
-        """Card of a trading task, where the division is of one."""
+        """Card of a trading task; only valid in a trading division."""
         assert isinstance(self.card, TradingCard)
         return self.card
 
@@ -163,8 +166,8 @@ class Entry:
         return self.card.agent.name
 
     def facts(self, label: str) -> EntryFacts:
-        """Return the facts that tables and pages of models share; `label`: name of its system on
-        the board.
+        """Return the facts shared by tables and pages of models; `label`: name of its system on the
+        board.
         """
         submission = self.submission
         return EntryFacts(
@@ -220,7 +223,7 @@ class Board:
 
     @cached_property
     def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
-        """Number of cards under own keys, as of `count_own_keys`."""
+        """Number of cards under own keys, from `count_own_keys`."""
         return count_own_keys(self.entries, self.registrations)
 
     def of_division(self, division: Division) -> list[Entry]:
@@ -248,10 +251,10 @@ def count_own_keys(
 def load_board(path: Path) -> Board:
     """Read a board.
 
-    A card that has a verdict on its very bytes is not validated again, so that large boards are
-    quick to build. Raises ConfigError: there is no board here, or
-    its rules or errata are not valid; CardError: a card, submission or verdict can't be read or is
-    not valid; SignatureError: a signature on a verdict or card does not hold; `check` names everything that is wrong.
+    A card with a verdict on its exact bytes is not validated again, so that large boards are quick
+    to build. Raises ConfigError if there is no board here, or its rules or errata are not valid;
+    CardError if a card, submission or verdict can't be read or is not valid; SignatureError if a
+    signature on a verdict or card is invalid. `check` lists all faults.
     """
     folder = BoardFolder(path)
     rules = load_rules(path)
@@ -268,7 +271,7 @@ def load_board(path: Path) -> Board:
 
 
 def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
-    """Return the markets that the board has opened, by what it calls them. Raises CardError: a
+    """Return the markets that the board has opened, by the board's names. Raises CardError if a
     document is malformed.
     """
     markets = {}
@@ -278,7 +281,7 @@ def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
             continue
 
         market = read_own(path, Market)
-        if market.snapshot.id == rule.id:  # else the rules have changed since
+        if market.snapshot.id == rule.id:  # otherwise the rules have changed since
             markets[rule.name] = market
 
     return markets
@@ -302,7 +305,7 @@ def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Marke
 
 
 def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
-    """Return an entry whose costs are at the board's prices, where it has one of each model."""
+    """Return an entry with its costs at the board's prices, if it has a price of each model."""
     if not rules.prices:
         return entry
 
@@ -339,7 +342,7 @@ def _load_entry(
     if verdict is not None:
         signers = verdict_signers(path, rules)
         if rules.verdict_signatures == "required" and not signers:
-            verdict = None  # `check` says so; the card is unchecked until a maintainer signs
+            verdict = None  # `check` reports it; the card is unchecked until a maintainer signs
 
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
     submission = read_untrusted(files.submission, Submission, most)
@@ -369,7 +372,7 @@ def is_certified(folder: BoardFolder, card: Card) -> bool:
     if not isinstance(card, TradingCard) or not card.certificate.value:
         return False
 
-    # The certificate is a card's claim: only a hash becomes a path.
+    # The certificate is a card's claim, so only a hash may become a path.
     sha256 = str(card.certificate.value.get("sha256"))
     if not CARD_ID.fullmatch(sha256):
         return False
@@ -390,7 +393,7 @@ def _checked_card(data: bytes, path: Path) -> Card:
 
 
 def figures_of(card: Card) -> Mapping[str, MetricLine | ScoreLine]:
-    """Return the metrics of a trading card, the scores of a scoring one."""
+    """Return the metrics of a trading card, or the scores of a scoring card."""
     return card.metrics if isinstance(card, TradingCard) else card.scores
 
 
@@ -419,7 +422,7 @@ def division_of(rules: Rules, card: Card) -> Division | None:
 
 
 def nearest_division(rules: Rules, card: Card) -> Division | None:
-    """Return the division that a card differs least from, one of its task before any other; None on
+    """Return the division with the fewest differences from a card, preferably of its task; None on
     a board without divisions.
     """
 
@@ -430,8 +433,8 @@ def nearest_division(rules: Rules, card: Card) -> Division | None:
 
 
 def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
-    """Return why a card is not of a division, by rule of the check: the card's value and the one
-    that is asked for; empty if it is.
+    """Return why a card is not in a division, by rule of the check: the card's value and the
+    required one; empty if it is.
     """
     task = card.task
     market = rules.snapshot_of(division)
@@ -512,20 +515,20 @@ def reasoning_settings(card: Card) -> dict[str, JsonValue]:
 
 
 def settings_of(card: Card) -> str:
-    """Return the reasoning settings in words, such as `reasoning effort high`; empty if there are
-    none.
+    """Return the reasoning settings as text, such as `reasoning effort high`; empty if there are no
+    settings.
     """
     settings = reasoning_settings(card).items()
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in settings)
 
 
 def identity(card: Card, division: Division) -> tuple[str, ...]:
-    """Return the identity of a card's system in a division, of which there may be one card: division,
-    model, reasoning settings and agent.
+    """Return the identity of a card's system in a division: division, model, reasoning settings and
+    agent. Each system may have one card.
 
-    Arguments of model and agent, temperature and limits of calls do not count, as they would allow
-    repeated tries. Where the board draws the keys, a card under an own key is another system than
-    one under a drawn key.
+    Arguments of model and agent, temperature and limits of calls are not part of the identity, as
+    they would allow repeated tries. If the board draws the keys, a card under an own key is a
+    different system from one under a drawn key.
     """
     drawn = str(division.is_governed and bool(card.registration))
     return (
@@ -538,7 +541,7 @@ def identity(card: Card, division: Division) -> tuple[str, ...]:
 
 
 def identity_words(card: Card) -> str:
-    """Return the system in words, without its division: `openai/gpt-4.1 with agent react
+    """Return the system as text, without its division: `openai/gpt-4.1 with agent react
     (reasoning_effort high)`.
     """
     words = f"{card.model.name} with agent {card.agent.name}"

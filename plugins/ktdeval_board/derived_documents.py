@@ -1,4 +1,4 @@
-"""Documents that the check derives: daily series of episodes, orders and holdings by day, and the
+"""Documents derived by the check: daily series of episodes, orders and holdings by day, and the
 markets of a board over its windows.
 """
 
@@ -71,7 +71,7 @@ def make_series(
 
 
 def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
-    """Return the plan's episode of an id. Raises StoreError: there is none."""
+    """Return the planned episode with this id. Raises StoreError if the run does not have it."""
     for spec in run.manifest.specs:
         if spec.id == episode_id:
             return spec
@@ -101,7 +101,7 @@ def _episode(
 
 
 def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatArray:
-    """Return `part / whole`, 0 where the whole is not positive."""
+    """Return `part / whole`, 0 if the whole is not positive."""
     return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
@@ -131,7 +131,7 @@ def _asset_levels(
     ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard
 ) -> list[float] | None:
     """Return the price of the only asset of a task with figures against Buy & Hold; None for other
-    tasks. Days without a price have the last one, the first days the first one.
+    tasks. Days without a price take the last price, the first days the first one.
     """
     assets = card.task.config.get("assets")
     if _AGAINST_BUY_AND_HOLD not in card.metrics:
@@ -247,7 +247,7 @@ def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]
 
 
 def plain_line(text: str, length: int) -> str:
-    """Return a model's words on one line without invisible characters, cut to a length with an
+    """Return a model's text on one line without invisible characters, cut to a length with an
     ellipsis.
     """
     visible = []
@@ -293,9 +293,7 @@ def _order_entry(order: OrderRecord, ledger: Ledger) -> JsonValue:
 
 
 def describe_order(order: OrderRecord, steps: int = 1) -> str:
-    """Return the target weight or the shares of an order, in words; `steps`: quantity steps of a
-    share.
-    """
+    """Return an order's target weight or shares as text; `steps`: quantity steps of a share."""
     weight = order.target_weight
     shares = order.shares
     if weight is not None:

@@ -1,5 +1,5 @@
-"""Documents of a board as typed values, of submitters and of its own check; their JSON Schemas are
-made of them.
+"""Documents of a board as typed values, from submitters and from its own check; the source of their
+JSON Schemas.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATTERNS = {
 
 
 def in_words(message: str) -> str:
-    """Return what is wrong with a document, with what a text must be in words instead of as a
+    """Return the error message of a document with a description of a text's form instead of its
     pattern.
     """
     head, regex, pattern = message.partition(" matching regex ")
@@ -33,7 +33,7 @@ def in_words(message: str) -> str:
     return f"{head} of {next(words, pattern)}" if regex else message
 
 
-# `$` alone would let a line break stand at the end.
+# `$` would accept a line break at the end.
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 EpisodeId = Annotated[str, Meta(pattern=r"^[0-9a-f]{20}$(?!\n)")]
 Day = Annotated[
@@ -126,7 +126,7 @@ class SubmittedModel(OmitDefaults, frozen=True, kw_only=True):
 
     @property
     def cutoff_day(self) -> str | None:
-        """Last day of the training data; None where nothing was trained, or it is not known."""
+        """Last day of the training data; None if nothing was trained, or it is not known."""
         return self.cutoff_date if self.cutoff_date[0].isdigit() else None
 
 
@@ -301,7 +301,7 @@ class Verdict(Value, frozen=True, kw_only=True):
 
     @property
     def is_executed(self) -> bool:
-        """Whether the board executed the card's replies, or its plan, itself."""
+        """Return whether the board itself executed the card's replies, or its plan."""
         return self.tier != "self-reported"
 
 

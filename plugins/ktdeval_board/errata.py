@@ -48,16 +48,16 @@ class Errata(Value, frozen=True):
 
 
 def load_errata(folder: Path) -> tuple[Erratum, ...]:
-    """Read the errata of the board in a folder; none if it has no such file.
+    """Read the errata of the board in a folder; empty if it has no such file.
 
-    Raises ConfigError: the file is not valid; names the entry.
+    Raises ConfigError, with the entry, if the file is not valid.
     """
     return _load_errata(folder).errata
 
 
 def load_excuses(folder: Path) -> tuple[Excuse, ...]:
-    """Read the excuses of registrations in the errata of the board in a folder; errors as of
-    `load_errata`.
+    """Read the excuses of registrations in the errata of the board in a folder. Raises the same
+    errors as `load_errata`.
     """
     return _load_errata(folder).registrations
 

@@ -98,12 +98,12 @@ class NewBoard:
     data: Address = "synthetic"
     data_args: Parameters = field(default_factory=dict)
     windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST days; the tasks' own by default
-    #: seeds of every division; they follow each other, as those of a run do
+    #: seeds of every division; consecutive, as those of a run are
     seeds: tuple[int, ...] = (0,)
     market: MarketKind | None = None  #: None takes what the snapshot is
     certificate: Literal["required", "optional"] = "optional"
     attackers: tuple[str, ...] = ()  #: models whose attack counts in a required certificate
-    #: who draws mask keys; divisions without a market have none
+    #: who draws mask keys; divisions without a market have no keys
     keys: Literal["registered", "own"] = "registered"
     #: of one submitter in a division, where the board draws the keys; None: any number
     most_registrations: int | None = option(
@@ -128,10 +128,10 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
     """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is
     written.
 
-    Raises UsageError: the folder holds something; an unknown task, window or model; seeds that do
-    not follow each other; or `market` is not what the snapshot is; DataError: the snapshot can't be
-    opened, or does not cover a window; ConfigError: a name or address is not usable; StoreError:
-    the folder can't be written.
+    Raises UsageError if the folder is not empty; a task, window or model is unknown; seeds are not
+    consecutive; or `market` differs from the snapshot. Raises DataError if the snapshot can't be
+    opened, or does not cover a window; ConfigError if a name or address is not usable; StoreError
+    if the folder can't be written.
     """
     _check_folder(folder)
     _check_texts(new)
@@ -269,8 +269,8 @@ def _baselines(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> tuple[tuple[Baseline, ...], list[str]]:
-    """Return the baselines of divisions with these first steps, and a note where one of the default
-    ones can't be had, or can't act.
+    """Return the baselines of divisions with these first steps, and a note for each default
+    baseline that is missing or can't act.
     """
     if not opening or snapshot is None:
         if new.baselines:

@@ -1,4 +1,4 @@
-"""Marks of submitters, models and agents: their names without what can be spelled otherwise."""
+"""Normalised names of submitters, models and agents, without differences of spelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Party = tuple[str, ...]
 """Whom registrations count for: marks of a key holder's name, or of name and contact together."""
 
 _ALIASED_MAIL = {"gmail.com", "googlemail.com"}  #: Hosts that ignore dots in a name
-_LOOK_ALIKES = str.maketrans("01i5", "olls")  #: Digits and letters that stand for others
+_LOOK_ALIKES = str.maketrans("01i5", "olls")  #: Digits and letters that look like others
 
 
 @cache
@@ -40,7 +40,7 @@ def mark_of_contact(contact: str) -> str:
 
 
 def pair_of(submitter: Registrant | Submitter) -> Party:
-    """Return the marks of a submitter's name and contact, which count only together."""
+    """Return the marks of a submitter's name and contact, which are compared only together."""
     return mark_of_name(submitter.name), mark_of_contact(submitter.contact)
 
 
@@ -50,7 +50,7 @@ def holder_of(key: SubmitterKey) -> Party:
 
 
 def holders_by_mark(keys: Iterable[SubmitterKey]) -> Mapping[str, Party]:
-    """Return the holder of each key, and of each name and contact that a board knows one for."""
+    """Return the holder of each key, name and contact for which the board knows a key."""
     holders: dict[str, Party] = {}
     for each in keys:
         holder = holder_of(each)
@@ -63,8 +63,8 @@ def holders_by_mark(keys: Iterable[SubmitterKey]) -> Mapping[str, Party]:
 
 
 def _letters(text: str) -> str:
-    """Return only the letters and digits of a text, in one case and one form of each: without
-    accents, and with Latin letters where Cyrillic and Greek ones look like them.
+    """Return only the letters and digits of a text, normalised in case and form: without accents,
+    and with Latin letters for Cyrillic and Greek ones that look alike.
     """
     return "".join(sign for sign in _one_form(text) if sign.isalnum())
 

@@ -1,5 +1,5 @@
-"""Document of a board's market over its windows, as typed values; its JSON Schema is made of them.
-The board describes the market by it, never by what a card says of the market.
+"""Document of a board's market over its windows, as typed values; the source of its JSON Schema.
+The board describes the market from this document, never from a card.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ NOT_OPENED = "not opened by this board"  #: Source of a market that the board ha
 def description_problems(
     card: TradingCard | ScoringCard, market: Market
 ) -> Iterator[tuple[str, str]]:
-    """Yield rule and message of what a card says of the board's market that is not so."""
+    """Yield rule and message for each false statement of a card on the board's market."""
     if card.snapshot is None or card.snapshot.id != market.snapshot.id:
         return  # reported as another market
 
@@ -137,7 +137,7 @@ def _descriptions(card: SnapshotPart, market: MarketFacts) -> Iterator[tuple[str
 
 
 def _benchmark_problems(card: TradingCard, market: Market) -> Iterator[tuple[str, str]]:
-    """Yield the figures of the benchmark over whole windows that are not those of the market."""
+    """Yield the figures of the benchmark over whole windows that differ from the market's."""
     spans = {(each.first, each.last): each for each in market.windows}
     references = card.reference.benchmark_buy_and_hold
     for window in card.windows:
@@ -170,10 +170,9 @@ def _shortened_repr(value: object) -> str:
 
 
 def in_words_of_board(card: SnapshotPart, name: str, market: MarketFacts | None) -> SnapshotPart:
-    """Return the market of a card as the board describes it; `name`: what the board calls it.
+    """Return the market of a card as the board describes it; `name`: the board's name for it.
 
-    Where the board has not opened it, there is a name alone: the words of a card are its
-    submitter's.
+    If the board has not opened it, only a name is returned: the card's texts are its submitter's.
     """
     words = {"name": name, "source": NOT_OPENED, "repairs": [], "benchmark_name": "the benchmark"}
     if market is not None:

@@ -1,7 +1,7 @@
-"""Read the documents of a board, and make their JSON Schemas from the classes.
+"""Read the documents of a board, and generate their JSON Schemas from the classes.
 
-A document from outside may be hostile: it is read within a limit, strictly, and its errors name the
-field, on one line.
+A document from outside may be hostile: it is read strictly, within a size limit, and its errors
+name the field, on one line.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def schema_of(name: str) -> dict[str, JsonValue]:
 
 
 def schema_texts() -> dict[str, str]:
-    """Return the schemas that a board has by the names of their files: those of this package, then
-    those of cards.
-    """
+    """Return a board's schemas by file name: those of this package, then those of cards."""
     texts = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
     for kind in card_kinds().values():
         texts[kind.schema.name] = kind.schema.read_text(encoding="utf-8")
@@ -82,8 +80,8 @@ def write_schemas(folder: Path) -> None:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a file. Raises CardError, without reading it: it is too large, a link, or
-    no regular file.
+    """Return the bytes of a file. Raises CardError, without reading it, if it is too large, a link,
+    or not a regular file.
     """
     try:
         with open_plain(path, follow=False) as stream:
@@ -97,7 +95,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def read_text(path: Path, max_bytes: int) -> str:
-    """Return the text of a file; errors as of `read_bytes`."""
+    """Return the text of a file. Raises the same errors as `read_bytes`."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,1 +1,1 @@
-"""Check of a board: submissions are data, and nothing of them is trusted or executed."""
+"""Check of a board. Submissions are data: nothing in them is trusted or executed."""

@@ -1,5 +1,5 @@
-"""The board's own runs: baselines, which give the same figures everywhere, and the maintainers' runs of
-a submitted plan.
+"""The board's own runs: baselines, which give the same figures on every machine, and the
+maintainers' runs of a submitted plan.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ def rerun_baseline(
             steps=again.coverage.steps,
             series=make_series(run, recorded.files.card_id, again, snapshot),
             decisions=make_decisions(run, recorded.files.card_id, again),
-            # Two runs of a baseline give one card but for what depends on the machine, so the id is
-            # that of the submitted one.
+            # Two runs of a baseline give the same card except for machine-dependent fields, so the
+            # id is that of the submitted card.
             rerun=_rerun(BY_CHECK, on, recorded.files.card_id, recorded.card, again),
         )
 
 
 def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
-    """Return the option that gives a run the mask key of a card: the card's registration if it
-    names one, else the key.
+    """Return the option that gives a run the mask key of a card: its registration if it names one,
+    else the key.
     """
     if recorded.card.registration:
         return {"registration": str(recorded.folder.key(recorded.card.registration))}
@@ -92,8 +92,8 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
     """Return the maintainers' run of plans of this board: its cards, each verified against its
     records on the board's market.
 
-    Raises UsageError: it has no card of a division of this board; VerificationError: its records do
-    not give a card; KtdevalError: it can't be read, or the market can't be opened.
+    Raises UsageError if it has no card of a division of this board; VerificationError if its
+    records do not give a card; KtdevalError if it can't be read, or the market can't be opened.
     """
     runs = []
     for card_path in sorted((path / "cards").glob("*.json")):
@@ -122,8 +122,8 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
 
 
 def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | None:
-    """Return the maintainers' run of the plan of a submitted card; None if there is none. Raises
-    UsageError: a run is of its system, and of another plan.
+    """Return the maintainers' run of the plan of a submitted card; None if they made none. Raises
+    UsageError if a run is of its system, but of another plan.
     """
     for own in runs:
         if own.division != recorded.division.id or names_of(own.card) != names_of(recorded.card):
@@ -149,7 +149,7 @@ def with_rerun(
     evidence: Evidence, recorded: RecordedCard, own: OwnRun, by: str, on: str
 ) -> Evidence:
     """Return evidence with the maintainers' own run; its tier is `re-run` if the submitted records
-    were executed again, too.
+    were executed again as well.
     """
     tier: Tier = "re-run"
     notes = list(evidence.notes)
@@ -173,7 +173,7 @@ def with_rerun(
 
 def _comparable(card: Card) -> dict[str, JsonValue]:
     """Return the part of a card that is equal on two machines: bytes of packed files differ with
-    library versions, and each machine's code is its own.
+    library versions, and each machine has its own code.
     """
     plain = card.plain
     for episode in plain["episodes"]:
@@ -184,7 +184,7 @@ def _comparable(card: Card) -> dict[str, JsonValue]:
 
 
 def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
-    """Yield the differences that make two cards of one division cards of two plans."""
+    """Yield the differences between the plans of two cards of one division."""
     lacking = [reason for reason in own.rankable.reasons if reason != NEVER_TRADED]
     if lacking:
         yield f"it is not complete: {'; '.join(lacking)}"

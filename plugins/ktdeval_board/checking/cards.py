@@ -52,13 +52,13 @@ class CardInputs:
     card: Card
     is_certified: bool = False  #: whether the board has verified the certificate of its mask
     registrations: Registrations = NONE_FILED
-    #: the board's market of the card, as it was opened; None if it was not yet
+    #: the board's market of the card, once opened; None if not opened yet
     market: Market | None = None
     plugins: Plugins | None = None  #: None: the installed ones
 
     @cached_property
     def nearest(self) -> Division | None:
-        """Division that the card differs least from, of its task if there is one."""
+        """Division with the fewest differences from the card, of its task if possible."""
         return nearest_division(self.rules, self.card)
 
     @cached_property
@@ -95,7 +95,7 @@ for _id in ("task-version", "task-config", "rules"):
 
 
 def _market_mismatches(rule_id: str, inputs: CardInputs) -> Iterator[str]:
-    """Yield what the card says of the board's market that is not so."""
+    """Yield the card's false statements on the board's market."""
     if inputs.market is None:
         return
 
@@ -331,7 +331,7 @@ class SubmissionInputs:
     card_id: str  #: SHA-256 of the card's file
     card: Card
     submission: Submission
-    #: day of the check; None if the card was checked before, so that its days are past
+    #: day of the check; None if the card was checked before, so its days are past
     today: str | None
     registrations: Registrations = NONE_FILED
 
@@ -349,7 +349,7 @@ def _made_at(inputs: SubmissionInputs) -> Iterator[str]:
         return
     if (
         inputs.rules.baseline_of(card.model.name, card.model.args) is not None
-    ):  # the board runs it itself
+    ):  # the board runs baselines itself
         return
 
     day = moment.date().isoformat()
@@ -429,12 +429,14 @@ class ListInputs:
 
     @property
     def is_here(self) -> bool:
-        """Whether the records are in the repository; those stored elsewhere have no size limit."""
+        """Return whether the records are in the repository. Records stored elsewhere have no size
+        limit.
+        """
         return self.records.stored == "repository"
 
     def expected(self, is_whole: bool) -> set[str]:
-        """Return the files that the records of the card must have. `is_whole`: with the episodes'
-        marks of completeness.
+        """Return the files that the records of the card must have. `is_whole`: include the
+        episodes' marks of completeness.
         """
         card = self.card
         names = [TRANSCRIPT]

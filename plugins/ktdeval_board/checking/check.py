@@ -1,4 +1,4 @@
-"""Check a board: the changes of a pull request, files, cards, and their records, which are executed
+"""Check a board: changes of a pull request, files, cards, and their records, which are executed
 again.
 """
 
@@ -53,16 +53,16 @@ class CheckOptions:
     """Options of a check."""
 
     today: str  #: day of the check, YYYY-MM-DD
-    #: revision to which the board's changes are proposed; None if they are not checked
+    #: revision to compare the board's changes with; None if changes are not checked
     since: str | None = None
     every: bool = False  #: whether cards that have a verdict are executed again
     record: bool = True  #: whether verdicts and derived files are written
     execute: bool = True  #: whether records are executed; without it, the check ends before them
-    #: cards whose records are executed, verdict or not; empty for all that have none
+    #: cards whose records are executed, with or without verdict; empty: all without verdict
     only: tuple[str, ...] = ()
     #: cards that are being submitted: they come after all others, whatever days they state
     submitted: tuple[str, ...] = ()
-    #: snapshot folder or provider of one of the board's markets; None: as board.yaml says
+    #: snapshot folder or provider of one of the board's markets; None: as in board.yaml
     data: str | None = None
     #: a run folder of the maintainers, of the plan of submitted cards; None for none
     rerun: Path | None = None
@@ -100,14 +100,14 @@ def check_board(
 ) -> CheckReport:
     """Check a board.
 
-    The changes of a pull request come first, as they may change the rules; then files, then the
-    content of all cards, then the records of cards without findings. Nothing of a submission is
-    executed, and only verdicts and files derived from records are written.
+    The changes of a pull request come first, as they may change the rules; then files, the content
+    of all cards, and the records of cards without findings. Nothing of a submission is executed.
+    Only verdicts and files derived from records are written.
 
-    Raises ConfigError: there is no board here, or its own rules or errata are not valid; DataError:
-    `data` is no market of the board; UsageError: `since` or a card of `only` is not there, or
-    `rerun` fits no card; VerificationError: the records of `rerun` do not give its card;
-    StoreError: a verdict can't be written.
+    Raises ConfigError if there is no board here, or its own rules or errata are not valid;
+    DataError if `data` is not a market of the board; UsageError if `since` or a card of `only` does
+    not exist, or `rerun` fits no card; VerificationError if the records of `rerun` do not give its
+    card; StoreError if a verdict can't be written.
     """
     if options.since is not None:
         changed = check_changes(folder, options.since)
@@ -147,7 +147,7 @@ def check_board(
 
 
 def check_changes(folder: Path, since: str) -> list[Finding]:
-    """Check the changes of a pull request: a submission only adds files. Errors as of
+    """Check the changes of a pull request: a submission only adds files. Raises the same errors as
     `changes_since`.
     """
     findings = set[Finding]()
@@ -180,11 +180,11 @@ class _RecordsChecker:
         self._plugins = plugins
         self._options = options
         self._tell = tell
-        self._rules = markets.rules  # with the markets where they are on this machine
+        self._rules = markets.rules  # with the paths of markets on this machine
 
     def check(self, candidates: Sequence[Candidate], names: Sequence[str]) -> None:
-        """Check the records of the cards that are due. `names`: cards and refused files, among which
-        those of `only` must be.
+        """Check the records of the cards that are due. `names`: cards and refused files, which must
+        include those of `only`.
         """
         options = self._options
         for card_id in options.only:
@@ -249,7 +249,8 @@ class _RecordsChecker:
         if verdict.is_executed or not _has_evidence(candidate):
             return False
 
-        # What could not be executed then may be now: the market is here, or the task is installed.
+        # A card that could not be executed then may be executable now: the market is here, or the
+        # task is installed.
         return not isinstance(self._market(candidate), str)
 
     def _judge(self, candidate: Candidate, recorded: RecordedCard, again: OwnRun | None) -> None:
@@ -274,8 +275,8 @@ class _RecordsChecker:
             write_findings(self._folder, verdict, evidence)
 
     def _evidence(self, candidate: Candidate, recorded: RecordedCard) -> Evidence:
-        """Return the evidence of the records and, for a baseline, of the board's own run of it: a
-        name alone is not enough.
+        """Return the evidence of the records and, for a baseline, of the board's own run: the name
+        is not sufficient evidence.
         """
         market = self._market(candidate)
         if isinstance(market, str):
@@ -322,7 +323,7 @@ class _RecordsChecker:
         return None if rule is None else self._markets.open(rule)
 
     def write_markets(self) -> Iterator[Finding]:
-        """Write the markets that are missing or not those of the rules; yield windows that a market
+        """Write markets that are missing or do not match the rules; yield windows that a market
         does not cover.
         """
         for rule in self._rules.snapshots:
@@ -342,8 +343,8 @@ class _RecordsChecker:
 
 
 def _has_evidence(candidate: Candidate) -> bool:
-    """Return whether there is anything to execute: records in the repository, or a baseline, which
-    the board can run itself.
+    """Return whether anything can be executed: records in the repository, or a baseline, which the
+    board can run itself.
     """
     if candidate.records is not None and candidate.records.stored == "repository":
         return True
@@ -352,8 +353,8 @@ def _has_evidence(candidate: Candidate) -> bool:
 
 
 def _standing(candidate: Candidate) -> Verdict | None:
-    """Return the verdict on a card in its division; one that was made in another division of the
-    board no longer counts.
+    """Return the verdict on a card in its division; a verdict from another division of the board is
+    no longer valid.
     """
     verdict = candidate.verdict
     if verdict is None or verdict.division != candidate.division.id:
@@ -378,10 +379,10 @@ def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
 
 
 class OpenedMarkets:
-    """Opens each market of a board once, when it is asked for.
+    """Opens each market of a board once, on first use.
 
-    `data`, if it is given, is a snapshot folder or data provider of one of them, which replaces its
-    place in `rules`. Raises DataError: it can't be opened, or is no market of the board.
+    `data`: snapshot folder or data provider of one of the markets, which replaces its place in
+    `rules`. Raises DataError if it can't be opened, or is not a market of the board.
     """
 
     def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
@@ -404,8 +405,8 @@ class OpenedMarkets:
         return rules.with_market(msgspec.structs.replace(rule, data=data, data_args={}))
 
     def document(self, division: Division) -> Market:
-        """Return the description of the market of a division, which can be opened. Raises DataError:
-        it does not cover a window.
+        """Return the description of a division's market, which must have been opened. Raises
+        DataError if it does not cover a window.
         """
         rule = self.rules.snapshot_of(division)
         assert rule is not None
@@ -414,14 +415,14 @@ class OpenedMarkets:
         return self.describe(rule, market)
 
     def describe(self, rule: SnapshotRule, market: MarketSnapshot) -> Market:
-        """Return the description of an opened market; errors as of `document`."""
+        """Return the description of an opened market. Raises the same errors as `document`."""
         if rule.name not in self._described:
             self._described[rule.name] = make_market(self.rules, rule, market)
 
         return self._described[rule.name]
 
     def open(self, rule: SnapshotRule) -> MarketSnapshot | str:
-        """Return the market of a rule, or why the board can't open it, in words."""
+        """Return the market of a rule, or a text on why the board can't open it."""
         if rule.name not in self._opened:
             self._opened[rule.name] = self._open(rule)
 
@@ -444,8 +445,8 @@ class OpenedMarkets:
 
 
 def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | None:
-    """Return why the episodes of a division can't be executed with the plugins that are installed,
-    in words; None if they can.
+    """Return a text on why the installed plugins can't execute the episodes of a division; None if
+    they can.
     """
     if agent not in plugins.specs("agents"):
         return f"agent {agent} is not installed where the check ran"

@@ -62,8 +62,8 @@ _FILES_OF_RUN = 10
 
 
 def check_files(folder: Path, rules: Rules) -> list[Finding]:
-    """Check every file of a board: kind, name, path, size, the hash that a card's name says, and
-    what is missing.
+    """Check every file of a board: kind, name, path, size, the hash in a card's name, and missing
+    files.
     """
     findings = set(findings_of(Stage.TREE, BoardTree(folder, rules.limits)))
     for item in walk(folder, rules.limits):
@@ -74,11 +74,11 @@ def check_files(folder: Path, rules: Rules) -> list[Finding]:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What a check is given besides the board."""
+    """Further inputs of a check."""
 
     #: ids of cards that are being submitted, which come after all others
     submitted: Collection[str] = ()
-    plugins: Plugins | None = None  #: by which models are known; None: the installed ones
+    plugins: Plugins | None = None  #: plugins that know the models; None: the installed ones
 
 
 def check_content(
@@ -91,9 +91,9 @@ def check_content(
 ) -> tuple[list[Finding], list[Candidate]]:
     """Check every document that submitters wrote, as far as possible without records and market.
 
-    `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their very bytes
-    are validated again, too. Returns what is refused, and the cards that are sound, in the order of
-    their paths.
+    `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their exact
+    bytes are validated again. Returns the findings, and the sound cards in the order of their
+    paths.
     """
     known = load_plugins() if given.plugins is None else given.plugins
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every, known)
@@ -116,8 +116,8 @@ def check_content(
 
 
 def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Finding], Registrations]:
-    """Check the registrations of a board and the keys drawn for them; return what is refused, and
-    those that are sound.
+    """Check the registrations of a board and the keys drawn for them; return the findings and the
+    sound registrations.
     """
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every=False, plugins=None)
     documents.look_at_registrations(load_excuses(folder))
@@ -178,8 +178,8 @@ class _DocumentChecker:
         drawn: DrawnKey | None,
         excuse: Excuse | None,
     ) -> bool:
-        """Refuse a registration's signature that does not hold, and the want of one where its name
-        or contact is that of a key holder: anyone can write them. An excused one gets no key.
+        """Refuse an invalid signature of a registration, and a missing one if its name or contact
+        belongs to a key holder, since anyone can write them. An excused registration gets no key.
         """
         submitter = registration.submitter
         try:
@@ -199,7 +199,7 @@ class _DocumentChecker:
         # A submitter's own model may be served by http.
         value = self.read(path, most, schemes=("https", "http"))
         if value is not None:
-            # Tables show who registered, so that these texts must not be formulas.
+            # Tables show the submitter, so these texts must not be formulas.
             shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
             submitter = ReadDocument(self._board.relative(path), shown, is_table=True)
             if self._check_found(Stage.JSON, submitter):
@@ -317,12 +317,12 @@ class _DocumentChecker:
             try:
                 return read_own(path, Market)
             except CardError:
-                return None  # written anew where the market is opened
+                return None  # written again when the market is opened
 
         return None
 
     def _verdict(self, files: CardFiles) -> Verdict | None:
-        """Return the board's verdict on these very bytes."""
+        """Return the board's verdict on these exact bytes."""
         path = self._board.verdict(files.card_id)
         if path.is_symlink() or not path.is_file() or file_sha256(files.card) != files.card_id:
             return None
@@ -346,9 +346,7 @@ class _DocumentChecker:
         return verdict
 
     def _check_signature(self, verdict: Path) -> None:
-        """Refuse a verdict's signature that does not hold, and the want of one that the rules ask
-        for.
-        """
+        """Refuse an invalid signature of a verdict, and a missing one that the rules require."""
         try:
             is_wanting = lacks_signature(verdict, self._rules)
         except SignatureError as error:
@@ -363,8 +361,8 @@ class _DocumentChecker:
     def _check_card_signature(
         self, files: CardFiles, submitter: Submitter, is_unjudged: bool
     ) -> None:
-        """Refuse a card's signature that does not hold, and a new card without one whose submitter
-        has a key on the board: anyone can write their name.
+        """Refuse an invalid signature of a card, and a new unsigned card of a submitter who has a
+        key on the board: anyone can write their name.
         """
         try:
             problem = missing_card_signature(files.card, submitter, self._rules)
@@ -378,9 +376,9 @@ class _DocumentChecker:
     def read(
         self, path: Path, max_bytes: int, is_known: bool = False, **more: Any
     ) -> dict[str, JsonValue] | None:
-        """Read a JSON object whose texts are harmless; None if something is refused.
+        """Read a JSON object with harmless texts; None if something is refused.
 
-        Texts are checked before the schema, whose patterns take long on long texts. `is_known`:
+        Texts are checked before the schema, since its patterns are slow on long texts. `is_known`:
         whether they were checked before.
         """
         if not path.is_file() and not path.is_symlink():
@@ -404,7 +402,7 @@ class _DocumentChecker:
         return value if isinstance(value, dict) else None
 
     def decode(self, path: Path, value: JsonValue | None, type_: type[T]) -> T | None:
-        """Decode a document; None if there is none, or it is refused."""
+        """Decode a document; None if it is missing or refused."""
         if value is None:
             return None
 
@@ -467,5 +465,5 @@ class _DocumentChecker:
 
 
 def _message_without_path(error: KtdevalError, path: Path) -> str:
-    """Return an error's message without the path in front, which differs from machine to machine."""
+    """Return an error's message without the leading path, which differs between machines."""
     return str(error).removeprefix(f"{path}: ")

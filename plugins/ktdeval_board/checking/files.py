@@ -1,5 +1,5 @@
-"""Files of a board, listed without opening one of a wrong kind or following a link; and the rules on
-them.
+"""Rules on a board's files, and their listing, which opens no file of a wrong kind and follows no
+link.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class FolderItem:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder, and no link to one."""
+        """Return whether it is a folder, not a link to one."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_plain_file(self) -> bool:
-        """Whether it is a regular file, and no link to one."""
+        """Return whether it is a regular file, not a link to one."""
         return stat.S_ISREG(self.mode)
 
     @property
@@ -85,19 +85,19 @@ class FolderItem:
 
     @property
     def is_submitted(self) -> bool:
-        """Whether submitters add to its top folder."""
+        """Return whether submitters add files to its top folder."""
         return self.top in SUBMITTED
 
     @property
     def is_sound(self) -> bool:
-        """Whether its kind and path are in order, so that a folder is walked."""
+        """Return whether its kind and path are valid, so that a folder is walked."""
         checks = (_link, _special, _path, _foreign_file)
         return not any(next(check(self), None) for check in checks)
 
 
 def walk(folder: Path, limits: Limits) -> Iterator[FolderItem]:
-    """Yield the entries of a board that are checked, those of each folder in the order of their
-    names. Raises StoreError: a folder that the check writes to is a link or no folder.
+    """Yield the checked entries of a board, each folder's in the order of names. Raises StoreError
+    if a folder that the check writes to is a link or not a folder.
     """
     for name in WRITTEN:
         if os.path.lexists(folder / name) and not is_plain_folder(folder / name):
@@ -147,7 +147,7 @@ def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Folde
 
 
 def is_plain_folder(path: Path) -> bool:
-    """Return whether a path is a folder, and no link to one."""
+    """Return whether a path is a folder, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -155,7 +155,7 @@ def is_plain_folder(path: Path) -> bool:
 
 
 def _plain_files(folder: Path, top: str) -> Iterator[FolderItem]:
-    """Yield plain files below a folder of the board; nothing behind a link."""
+    """Yield plain files below a folder of the board, without following links."""
     if not is_plain_folder(folder / top):
         return
 
@@ -326,7 +326,7 @@ class BoardTree:
 
     @cached_property
     def allowed(self) -> set[str]:
-        """Files that may stand beside the cards: those that they need, and signatures."""
+        """Files allowed next to the cards: required ones, and signatures."""
         allowed = set(self.expected)
         for paths in self.cards.values():
             allowed.add(signature_path(Path(paths[0])).as_posix())

@@ -1,5 +1,5 @@
-"""Findings of a check: file, rule, and one line that is safe to print whatever a submission holds; and
-the register of the functions that look for them.
+"""Findings of a check: file, rule, and one line that is safe to print for any submission; and the
+register of rule functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ separators, combining marks.
 
 @dataclass(frozen=True, slots=True)
 class FileMessage:
-    """Message of a rule on another file than the one that is checked."""
+    """Message of a rule on a file other than the checked one."""
 
     path: str
     message: str
@@ -32,9 +32,9 @@ class FileMessage:
 def make_finding(path: str, rule: str, message: str) -> Finding:
     """Return a reason to refuse a file or folder, named relative to the board.
 
-    Both texts are made printable, so that a submission can't colour a terminal, hide a finding or
-    command the machine that runs the check through them. `rule`: id of a rule of the check;
-    `message`: what is wrong, found and expected, on one line.
+    Both texts are made printable, so that a submission can't use them to colour a terminal, hide a
+    finding or send commands to hosted CI. `rule`: id of a rule of the check; `message`: problem,
+    found and expected values, on one line.
     """
     shown = printable(path, _LONGEST_PATH)
     # `::name::` and `##[name]` at the start of a line are commands to hosted CI.
@@ -45,7 +45,7 @@ def make_finding(path: str, rule: str, message: str) -> Finding:
 
 
 def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:
-    """Return a foreign text on one line: invisible characters are written as their numbers, a long
+    """Return a foreign text on one line: invisible characters become their code points, and a long
     text is cut.
     """
     line = "".join(map(_printable_sign, text[:longest]))
@@ -85,10 +85,10 @@ CHECKS: defaultdict[str, dict[Stage, Check]] = defaultdict(dict)
 
 
 def rule(rule_id: str, stage: Stage) -> Callable[[C], C]:
-    """Register a function that looks, at a stage, for breaches of a rule.
+    """Register a function that checks a rule at a stage.
 
-    It is pure: it takes the inputs of its stage and yields messages on the file that is checked, or
-    `FileMessage` another one.
+    It is pure: it takes the inputs of its stage and yields messages on the checked file, or
+    `FileMessage` for another one.
     """
 
     def register(check: C) -> C:

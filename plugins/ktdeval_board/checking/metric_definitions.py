@@ -1,5 +1,5 @@
-"""Definitions of the figures on a card against those of the installed suite: no card says what a
-metric or score means, or which way is better.
+"""Compare the definitions of a card's figures with those of the installed suite: a card must not
+define the meaning or direction of a metric or score itself.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _SHOWN = 80
 
 
 def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
-    """Yield where a card defines a figure otherwise than the suite; figures of plugins that are not
-    installed are not compared. The task of the card is installed.
+    """Yield definitions of a card that differ from the suite's. Figures of plugins that are not
+    installed are not compared; the card's task must be installed.
     """
     known = _installed_definitions(card, plugins)
     for name, figure in figures_of(card).items():

@@ -1,4 +1,5 @@
-"""Rules on the changes of a pull request: a submission only adds files, maintainers change the rest.
+"""Rules on the changes of a pull request: a submission only adds files; maintainers change the
+rest.
 
 The other checks trust verdicts, rules and errata, so that a submission must not change them.
 """
@@ -36,7 +37,7 @@ _VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that differs from the common state."""
+    """A file that differs from the common base."""
 
     how: str  #: git's letter for the kind of change
     mode: str  #: its mode now
@@ -44,11 +45,11 @@ class FileChange:
 
 
 def changes_since(folder: Path, since: str) -> list[FileChange]:
-    """List the files that differ from where the branch left another one.
+    """List the files that differ from the point where the branch left another one.
 
-    Files that are not committed yet count, so that a submission can be checked before its commit;
-    of these, files that the check itself writes do not. Raises UsageError: git is not there, the
-    folder is in no repository, or there is no such revision.
+    Uncommitted files are included, so that a submission can be checked before its commit, except
+    files that the check itself writes. Raises UsageError if git is missing, the folder is not in a
+    repository, or the revision does not exist.
     """
     git = git_around(folder)
     if git is None:
@@ -110,7 +111,7 @@ def _is_below_submitted(change: FileChange) -> bool:
 
 
 def _is_answer(change: FileChange) -> bool:
-    """Return whether a file is one that only the board adds, which has a rule of its own."""
+    """Return whether a file is added only by the board and has a rule of its own."""
     return _is_verdict(change) or _is_key(change)
 
 
@@ -133,7 +134,7 @@ def _say_added() -> str:
 
 
 def _merge_base(git: Git, folder: Path, since: str) -> str:
-    """Return where the work left the other branch, as a full object id."""
+    """Return the full object id of the commit where the branch left the other one."""
     if since.startswith("-") or not since.isprintable():
         raise UsageError(
             f"--since: {printable(since)!r} is not a revision; give one such as origin/main"

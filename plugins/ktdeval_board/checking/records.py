@@ -104,12 +104,12 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 class Evidence:
     """Evidence of a card's records."""
 
-    findings: tuple[Finding, ...] = ()  #: why they are refused; then nothing else counts
+    findings: tuple[Finding, ...] = ()  #: why they are refused; other fields are then unused
     tier: Tier = "self-reported"  #: tier of the card by this evidence
     notes: tuple[str, ...] = ()  #: why the tier is not higher
     episodes: int = 0  #: episodes that were executed again
     steps: int = 0  #: steps that were executed again
-    #: derived documents; None if there are none
+    #: derived documents; None if not derived
     series: Series | None = None
     decisions: Decisions | None = None
     rerun: Rerun | None = None  #: the board's own run of the same plan, if there is one
@@ -199,7 +199,9 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
 
 
 def _present(source: Path) -> Iterator[str]:
-    """Yield the path in the folder of everything in it that is no folder; links are not followed."""
+    """Yield the relative path of everything in a folder that is not a folder; links are not
+    followed.
+    """
     for folder, folders, names in os.walk(source, followlinks=False):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118 - names of any bytes
         for name in sorted([*names, *links]):
@@ -391,7 +393,7 @@ def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
 
 
 def _read_derived(path: Path, type_: type[T]) -> T | None:
-    """Read a derived document; None if there is none, as for a task that does not trade."""
+    """Read a derived document; None if it does not exist, as for a task without trading."""
     if not path.is_file():
         return None
 
@@ -429,7 +431,7 @@ def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
     if earlier is None:
         return new
     if not new.is_executed and _REPLACE(new, checked_on=earlier.checked_on) == earlier:
-        return earlier  # else the file would change every day
+        return earlier  # otherwise the file would change every day
     if not new.is_executed and earlier.is_executed and new.rerun is None:
         return earlier
     if new.rerun is None and earlier.rerun is not None:
@@ -462,7 +464,7 @@ def write_findings(folder: BoardFolder, verdict: Verdict, evidence: Evidence) ->
 
 
 def write_own(path: Path, text: str) -> None:
-    """Write a file of the board unless it is there with these very bytes."""
+    """Write a file of the board unless it already has these exact bytes."""
     data = text.encode()
     if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
         return

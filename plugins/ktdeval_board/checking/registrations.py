@@ -59,7 +59,7 @@ class RegistrationInputs:
 
     @cached_property
     def division(self) -> Division | None:
-        """Its division; None if the board has none of that name."""
+        """Its division; None if the board does not have it."""
         for division in self.rules.divisions:
             if division.id == self.filed.division:
                 return division
@@ -68,7 +68,9 @@ class RegistrationInputs:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has no key yet. One with a key stays valid if the board's rules change."""
+        """Return whether it has no key yet. A registration with a key stays valid if the board's
+        rules change.
+        """
         return self.filed.drawn is None
 
 
@@ -214,7 +216,7 @@ class KeyInputs:
     is_named: bool  #: whether its name has the form of a key's
     drawn: DrawnKey
     registration: Registration | None  #: registration of its name, if the board has one
-    twin: str  #: another file with the same key; empty if there is none
+    twin: str  #: another file with the same key; empty if it is unique
 
 
 @rule("drawn-key", Stage.KEY)
@@ -243,7 +245,7 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
 def card_problems(
     card: Card, division: Division | None, registrations: Registrations
 ) -> Iterator[str]:
-    """Yield why a card can't be of the registration that it names, or must not have its key."""
+    """Yield why a card does not fit the registration that it names, or must not have its key."""
     key = card.mask_key or ""
     if not card.registration:
         drawn_for = registrations.by_key.get(key)
@@ -257,7 +259,7 @@ def card_problems(
 
     filed = registrations.by_id.get(card.registration)
     if filed is None:
-        # A division that needs no registration accepts one of another board.
+        # A division without registration accepts a registration of another board.
         if division is None or division.is_governed:
             unknown = f"registration: {card.registration[:12]}… is none of this board"
             yield f"{unknown}; register first, with `ktdeval leaderboard register`"
@@ -304,7 +306,7 @@ def _system_differences(
 def submitter_problems(
     card: Card, submission: Submission, registrations: Registrations
 ) -> Iterator[str]:
-    """Yield why a submission can't be of the submitter of its registration, or of its day."""
+    """Yield why a submission does not fit the submitter or day of its registration."""
     filed = registrations.by_id.get(card.registration or "")
     if filed is None or filed.drawn is None:
         return

@@ -1,7 +1,7 @@
-"""Rules of the check: a sentence each in `rules.yaml`, and functions that look for breaches, registered
-by `rule`.
+"""Rules of the check: one sentence each in `rules.yaml`, and functions that find violations,
+registered by `rule`.
 
-The stages are visited in the order of `Stage`; only files that pass one go on to the next.
+The stages run in the order of `Stage`; only files that pass a stage reach the next.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Rule:
     """A rule of the check."""
 
     id: str  #: name in findings
-    holds: str  #: what holds on a board, in a sentence
-    checks: Mapping[Stage, Check]  #: stage to the function that looks for breaches
+    holds: str  #: the rule in one sentence
+    checks: Mapping[Stage, Check]  #: stage to the function that finds violations
 
 
 @dataclass(frozen=True)

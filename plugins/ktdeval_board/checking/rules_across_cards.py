@@ -1,8 +1,8 @@
-"""Rules on cards together: one attempt for each system, no records twice, one kind and one
-definition of each metric for all. What cards say of the market is held against the market itself.
+"""Rules on all cards together: one attempt per system, no records twice, one kind and one
+definition of each metric. Statements of cards on the market are compared with the market itself.
 
-A finding is on the later of two cards. Cards that have a verdict of the board come before those
-without one, whatever days their submitters wrote.
+A finding is on the later of two cards. Cards with a verdict of the board precede those without,
+independent of the days that their submitters wrote.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ class SoundCards:
 
     @cached_property
     def standing(self) -> list[Candidate]:
-        """Of these, those that were not withdrawn."""
+        """Ordered cards that were not withdrawn."""
         return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
 
     @cached_property
     def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
-        """Cards under keys of their own, by submitter and family of their systems."""
+        """Cards under own keys, by submitter and family of their systems."""
         return count_own_keys(self.candidates, self.registrations)
 
     def party(self, candidate: Candidate) -> Party:
-        """Return the submitter of a card under a drawn key; nobody's for any other card, of which
-        there may be one of a system, whoever submits it.
+        """Return the submitter of a card under a drawn key; for any other card nobody's, since its
+        system may have one card, independent of the submitter.
         """
         if not candidate.division.is_governed or not candidate.card.registration:
             return ()
@@ -104,7 +104,7 @@ def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _baseline_words(candidate: Candidate) -> str:
-    """Return what tells a baseline from others of its model; empty for an entrant."""
+    """Return the text that distinguishes a baseline from others of its model; empty for an entrant."""
     return "" if candidate.baseline is None else candidate.baseline.words
 
 
@@ -159,7 +159,7 @@ def _identify_submission(candidate: Candidate) -> tuple[str, str, Submitter, str
 
 def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
     """Yield key and name of everything that two honest cards never share: an episode, a ledger or a
-    transcript. They may share correct answers to a few questions.
+    transcript. Equal correct answers to a few questions are possible.
     """
     for episode in candidate.card.episodes:
         yield episode.id, f"episode {episode.id}"
@@ -189,7 +189,7 @@ def _mistaken(
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     counts: defaultdict[Hashable, int] = defaultdict(int)
-    # Withdrawn cards count as attempts of all others.
+    # Withdrawn cards are attempts for all others.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         party = together.party(candidate)
         system = candidate.model, candidate.agent, _baseline_words(candidate)
@@ -228,8 +228,8 @@ def _known_attempts(together: SoundCards, candidate: Candidate) -> int:
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
-    """Compare each card with the best confirmed one of its division, if the board executed that:
-    nobody's mere claim is the measure of others.
+    """Compare each card with the best confirmed one of its division, if the board executed it:
+    unconfirmed claims are not a reference.
     """
 
     def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:

@@ -1,5 +1,5 @@
-"""Rules on the texts of a submitted document: nothing that a browser, terminal, spreadsheet or reader
-could mistake for something else.
+"""Rules on the texts of a submitted document: a browser, terminal, spreadsheet or reader must not
+mistake them for something else.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ReadDocument:
     """A document that was read."""
 
     where: str  #: the file, relative to the board
-    value: JsonValue  #: its JSON; None where it could not be read
+    value: JsonValue  #: its JSON; None if it could not be read
     #: why it could not be read, by the rule that it breaks
     faults: tuple[tuple[str, str], ...] = ()
     #: schemes that addresses may have: a card has the address of its model's server, which may be
@@ -72,7 +72,7 @@ class ReadDocument:
 
     @cached_property
     def is_too_deep(self) -> bool:
-        """Whether it is nested deeper than `DEEPEST` levels. Checked before anything else, without
+        """Return whether it is nested deeper than `DEEPEST` levels. Checked first, without
         recursion, which would fail on such a document.
         """
         nodes = [self.value]
@@ -83,8 +83,8 @@ class ReadDocument:
 
     @cached_property
     def texts(self) -> list[DocumentText]:
-        """Every text and every field's name, without recursion; none of a document that is nested
-        too deeply.
+        """All texts and field names, found without recursion; empty if the document is nested too
+        deeply.
         """
         if self.is_too_deep:
             return []

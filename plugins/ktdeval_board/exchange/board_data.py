@@ -1,4 +1,4 @@
-"""A board as every export reads it: its cards and their rows; and the report of an export."""
+"""Board data shared by all exports: its cards and their rows; and the report of an export."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IS_BASELINE = "a baseline: shown at its place, not ranked"
 
 @dataclass(frozen=True)
 class BoardData:
-    """A board, with what its exports share."""
+    """A board with the data that its exports share."""
 
     board: Board
     entries: tuple[Entry, ...]  #: cards that were not withdrawn, of one division if it was named
@@ -29,7 +29,7 @@ class BoardData:
     columns: Mapping[str, Sequence[str]]  #: figures of its rows, by division
 
     def why_unranked(self, entry: Entry) -> list[str]:
-        """Return why a card has no rank; empty if it has one."""
+        """Return why a card has no rank; empty if it is ranked."""
         if entry.baseline is not None:
             return [IS_BASELINE]
 

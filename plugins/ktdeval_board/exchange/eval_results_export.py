@@ -93,8 +93,8 @@ def write_every_eval_ever(
 
 
 def used_language_model(card: Card, plugins: Plugins) -> bool:
-    """Return whether one of a card's models is a language model behind a network, by what its
-    plugin says: neither by its name nor by the card. An agent elsewhere may be a rule.
+    """Return whether one of a card's models is a language model behind a network, according to its
+    plugin; neither its name nor the card decides. An agent elsewhere may be a rule.
     """
     for name in (card.model.name, *(each.name for each in card.further_models)):
         if plugins.is_remote(name):
@@ -306,7 +306,7 @@ def _generation(card: Card) -> dict[str, JsonValue]:
 
 
 def _metric_config(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
-    """Return what a figure is; a range only if the value lies in it."""
+    """Return the definition of a figure; a range only if the value lies in it."""
     config: dict[str, JsonValue] = {
         "metric_id": f"{LIBRARY}.{name}",
         "metric_name": name,

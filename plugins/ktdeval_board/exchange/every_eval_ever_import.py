@@ -60,7 +60,7 @@ class _Result(Struct, frozen=True):
 
     @property
     def task(self) -> str:
-        """Name of the evaluation, after the data set that it is of."""
+        """Name of the evaluation, after its data set."""
         dataset = self.source_data.dataset_name
         if not dataset or dataset == self.evaluation_name:
             return self.evaluation_name
@@ -87,8 +87,8 @@ class _Record(Struct, frozen=True):
 def import_results(path: Path, max_bytes: int, model: str | None = None) -> Imported:
     """Read a record of every_eval_ever.
 
-    Returns the document; `model`: its name in place of the record's. Raises CardError: the file
-    can't be read, is no record, or holds a text that is no plain line.
+    Returns the document; `model`: name that replaces the record's. Raises CardError if the file
+    can't be read, is not a record, or holds a text that is not a plain line.
     """
     text = read_text(path, max_bytes)
     value = parse_untrusted(text, str(path))

@@ -1,5 +1,5 @@
-"""Columns of a board, for readers who have not read the paper; ranks, and why a card has none; and
-labels of systems.
+"""Columns of a board, for readers without the paper; ranks, reasons against a rank, and labels of
+systems.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
 def by_trust(entries: Iterable[Entry]) -> list[Entry]:
     """Sort entries by tier, the best confirmed first, then whole runs before limited ones.
 
-    Descriptions of the market and of metrics are taken from the first card, so that no claim weighs
-    more than the board's own finding.
+    Descriptions of the market and of metrics are taken from the first card, so that claims do not
+    override the board's own finding.
     """
 
     def key(entry: Entry) -> tuple[int, bool, str]:
@@ -85,7 +85,7 @@ def by_trust(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def division_kind(board: Board, division: Division) -> str:
-    """Return `trading` or `scoring`; a division without cards counts as trading."""
+    """Return `trading` or `scoring`; `trading` for a division without cards."""
     entries = board.of_division(division)
     return entries[0].card.kind if entries else "trading"
 
@@ -101,7 +101,7 @@ def division_scopes(board: Board, division: Division) -> list[str]:
 
 
 def division_columns(board: Board, division: Division) -> list[str]:
-    """Return the names of a division's columns in the order of a table; none without cards.
+    """Return the names of a division's columns in the order of a table; empty without cards.
 
     The names are those of the task's config, which the division's hash pins: a submitter can't add
     columns.
@@ -198,7 +198,7 @@ HUMAN = "human"  #: Label of a card whose decisions a person made
 
 
 def why_unranked(entry: Entry, board: Board, division: Division) -> list[str]:
-    """Return why a card has no rank in any scope, though it is listed; empty if it may have one."""
+    """Return why a listed card has no rank in any scope; empty if it may have a rank."""
     reasons = [*_reasons(entry, board.rules, division), *key_reasons(board, entry, division)]
     return list(dict.fromkeys(reasons))
 
@@ -288,7 +288,7 @@ def system_labels(board: Board) -> dict[str, str]:
 
 
 def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
-    """Add the beginning of the card's id to a label that another card of the division has, too,
+    """Add the beginning of the card's id to a label that another card of the division also has,
     withdrawn ones aside.
     """
     counts: Counter[tuple[str, str]] = Counter()

@@ -1,5 +1,5 @@
-"""Facts of a card's daily series that the ranking needs: few numbers, so that those of thousands of
-cards fit in memory.
+"""Facts of a card's daily series for the ranking: few numbers, so that thousands of cards fit in
+memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ktdeval_board.document_types import EpisodeSeries, Series
 Cell = tuple[str, int]  #: Window and seed
 Vector = npt.NDArray[np.float64]
 Days = npt.NDArray[np.datetime64]
-LoadSeries = Callable[[str], Series | None]  #: Card id -> its series; None where the board has none
+LoadSeries = Callable[[str], Series | None]  #: Card id -> its series; None if the board lacks it
 
 NO_SERIES = "no daily series: the board has not executed the records of this card"
 
@@ -36,9 +36,9 @@ class EpisodeDays:
 class SeriesFacts:
     """Facts of one card's series, by cell."""
 
-    #: total return before fees, or why there is none
+    #: total return before fees, or the reason why it is undefined
     gross: Mapping[Cell, float | str] = field(default_factory=dict)
-    #: share of random traders beaten, or why there is none
+    #: share of random traders beaten, or the reason why it is undefined
     beaten: Mapping[Cell, float | str] = field(default_factory=dict)
     daily: Mapping[Cell, EpisodeDays] = field(default_factory=dict)
 
@@ -96,8 +96,8 @@ def _returns(levels: Sequence[float]) -> Vector:
 
 
 def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:
-    """Return the [days, agents] means over seeds, and over windows that share a day: a day counts
-    once however many windows hold it.
+    """Return the [days, agents] means over seeds, and over windows that share a day: each day
+    counts once.
     """
     if not episodes or not episodes[0]:
         return np.empty((0, len(episodes)))

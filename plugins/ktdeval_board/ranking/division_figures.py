@@ -1,5 +1,5 @@
-"""Figures of a division's cards by episode and over a scope, and reference rows, which are no card
-and always there: the benchmark, and chance in a scoring task.
+"""Figures of a division's cards by episode and over a scope, and reference rows, which are not
+cards: the benchmark, and chance in a scoring task.
 
 A figure over a scope is defined as on the card itself over all its episodes (`metrics` of a card):
 the median over the episodes where it is defined, with the interquartile range if there are at least
@@ -52,9 +52,9 @@ class ScopeFigures:
     """Figures of entries over one scope; arrays are [entries, columns]."""
 
     value: Vector  #: NaN where undefined
-    low: Vector  #: ends of the interval; NaN where there is none (low, high)
+    low: Vector  #: ends of the interval; NaN if undefined (low, high)
     high: Vector
-    kind: list[list[str | None]]  #: kind of the interval; None where there is none
+    kind: list[list[str | None]]  #: kind of the interval; None if undefined
     n: npt.NDArray[np.int64]  #: episodes (scores: samples) with a value
     planned: npt.NDArray[np.int64]  #: [entries] episodes that the scope has
     reasons: list[dict[str, str]]  #: column -> why its value is undefined, for each entry
@@ -110,7 +110,7 @@ class EpisodeSamples:
     windows: Collection[str]  #: windows that count for these entries
 
     def over(self, windows: Collection[str]) -> ScopeFigures:
-        """Return the figures over some of the windows, of these the ones that count."""
+        """Return the figures over the given windows that count."""
         chosen = []
         for number, (window, _) in enumerate(self.cells):
             if window in windows and window in self.windows:
@@ -167,7 +167,7 @@ class EpisodeSamples:
     def _put_chance_ranges(
         self, value: Vector, low: Vector, high: Vector, kind: npt.NDArray[np.object_]
     ) -> None:
-        """Give random traders the range of their episodes in place of quartiles. `value`: [entries,
+        """Give random traders the range of their episodes instead of quartiles. `value`: [entries,
         episodes, columns]; the others [entries, columns].
         """
         for row, entry in enumerate(self.entries):
@@ -477,7 +477,7 @@ def reference_rows(
 
 
 def _chance_figures(card: Card) -> dict[str, float]:
-    """Return what chance gives on a card's samples, by score."""
+    """Return the expected figures of chance on a card's samples, by score."""
     if not isinstance(card, ScoringCard):
         return {}
 
@@ -487,8 +487,8 @@ def _chance_figures(card: Card) -> dict[str, float]:
 
 
 def _benchmark_figures(policy: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the figures of holding the index: nothing is traded, so there are no fees; and it is
-    its own benchmark.
+    """Return the figures of holding the index: without trades and fees, and with itself as
+    benchmark.
     """
     if "total_return" not in policy:
         return policy
@@ -497,7 +497,7 @@ def _benchmark_figures(policy: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> Vector:
-    """Return figures as [rows, columns]; NaN where a row has none."""
+    """Return figures as [rows, columns]; NaN if a row lacks one."""
     table = np.full((len(rows), len(columns)), math.nan)
     for number, figures in enumerate(rows):
         table[number] = [figures.get(name, math.nan) for name in columns]

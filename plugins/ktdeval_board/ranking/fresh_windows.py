@@ -1,5 +1,5 @@
-"""Windows that are later than an entrant's training data: what a division with `fresh: true` ranks by,
-and what so few days can still show.
+"""Windows later than an entrant's training data, which rank a division with `fresh: true`, and the
+effect size detectable in so short a period.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ONLY_A_BOUND = (
 
 
 class FreshFacts(TypedDict):
-    """What of a division's windows is later than an entrant's training data."""
+    """Facts on the windows of a division that are later than an entrant's training data."""
 
     cutoff: str  #: day, month, `none` (nothing was trained) or `unknown`
     source: str  #: where the cutoff is from
@@ -51,10 +51,10 @@ class KnownUntil:
 
     cutoff: str  #: day, month, `none` or `unknown`
     source: str
-    last_day: np.datetime64 | None  #: None where nothing was trained, or it is not known
+    last_day: np.datetime64 | None  #: None if nothing was trained, or it is not known
 
     def is_before(self, first_day: str) -> bool:
-        """Whether a window that begins on a day is later than all training data."""
+        """Return whether a window that begins on a day is later than all training data."""
         if self.cutoff == "none":
             return True
 
@@ -62,10 +62,10 @@ class KnownUntil:
 
 
 def known_until(entry: Entry, rules: Rules) -> KnownUntil:
-    """Return the end of an entrant's training data: of its models the latest.
+    """Return the end of an entrant's training data: the latest of its models.
 
-    The board's list says it, else the suite's. What submitter and card say counts where it is later:
-    nobody gains a window by a claim.
+    The board's list states it, else the suite's. A later date from submitter or card takes
+    precedence: a claim can't gain a window.
     """
     models = [entry.model, *(further.name for further in entry.card.further_models)]
     listed = [_read_listed_cutoff(model, rules) for model in models]
@@ -105,7 +105,7 @@ def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
 
 
 def _list_claims(entry: Entry) -> list[KnownUntil]:
-    """Return what submitter and card say."""
+    """Return the cutoffs claimed by submitter and card."""
     claims = []
     model = entry.submission.model
     if model.cutoff_day is not None:
@@ -127,7 +127,8 @@ def _parse_cutoff(cutoff: str, source: str) -> KnownUntil:
 
 def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str, ...]:
     """Return the names of the windows that count for an entry: all, or for an entrant in a division
-    of fresh windows those that begin after its training data end. A baseline has no rank, and all.
+    of fresh windows those that begin after its training data end. A baseline has no rank and keeps
+    all windows.
     """
     if not division.fresh or entry.baseline is not None:
         return tuple(division.window_names())
@@ -137,7 +138,7 @@ def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str
 
 
 def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
-    """Return why an entrant has no rank where none of `windows` is later than its training data."""
+    """Return why an entrant has no rank if none of `windows` is later than its training data."""
     known = known_until(entry, rules)
     if known.cutoff == "unknown":
         return known.source
@@ -152,9 +153,7 @@ def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
 def fresh_facts(
     entry: Entry, division: Division, rules: Rules, series: SeriesFacts | None
 ) -> FreshFacts:
-    """Return what of a division's windows is later than an entrant's training data, and what it can
-    show.
-    """
+    """Return the windows later than an entrant's training data, and the effect detectable in them."""
     known = known_until(entry, rules)
     fresh = counted_windows(entry, division, rules)
     after = set(fresh)
@@ -179,9 +178,9 @@ def fresh_facts(
 
 
 def _detectable_selection(windows: Sequence[str], series: SeriesFacts | None) -> float | str:
-    """Return the selection over all days of the windows that a z test of the daily mean finds with
-    probability `POWER` at the level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`; or why it is not
-    defined.
+    """Return the selection over all days of the windows that a z test of the daily mean detects
+    with probability `POWER` at the level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`; or why it is
+    not defined.
     """
     if not windows:
         return "no window is later than the training data"
@@ -197,7 +196,7 @@ def _detectable_selection(windows: Sequence[str], series: SeriesFacts | None) ->
 
 
 def _mean_over_seeds(windows: Sequence[str], series: SeriesFacts) -> Vector:
-    """Return the [n] daily selection of windows one after another, each day the mean over seeds."""
+    """Return the [n] daily selection of concatenated windows, averaged over seeds."""
     parts = []
     for name in windows:
         of_window = [days.selection for (window, _), days in series.daily.items() if window == name]

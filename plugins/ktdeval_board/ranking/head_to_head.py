@@ -1,5 +1,5 @@
-"""Head-to-head tests of a division's cards over its windows, equal to those of `ktdeval compare`; a
-page only looks them up.
+"""Head-to-head tests of a division's cards over its windows, equal to those of `ktdeval compare`;
+pages only look them up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with the square.
 
 # a tuple: a row of a site's data file
 class PairingTest(NamedTuple):
-    """Figures of one test, as a page has them: of the signed ranks, of the Hodges-Lehmann shift, of
+    """Figures of one test, as pages show them: of the signed ranks, of the Hodges-Lehmann shift, of
     the sign flips.
     """
 
@@ -43,12 +43,12 @@ class PairingTest(NamedTuple):
     smallest: float | None  #: smallest p that the number of windows allows
     effect: float | None
     method: str | None
-    reason: str | None  #: why there is no p
+    reason: str | None  #: why p is undefined
     value: float | None
     low: float | None
     high: float | None
     confidence: float | None
-    shift_reason: str | None  #: why there is no interval
+    shift_reason: str | None  #: why the interval is undefined
     flip_p: float | None
     blocks: int
 
@@ -65,7 +65,7 @@ _NOT_HERE = (
 
 @dataclass(frozen=True)
 class PairedWindows:
-    """Windows that cards are paired on."""
+    """Windows on which cards are paired."""
 
     #: in the order of the division; none for a scoring task, whose scores are of all answers
     #: together.
@@ -96,8 +96,8 @@ class PairedWindows:
 
 
 def windows_of(board: Board, division: Division) -> PairedWindows:
-    """Return the windows of a division, with the days that episodes covered; the rule's days where
-    no card has them.
+    """Return the windows of a division with the days that episodes covered; without cards, the
+    rule's days.
     """
     windows = () if division_kind(board, division) == "scoring" else division.windows
     covered = {each.name: (each.first, each.last) for each in windows}
@@ -113,9 +113,9 @@ def windows_of(board: Board, division: Division) -> PairedWindows:
 
 
 def paired_cards(rows: Sequence[Row]) -> list[str]:
-    """Return the ids of the cards that are tested, in the order of a table's rows. Baselines are
-    chosen first, then the best. Cards that share a rank are chosen all or none, so that no name
-    decides.
+    """Return the ids of the tested cards, in the order of a table's rows. Baselines are chosen
+    first, then the best. Cards that share a rank are chosen all or none, so that names do not
+    decide.
     """
     cards = []
     for row in rows:

@@ -1,5 +1,5 @@
-"""Pages of models over all divisions, and the history of the board: its events by day, and which
-card led each division when.
+"""Pages of models over all divisions, and the history of the board: its events by day, and the
+leading cards of each division over time.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class MaskEffect(Value, frozen=True, kw_only=True):
     high: float | None
     n: int  #: windows
     left_out: int  #: (window, seed) whose figure is undefined under a mask
-    reason: str | None  #: why there is no value or no interval
+    reason: str | None  #: why the value or the interval is undefined
 
 
 def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
@@ -164,9 +164,9 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     has cards of several masks.
 
     Contrasts of means over seeds within each window, then their mean over windows with its t
-    interval, widened where windows share days: as of `ktdeval compare masks`. Cards are compared if they
-    differ only in the mask and the words that belong to it. Cards that may not be ranked by
-    themselves, are not checked or were withdrawn are excluded.
+    interval, widened if windows share days, as in `ktdeval compare masks`. Cards are compared if
+    they differ only in the mask and its texts. Cards that may not be ranked by themselves, are not
+    checked or were withdrawn are excluded.
     """
     names = labels_of(System.of(entry.card) for entry in entries)
     effects: list[MaskEffect] = []
@@ -211,7 +211,7 @@ def _design_hash(card: TradingCard) -> str:
 def _mask_effects(
     cards: Mapping[str, TradingCard], metric: str, system: str
 ) -> Iterator[MaskEffect]:
-    """Yield each effect that the masks allow."""
+    """Yield each effect that the available masks identify."""
     values, windows, undefined = _pair_windows(cards, metric)
     first = cards["blinded"]
     covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}

@@ -1,9 +1,10 @@
-"""Whether a card answers a question that its registration fixed before the mask key was drawn.
+"""Decide whether a card answers a question that its registration fixed before the mask key was
+drawn.
 
-A card is `confirmatory` if the board's own registration has a question, the board drew its key later,
-and every term is kept: system, windows, seeds, the metric in each window, and what it is compared
-with. Else it is `exploratory`, with what did not match. Nothing is taken from the card's claim but its
-figures, which the board's check confirms.
+A card is `confirmatory` if the board's own registration has a question, the board drew its key
+later, and all terms match: system, windows, seeds, the metric in each window, and the opponent.
+Else it is `exploratory`, with the mismatches. Only the figures are taken from the card; the board's
+check confirms them.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from ktdeval_board.ranking.division_figures import benchmark_of
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a card shows of its question."""
+    """Evidence of a card on its question."""
 
-    why: tuple[str, ...]  #: terms that are not kept, or why there is no question; empty: all are
+    why: tuple[str, ...]  #: terms that do not match, or why there is no question; empty: all match
     question: Question | None = None
-    answer: Answer | None = None  #: None where a term is not kept
+    answer: Answer | None = None  #: None if a term does not match
 
     @property
     def kind(self) -> Literal["confirmatory", "exploratory"]:
-        """Whether all terms of a registered question are kept."""
+        """Return `confirmatory` if all terms of a registered question match, else `exploratory`."""
         if self.why:
             return "exploratory"
         return "confirmatory"
@@ -57,7 +58,7 @@ class Evidence:
 
 
 def against_words(question: Question) -> str:
-    """Return what a question compares with, in words."""
+    """Return the opponent of a question as text."""
     if question.against == "zero":
         return "against zero"
     if question.against == "benchmark":
@@ -66,7 +67,7 @@ def against_words(question: Question) -> str:
 
 
 def evidence_of(board: Board, entry: Entry) -> Evidence:
-    """Return what a card shows of the question that the board's registration of it has."""
+    """Return a card's evidence on the question in its registration with the board."""
     filed = board.registrations.by_id.get(entry.card.registration or "")
     if filed is None:
         return Evidence(("no question was registered before the run",))
@@ -192,8 +193,8 @@ def _figures_of(entry: Entry, metric: str) -> Figures:
 
 
 def _differences(entry: Entry, question: Question, opponent: Figures | None) -> list[float | None]:
-    """Return the difference in each window of a question, the median over the card's seeds; None
-    where a figure is undefined.
+    """Return the difference in each window of a question, the median over the card's seeds; None if
+    a figure is undefined.
     """
     own = _figures_of(entry, question.metric)
     seeds = entry.card.seeds
@@ -212,8 +213,8 @@ def _differences(entry: Entry, question: Question, opponent: Figures | None) -> 
 def _median_gap(
     here: Mapping[int, float], there: Mapping[int, float], seeds: Sequence[int]
 ) -> float | None:
-    """Return the median over seeds of differences; an opponent without a seed, such as a rule that
-    has one, stands there with its median.
+    """Return the median difference over seeds. If the opponent lacks a seed, as a rule with a
+    single one does, its median is used.
     """
     if not there or any(seed not in here for seed in seeds):
         return None

@@ -110,7 +110,7 @@ def place_cards(
 
 
 def no_standing() -> Standing:
-    """Return the standing of a row that is no card."""
+    """Return the standing of a reference row, which is not a card."""
     none = ([None], [None])
     (standing,) = place_cards([[]], none, none)
     return standing

@@ -75,7 +75,7 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
 
 def missing_baselines(board: Board, division: Division) -> list[str]:
     """Return the baselines of the board's rules that have no card in a division of a trading task;
-    none where no entrant was submitted.
+    empty if no entrant was submitted.
     """
     entries = board.of_division(division)
     if column_texts.division_kind(board, division) == "scoring":
@@ -89,7 +89,7 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
 
 
 def require_baselines(board: Board) -> None:
-    """Raise CardError for a board that lacks baselines, which is not to be published."""
+    """Raise CardError if a board lacks baselines: it must not be published."""
     for division in board.rules.divisions:
         missing = missing_baselines(board, division)
         if missing:
@@ -158,13 +158,13 @@ class _DivisionTables:
 
     @cached_property
     def evidence(self) -> Mapping[str, Evidence]:
-        """What each card shows of its registered question, by its id."""
+        """Evidence of each card on its registered question, by its id."""
         return {entry.card_id: evidence_of(self.board, entry) for entry in self.entries}
 
     @cached_property
     def fresh(self) -> Mapping[str, FreshFacts]:
-        """What is later than the training data of each card, by its id; none but in a division of
-        fresh windows.
+        """Windows later than the training data of each card, by its id; empty except in a division
+        of fresh windows.
         """
         if not self.division.fresh or self.kind == "scoring":
             return {}
@@ -188,7 +188,7 @@ class _DivisionTables:
         return stack_figures([group.over(windows) for group in self.samples])
 
     def check_rank_by(self) -> None:
-        """Raise ConfigError for rules by which nothing can be ranked."""
+        """Raise ConfigError if the rules allow no ranking."""
         name = self.division.rank_by
         where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
         if name not in self.columns:
@@ -415,7 +415,7 @@ class _DivisionTables:
         return _TestedDays(windows, chosen, len(ordered) - len(chosen), why)
 
     def _verdict(self, scope: str, ranks: Ranks) -> str:
-        """Return who of the ranked is shown to beat the index and random traders."""
+        """Return which ranked systems significantly beat the index and random traders."""
         if self.kind == "scoring":
             return ""
 
@@ -456,7 +456,7 @@ class _DivisionTables:
         attribute: str,
         chosen: Mapping[str, list[EpisodeDays]],
     ) -> Iterator[tuple[str, list[EpisodeDays]]]:
-        """Yield cards with their days, those with all cells and the days of the cards chosen
+        """Yield cards with their days, if they have all cells and the days of the cards chosen
         before.
         """
         same_as = next(iter(chosen.values()), None)

@@ -1,7 +1,7 @@
-"""Which ranked systems are shown to earn more than the index, and than random traders.
+"""Find the ranked systems that earn significantly more than the index, and than random traders.
 
-Of each pair the model confidence set of `tie_groups` is asked whether both may be the best; Holm's
-correction is over the systems, so that among many some do not win by luck.
+For each pair, the model confidence set of `tie_groups` tests whether both may be the best. Holm's
+correction covers all systems, so that among many some do not win by luck.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Reference:
 
 
 def verdict(systems: Mapping[str, Vector], references: Sequence[Reference], level: float) -> str:
-    """Return a sentence on the systems whose mean daily return is shown to exceed that of a
-    reference; empty without systems or references. `systems`: label to returns [days].
+    """Return a sentence on the systems whose mean daily return significantly exceeds a reference;
+    empty without systems or references. `systems`: label to returns [days].
     """
     better: dict[str, Sequence[str]] = {}
     untested: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What an agent with a layered memory keeps between steps."""
+"""State that an agent with a layered memory keeps between steps."""
 
 from __future__ import annotations
 

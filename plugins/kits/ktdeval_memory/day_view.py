@@ -64,12 +64,12 @@ class MemoryDay:
 
     @property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
-        """Of a lesson, what came after the day, by asset."""
+        """For a lesson, the outcomes after the day, by asset."""
         return self.state.outcomes
 
     @property
     def is_of_one_asset(self) -> bool:
-        """Whether one asset is all that the day is about."""
+        """Return whether the day is about a single asset."""
         return len(self.assets) == 1 and set(self.state.candidates) <= set(self.assets)
 
 

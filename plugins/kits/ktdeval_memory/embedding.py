@@ -102,12 +102,12 @@ def unit(vector: NDArray[np.float64]) -> Vectors:
 
 
 class SentenceEmbedder(_CachingEmbedder):
-    """A sentence-transformers model on the CPU. Each text is encoded alone, so that its vector does
-    not depend on the others.
+    """A sentence-transformers model on the CPU. Each text is encoded separately, so that its vector
+    does not depend on the others.
 
     `name`: a folder of `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of its files;
-    the error for a missing or wrong one shows it. Raises UsageError: the package or the model is
-    missing, or the hash differs.
+    if it is missing or wrong, the error shows the hash. Raises UsageError if the package or the
+    model is missing, or the hash differs.
     """
 
     def __init__(self, name: str, weights: str) -> None:

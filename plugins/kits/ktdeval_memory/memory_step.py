@@ -51,7 +51,7 @@ from ktdeval_memory.prompts import (
 )
 from ktdeval_memory.session_wrapper import MemorySession
 
-# roles that calls are recorded under, besides the agent's own name
+# roles under which calls are recorded, besides the agent's own name
 WARM_UP = "warm_up"
 REFLECTION = "reflection"
 SUMMARY = "summary"
@@ -331,7 +331,7 @@ class MemoryStep:
     # --- outcomes
 
     def _due(self, number: int) -> list[Pending]:
-        """Return the decisions whose outcome counts as known."""
+        """Return the decisions whose outcome is known by now."""
         look_back = self.memory.rules.feedback.look_back
         return [each for each in self.record.pending if number - each.step >= look_back]
 

@@ -1,4 +1,4 @@
-"""What an agent with a layered memory is told: its role, and what it is shown of a day."""
+"""Prompts of an agent with a layered memory: its role, and its view of a day."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ktdeval_memory.params import MemoryParams
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return the words of these agents, by name."""
+    """Return the texts of these agents, by name."""
     return load_yaml(Path(__file__).with_name("wording.yaml"))
 
 
 @cache
 def _profiles() -> Mapping[str, str]:
-    """Return what is known of assets, by the symbol that is their own name."""
+    """Return descriptions of known assets, by symbol."""
     return load_yaml(Path(__file__).with_name("profiles.yaml"))
 
 
@@ -78,7 +78,7 @@ def _kind(asset: ObservedAsset | None) -> str:
 
 
 def history_of(asset: ObservedAsset, day: str) -> str:
-    """Return in words how an asset had done until a day; empty if no figure is shown."""
+    """Return a text on an asset's past performance up to a day; empty if no figure is shown."""
     words = wordings()
     figures = []
     for name, template in words["figures"].items():
@@ -92,8 +92,8 @@ def history_of(asset: ObservedAsset, day: str) -> str:
 
 
 def profile_lines(today: MemoryDay, histories: Mapping[str, str]) -> list[str]:
-    """Return what is told of each asset: what it is, by its own name where a label is that name and
-    else its kind alone, and how it had done when it was first seen.
+    """Return a profile of each asset: a description by name if the label is the real name, else
+    only the kind of asset; and its past performance when it was first seen.
     """
     lines = []
     for label in today.assets:
@@ -219,7 +219,7 @@ class ShownMemories:
 
 
 def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -> str:
-    """Return a decision in words; `submitted`: arguments of its submission."""
+    """Return a decision as text; `submitted`: arguments of its submission."""
     words = wordings()
     parts = []
     if state.limits.asks_decisions:
@@ -259,7 +259,7 @@ def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> 
 
 
 def with_fills(decision: Pending) -> str:
-    """Return a decision in words with what became of its orders, as far as it is known."""
+    """Return a decision as text, with the outcome of its orders as far as known."""
     if not decision.fills:
         return decision.decided
 
@@ -268,7 +268,7 @@ def with_fills(decision: Pending) -> str:
 
 
 def called_for(outcome: ObservedOutcome) -> str:
-    """Return what a lesson shows of an asset's next price, in words."""
+    """Return a text on the direction of an asset's next price in a lesson."""
     words = wordings()
     move = words["unknown_change"]
     if outcome.change_pct is not None:

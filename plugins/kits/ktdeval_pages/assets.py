@@ -37,8 +37,8 @@ def shared_script() -> str:
 
 
 def part_script(*names: str) -> str:
-    """Return a script of parts of the kit for a page that needs no more: `elements`, then others
-    that stand on it.
+    """Return a script of parts of the kit for a small page: `elements`, then the named parts that
+    depend on it.
     """
     parts = ['"use strict";', "window.kt = {};"]
     parts += [_script(name) for name in names]

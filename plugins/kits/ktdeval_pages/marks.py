@@ -82,7 +82,7 @@ def series_of(names: Iterable[str]) -> list[LegendEntry]:
 
 
 def finite(value: float | None, scale: float = 1.0) -> float | None:
-    """Return a number in the unit of an axis: None where it is not defined, and nothing is drawn."""
+    """Return a number in the unit of an axis; None if it is undefined, and nothing is drawn."""
     if value is None or not math.isfinite(value):
         return None
     return float(scale * value)
@@ -148,8 +148,8 @@ def areas(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], **style: 
 
 
 def curves(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry]) -> list[Spec]:
-    """Return lines with their points, over areas of their intervals: rows of `x`, `y`, `low`, `high`
-    and `name`, ends None where there is no interval.
+    """Return lines with their points, over areas of their intervals: rows of `x`, `y`, `low`,
+    `high` and `name`; ends are None if there is no interval.
     """
     fill = colour_series(series)
     band = layer("area", {**interval(y, "y"), "x": x, "fill": fill}, rows, opacity=0.12)

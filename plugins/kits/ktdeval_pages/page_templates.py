@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-_HEAD = 65_536  #: Bytes at the start of a page, where its generator stands
+_HEAD = 65_536  #: Bytes at the start of a page that contain its generator
 
 
 def refuse_foreign_page(path: Path, command: str) -> None:
-    """Raise StoreError where a file of this name has another generator than a command, such as
-    `ktdeval view`: it would be lost.
+    """Raise StoreError if a file of this name has another generator than a command, such as
+    `ktdeval view`: it would be overwritten.
     """
     if not path.is_file():
         return
@@ -64,9 +64,9 @@ def make_environment(
 
 
 def content_security_policy(scripts: str, styles: str, images: str) -> str:
-    """Return a policy under which a page loads these sources only, and asks and sends nothing.
+    """Return a policy under which a page loads only these sources, and makes no other request.
 
-    It stands in the page itself, since a page opened from the disk has no headers.
+    It is part of the page itself, since a page opened from the disk has no headers.
     """
     directives = (
         "default-src 'none'",

@@ -21,7 +21,7 @@ _SCALE = 2.2  #: pixels of a PNG for each of the spec
 
 
 def renderer() -> ModuleType | None:
-    """Return vl-convert; None where it is not installed."""
+    """Return vl-convert; None if it is not installed."""
     try:
         import vl_convert  # noqa: PLC0415 - heavy, and an extra
     except ModuleNotFoundError as error:
@@ -66,11 +66,11 @@ def svg_of(spec: Spec) -> str:
         raise ValueError("vl-convert wrote an SVG without a size")
 
     width, height = size.groups()
-    # Only what stands in tags: letters between them are what the reader reads.
+    # Change only tags: the letters between them are the visible text.
     inner = re.sub(r"<[^>]+>", _shorten_tag, inner)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
-        f' height="{height}" role="img" overflow="visible"'  # a reader's letters may be wider
+        f' height="{height}" role="img" overflow="visible"'  # a reader's font may be wider
         f' aria-label="{escape(spec["description"])}">{inner}'
     )
 
@@ -82,7 +82,7 @@ def png_of(spec: Spec) -> bytes:
 
 
 def _shorten_tag(tag: re.Match[str]) -> str:
-    """Return a tag with short numbers, without a role: the figure's description is the one text."""
+    """Return a tag with short numbers, without a role: the figure's description is the only text."""
     silent = _ROLES.sub("", tag[0])
     return re.sub(r"-?\d+\.\d{3,}(e-\d+)?", _short_number, silent)
 

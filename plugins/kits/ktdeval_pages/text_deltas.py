@@ -44,7 +44,7 @@ class BaseText:
         delta: Delta = []
         literal: list[str] = []
         index = 0
-        expected = 0  # where the base goes on if the texts are in step
+        expected = 0  # next position in the base if the texts are in step
         while index < len(pieces):
             piece = pieces[index]
             start: int | None = expected

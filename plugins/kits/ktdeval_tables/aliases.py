@@ -1,4 +1,4 @@
-"""Names that vendors give to fields, tried where no mapping says otherwise."""
+"""Names that vendors give to fields, tried if no mapping is given."""
 
 from __future__ import annotations
 

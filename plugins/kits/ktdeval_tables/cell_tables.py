@@ -51,13 +51,13 @@ class CellTable:
     unit: str = "row"  #: what `lines` counts: line or row
     name: str = ""  #: of the part of the file, such as `results.trades`; empty: the whole file
     title: str = ""  #: text above the header
-    facts: Mapping[str, str] = field(default_factory=dict)  #: single values beside the table
-    decimal: str = POINT  #: mark between the whole and the parts of its numbers
-    is_ended: bool = True  #: whether the last line of a text has an end
+    facts: Mapping[str, str] = field(default_factory=dict)  #: single values outside the table
+    decimal: str = POINT  #: decimal mark of its numbers
+    is_ended: bool = True  #: whether the last line of a text ends with a line break
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Names of the columns, each once; an index without a name has an empty one."""
+        """Names of the columns, without repeats; an unnamed index has an empty name."""
         return tuple(map(str, self.cells.columns))
 
 

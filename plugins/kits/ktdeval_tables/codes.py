@@ -46,8 +46,8 @@ def us_symbol(text: str) -> str:
 
 
 def as_among(codes: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return code -> the one of `known` that is another spelling of it, for codes that are none of
-    these themselves: BRK.B is BRK-B and BRK B, AAPL.US is AAPL.
+    """Return code -> its other spelling in `known`, for codes that are not in `known`: BRK.B is
+    BRK-B and BRK B, AAPL.US is AAPL.
     """
     by_form: dict[str, list[str]] = {}
     for code in known:
@@ -82,8 +82,8 @@ def plain_code(text: str, width: int = 0) -> str:
 
 
 def lost_zeros(codes: Iterable[str]) -> str | None:
-    """Return the first code of fewer than six digits, which a program took for a number; None:
-    there is none.
+    """Return the first code with fewer than six digits, which a program took for a number; None if
+    no code has fewer.
     """
     return next((code for code in codes if _FEWER_DIGITS.fullmatch(code.strip())), None)
 

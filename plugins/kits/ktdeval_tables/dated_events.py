@@ -1,4 +1,4 @@
-"""Tables of dated events beside prices, such as factors, splits and rates of currencies."""
+"""Tables of dated events that accompany prices, such as factors, splits and currency rates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def as_events(
     form: Callable[..., pd.Series],
     reading: ReadingOptions,
 ) -> pd.DataFrame:
-    """Return a table of dated events in order, checked; as of `read_events`."""
+    """Return a table of dated events in order, checked as in `read_events`."""
     absent = table[["date", key]].isna().any(axis=1)
     table[key] = form(table[key])
     table["date"] = parse_days(table["date"], f"{path}: date", reading.days).astype(

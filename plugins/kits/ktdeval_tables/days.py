@@ -93,7 +93,9 @@ ISO = DayForm()
 
 
 def looks_like_day(text: str, stamps: bool = False) -> bool:
-    """Whether a cell is a day in an unambiguous form. `stamps`: also unix time and other dates."""
+    """Return whether a cell is a day in an unambiguous form. `stamps`: also unix time and other
+    dates.
+    """
     found = _STAMP.fullmatch(text)
     day = found[1] if found else text
     if _ORDERED.fullmatch(day) or (_COMPACT.fullmatch(day) and "1900" < day < "2100"):
@@ -239,7 +241,7 @@ def _midnight(moment: datetime | None, zone: str) -> date | None:
 
 
 def zone_of(name: str, option: str = "--zone") -> ZoneInfo:
-    """Return a time zone. Raises UsageError: there is none of this name."""
+    """Return a time zone. Raises UsageError if the name is unknown."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:

@@ -17,15 +17,15 @@ from ktdeval_tables.table_sources import TableSource
 from ktdeval_tables.xml_tables import xml_tables
 
 _CCXT = ("date", "open", "high", "low", "close", "volume")
-_PLACES = tuple(map(str, range(len(_CCXT))))  # names of columns that have none
+_PLACES = tuple(map(str, range(len(_CCXT))))  # names of unnamed columns
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._/-]{0,23}")
 _CODES = ("symbol", "ticker")
-_CODE = "symbol"  # column of the code that a document has beside its rows
+_CODE = "symbol"  # column for the code that a document states outside its rows
 
 
 def bars_as_text(source: TableSource) -> str:
-    """Return the bars in a document as CSV, numbers as they are written. Raises DataError: it is not
-    valid; ValueError: it has no table, or several.
+    """Return the bars in a document as CSV, numbers as written. Raises DataError if it is not
+    valid; ValueError if it has no table, or several.
     """
     rows: list[Mapping[str, str]] = []
     if source.kind == "xml":
@@ -72,7 +72,9 @@ def _rows_of(tables: Sequence[FoundTable], code: str) -> Iterator[Mapping[str, s
 
 
 def _is_inner(table: FoundTable, tables: Sequence[FoundTable]) -> bool:
-    """Whether a table is in the rows of another, or holds the single values beside the others."""
+    """Return whether a table is in the rows of another, or holds the single values outside the
+    others.
+    """
     others = [other for other in tables if other is not table]
     if not table.name and len(table.rows) == 1:
         return bool(others)
@@ -80,14 +82,14 @@ def _is_inner(table: FoundTable, tables: Sequence[FoundTable]) -> bool:
 
 
 def _holds(outer: FoundTable, table: FoundTable) -> bool:
-    """Whether a table is, by its name, in the rows of another."""
+    """Return whether a table is, by its name, in the rows of another."""
     if not outer.name:
         return len(outer.rows) > 1
     return table.name.startswith(f"{outer.name}.")
 
 
 def _key_of(table: FoundTable) -> str:
-    """Return the key of a table, or where it is no symbol that of the object which holds it."""
+    """Return the key of a table; if it is not a symbol, the key of the enclosing object."""
     key = table.facts.get(KEY, "")
     if _SYMBOL.fullmatch(key):
         return key
@@ -95,7 +97,9 @@ def _key_of(table: FoundTable) -> str:
 
 
 def _code_in(value: JsonValue) -> str:
-    """Return the code that an object, or one in it, names beside a table; empty without one."""
+    """Return the code that an object, or a nested one, states outside its rows; empty without a
+    code.
+    """
     if not isinstance(value, Mapping):
         return ""
 
@@ -109,5 +113,7 @@ def _code_in(value: JsonValue) -> str:
 
 
 def _is_code(name: str, word: str) -> bool:
-    """Whether a field is a code of an asset: `code` may also be that of an answer, such as 200."""
+    """Return whether a field is a code of an asset: `code` may also be the status of an answer,
+    such as 200.
+    """
     return name in _CODES or (name == "code" and parse_code(word) is not None)

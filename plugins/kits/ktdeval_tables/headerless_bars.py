@@ -16,7 +16,7 @@ KLINES = (
 )
 _STAMP = re.compile(r"1[0-9]{9}(?:[0-9]{3}){0,3}")
 _FIRST_STAMP = 1e9  # seconds: 2001-09-09; rising numbers above it are times
-_FEW = 5  # rows that tell no volume from an adjusted close
+_FEW = 5  # minimum rows to distinguish volume from an adjusted close
 _RANGE_OF_PRICES = 1.5  # most over least price in the first rows, above which it may be a volume
 _RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
 
@@ -52,8 +52,8 @@ def guess_names(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def are_klines(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows have the twelve columns of Binance's klines, of which the first and the seventh
-    are the times at which a bar opens and closes.
+    """Return whether rows have the twelve columns of Binance's klines, whose first and seventh
+    columns are the times at which a bar opens and closes.
     """
     ends = KLINES.index("volume") + 1
     return all(
@@ -66,7 +66,9 @@ def are_klines(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def name_klines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of the columns of klines, without an amount that is none of the volume."""
+    """Return the names of the columns of klines; an amount that does not fit the volume is left
+    out.
+    """
     names = list(KLINES)
     places = [names.index(name) for name in ("low", "high", "volume", "amount")]
     for low, high, volume, amount in (_cell_numbers(row, places) for row in rows):
@@ -102,8 +104,8 @@ def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> di
 
 
 def is_count(values: Sequence[float]) -> bool:
-    """Whether numbers may be volumes or amounts: no stamps of time, not one constant, nor as close
-    together as the prices of another asset.
+    """Return whether numbers may be volumes or amounts: not timestamps, not one constant, and not
+    as close together as the prices of another asset.
     """
     least = min(values, default=0.0)
     are_stamps = least >= _FIRST_STAMP and all(one < other for one, other in pairwise(values))
@@ -114,14 +116,14 @@ def is_count(values: Sequence[float]) -> bool:
 
 
 def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
-    """Whether values go with the closes, as adjusted closes do."""
+    """Return whether values follow the closes, as adjusted closes do."""
     ratios = [value / close for value, close in zip(values, closes, strict=True) if close]
     least, most = min(ratios, default=0.0), max(ratios, default=0.0)
     return len(ratios) >= _FEW and least > 0 and most < least * _RANGE_OF_FACTOR
 
 
 def _are_codes(cells: Sequence[str]) -> bool:
-    """Whether cells are codes of A-shares, or symbols."""
+    """Return whether cells are codes of A-shares, or symbols."""
     if all(parse_code(cell) for cell in cells):
         return True
     return all(re.fullmatch(r"[A-Za-z][A-Za-z0-9._/-]{0,14}", cell) for cell in cells)

@@ -177,8 +177,8 @@ def _are_lists(value: JsonValue) -> bool:
 
 
 def _of_split(value: Row) -> list[Row]:
-    """Return the rows of a table that has names of columns beside rows that are lists, such as a
-    frame that pandas wrote as columns, index and data; none of another.
+    """Return the rows of a table that stores column names separately from rows as lists, such as a
+    frame that pandas wrote as columns, index and data; empty for other tables.
     """
     names = _names_beside(value)
     index = value.get("index")
@@ -225,7 +225,7 @@ def _by_day(value: Row) -> Iterator[Row]:
 
 
 def _are_frames(value: Row) -> bool:
-    """Whether an object holds columns by the days of their cells."""
+    """Return whether an object holds columns by the days of their cells."""
     for item in value.values():
         if not isinstance(item, Mapping) or not item or not all(map(looks_like_day, item)):
             return False
@@ -243,8 +243,8 @@ def _transpose(value: Row) -> list[Row]:
 
 
 def _are_rows(value: Row) -> bool:
-    """Whether an object holds rows by a key of theirs, with the same names in all: of rows with lists
-    of objects the keys are numbers, else each is a document of its own.
+    """Return whether an object holds rows by key, with the same names in all. If rows have lists of
+    objects, the keys must be numbers; otherwise each is a separate document.
     """
     rows = [item for item in value.values() if isinstance(item, Mapping)]
     are_numbered = all(key.isdecimal() for key in value)
@@ -257,7 +257,7 @@ def _are_rows(value: Row) -> bool:
 
 
 def _holds_objects(row: Row) -> bool:
-    """Whether a cell of a row is a list of objects."""
+    """Return whether a cell of a row is a list of objects."""
     lists = [cell for cell in row.values() if isinstance(cell, list)]
     return any(len(cells) > 0 and isinstance(cells[0], Mapping) for cells in lists)
 
@@ -269,7 +269,7 @@ def _is_column(item: JsonValue) -> bool:
 
 
 def _are_names(cells: Sequence[JsonValue]) -> bool:
-    """Whether all cells are words, neither numbers nor days."""
+    """Return whether all cells are words, neither numbers nor days."""
     for cell in cells:
         if not isinstance(cell, str) or isinstance(cell, WrittenNumber):
             return False

@@ -133,26 +133,28 @@ def _what(field: str) -> str:
 
 
 def _is_of_one_asset(header: FileHeader) -> bool:
-    """Whether no day appears twice in the first rows, so that they can be of one asset."""
+    """Return whether no day appears twice in the first rows, so that they can belong to one asset."""
     days = header.cells.get(header.taken.get("date", ""), ())
     return len(set(days)) == len(days)
 
 
 def _free(header: FileHeader) -> list[str]:
-    """Return the columns that are no field's yet, and may be a price, a volume or an amount."""
+    """Return the columns without a field that may be a price, a volume or an amount."""
     free = [name for name in header.names if name not in header.taken.values()]
     return [name for name in free if not _is_another_figure(name)]
 
 
 def _is_another_figure(name: str) -> bool:
-    """Whether a column's name is known to mean neither price, volume nor amount, such as a rate."""
+    """Return whether a column's name is known to mean neither price, volume nor amount, such as a
+    rate.
+    """
     row = columns_beside().get(squeeze_name(name), {"role": "", "meaning": ""})
     return row["role"] == NOT_READ and not re.search("price|close|volume|amount", row["meaning"])
 
 
 def _is_possible_column(field: str, header: FileHeader, name: str, reading: ReadingOptions) -> bool:
-    """Whether the first cells of a column can be those of a field; of a file of which they are not
-    known, any can.
+    """Return whether the first cells of a column can be those of a field; True if the cells are
+    unknown.
     """
     if not header.cells:
         return True
@@ -176,7 +178,7 @@ def _is_possible_column(field: str, header: FileHeader, name: str, reading: Read
 
 
 def may_be_count(cells: Sequence[str]) -> bool:
-    """Whether the cells of a column may be volumes or amounts."""
+    """Return whether the cells of a column may be volumes or amounts."""
     if not all(map(NUMBER.fullmatch, cells)):
         return False
     try:
@@ -191,7 +193,7 @@ def _are_days(cells: Sequence[str]) -> bool:
 
 
 def _is_code(cell: str) -> bool:
-    """Whether a cell is a code, or a list of codes."""
+    """Return whether a cell is a code, or a list of codes."""
     for text in listed_in(cell):
         has_letter = any(letter.isalpha() for letter in text)
         is_symbol = has_letter and bool(_SYMBOL.fullmatch(text)) and not looks_like_day(text)

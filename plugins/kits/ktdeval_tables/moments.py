@@ -44,12 +44,12 @@ _ZONED = "%z"  # of a format: its stamps have an offset
 
 @dataclass(frozen=True)
 class Clock:
-    """How the stamps of a table are to be understood."""
+    """Interpretation of a table's timestamps."""
 
-    format: str = ""  #: of strptime, or one of `days.WORDS`; empty: by the cells
-    zone: str = ""  #: IANA time zone in which a moment has its day; empty: not known
-    written_in: str = ""  #: zone of stamps without an offset; empty: that of the market
-    has_labels: bool = True  #: whether midnights in UTC name days
+    format: str = ""  #: as in strptime, or one of `days.WORDS`; empty: detected from the cells
+    zone: str = ""  #: IANA time zone that gives a moment its day; empty: unknown
+    written_in: str = ""  #: zone of timestamps without an offset; empty: the market's
+    has_labels: bool = True  #: whether midnights in UTC mark days
 
     def __post_init__(self) -> None:
         for name in (self.zone, self.written_in):
@@ -67,8 +67,8 @@ class CellFault(ValueError):
 
 
 def parse_moments(cells: pd.Series, clock: Clock) -> pd.Series:
-    """Return cells as moments by the clock of the market, datetime64[ns] without a zone; NaT where
-    there is nothing. Raises CellFault: a cell is no day, or can mean two.
+    """Return cells as moments in the market's time zone, datetime64[ns] without a zone; NaT for
+    empty cells. Raises CellFault if a cell is not a day, or is ambiguous.
     """
     codes, uniques = pd.factorize(cells)
     texts = pd.Series(uniques, dtype=str).str.replace(WEEKDAY, "", regex=True).str.strip()
@@ -195,7 +195,7 @@ def _unix(texts: pd.Series, per_second: int = 0) -> pd.Series:
 
 
 def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
-    """Return stamps of a format that the user names; None where no text has it."""
+    """Return timestamps in a format named by the user; None if no text fits it."""
     if form in UNIX_UNITS:
         is_number = texts.str.fullmatch("[0-9]{1,19}")
         stamps = _unix(texts, UNIX_UNITS[form]) if is_number.all() else None

@@ -99,8 +99,8 @@ def vendor_names() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def columns_beside() -> Mapping[str, Mapping[str, str]]:
-    """Squeezed name -> role, name, vendor and meaning of columns beside the prices. The role is the
-    field that such a column is, or `NOT_READ`.
+    """Squeezed name -> role, name, vendor and meaning of columns other than prices. The role is the
+    field of such a column, or `NOT_READ`.
     """
     rows = csv_rows(Path(__file__).with_name("beside.csv"))
     return {squeeze_name(row["name"]): row for row in rows}
@@ -120,7 +120,7 @@ def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
 
 
 def is_known(name: str) -> bool:
-    """Return whether the meaning of a column's name is certain, of a field or beside the prices."""
+    """Return whether the meaning of a column's name is certain: a field, or a listed other column."""
     plain = squeeze_name(name)
     if plain in columns_beside():
         return True
@@ -134,9 +134,7 @@ def is_asset(name: str) -> bool:
 
 
 def _unit_of_vendor(field: str, name: str) -> str:
-    """Return the unit that a name has with its vendor, such as lots for 总手; empty: it has none of
-    its own.
-    """
+    """Return the unit that a vendor's name implies, such as lots for 总手; empty if it implies none."""
     for row in csv_rows(Path(__file__).with_name("names.csv")):
         if row["field"] == field and squeeze_name(row["name"]) == squeeze_name(name):
             return row["unit"].lower()

@@ -37,9 +37,7 @@ _COMMA_AND_POINT = r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]*"
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
-    """Return which mark stands before the parts of numbers, by cells of columns that no comma
-    separates.
-    """
+    """Return the decimal mark of numbers, from cells of columns that no comma separates."""
     texts = pd.Series([cell for cell in cells if "," in cell], dtype=str)
     if texts.str.fullmatch(_ONLY_DECIMAL).any():
         return COMMA
@@ -75,12 +73,12 @@ def to_numbers(
 
 
 def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd.Series]:
-    """Return stripped texts as float64, NaN where there is nothing, and which are not numbers."""
+    """Return stripped texts as float64, NaN for empty texts, and which texts are not numbers."""
     lower = texts.str.lower()
     empty = lower.isin(_NOTHING)
 
-    # A sign of money in front and a letter behind say what the number counts, and are no part of
-    # it.
+    # A currency sign in front and a letter behind state what the number counts; they do not belong
+    # to it.
     unsigned = texts.str.replace(_SIGNS, r"\1", regex=True)
     letter = lower.str[-1:]
     scaled = letter.isin(_TIMES)
@@ -103,8 +101,8 @@ def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd
 
 
 def parse_figures(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd.Series]:
-    """As `parse_numbers`, of cells with the marks of accounts: `5%` is 0.05, `(5)` and `−5` are -5,
-    and a currency may stand before or behind a number.
+    """Return numbers as `parse_numbers`, for cells with accounting marks: `5%` is 0.05, `(5)` and
+    `−5` are -5, and a currency may precede or follow a number.
     """
     plain = texts.str.replace("−", "-").str.replace(_CURRENCY, "", regex=True).str.strip()
     is_percent = plain.str.endswith("%")

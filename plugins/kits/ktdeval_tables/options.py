@@ -1,4 +1,4 @@
-"""How the files of a market are to be read, and what was noticed on the way."""
+"""Options for reading the files of a market, and observations made while reading."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Decimal = Literal["auto", "point", "comma"]
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How files are read. What the reader notices is added to `notes`, `columns_of`, `header`,
-    `titles`, `times` and `signs`.
+    """Options for reading files. The reader adds its observations to `notes`, `columns_of`,
+    `header`, `titles`, `times` and `signs`.
     """
 
     file: str = ""  #: option of the file, such as `members`; empty: the bars
-    columns: tuple[str, ...] = ()  #: of a file without a header; `-` for one that is not read
+    columns: tuple[str, ...] = ()  #: of a file without a header; `-` for a column that is not read
     code: str = ""  #: of a file that has no column of codes
     code_width: int = 0  #: digits of a code; shorter ones get their zeros back
     date_format: str = ""  #: of days, as of strptime, or one of the words of `days.WORDS`
@@ -27,30 +27,28 @@ class ReadingOptions:
     decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
     has_map: bool = True  #: whether the import has `--map`
     keep: Mapping[str, str] = field(default_factory=dict)  #: column -> its value in rows to read
-    notes: list[str] = field(default_factory=list)  #: in words
+    notes: list[str] = field(default_factory=list)  #: notes as text
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
     header: list[str] = field(default_factory=list)  #: names of all columns
     titles: list[str] = field(default_factory=list)  #: above headers
     times: list[str] = field(
         default_factory=list,
-    )  #: first cells of a column of times beside that of days
+    )  #: first cells of a time column next to the day column
     no_counts: list[str] = field(
         default_factory=list
     )  #: columns that hold no volume by their cells
     sources: MutableMapping[str, Sequence[str]] = field(
         default_factory=dict
-    )  #: column that tells rows of one day and code apart -> its values
-    signs: MutableMapping[str, str] = field(default_factory=dict)  #: column -> its sign of money
+    )  #: column that distinguishes rows of one day and code -> its values
+    signs: MutableMapping[str, str] = field(default_factory=dict)  #: column -> its currency sign
 
     @property
     def days(self) -> DayForm:
-        """How days are written."""
+        """Form of the days."""
         return DayForm(self.date_format, self.date_zone)
 
     def beside(self, file: str) -> ReadingOptions:
-        """Return how another file is read, which has a header and codes of its own; `file`: its
-        option.
-        """
+        """Return options for another file, which has its own header and codes; `file`: its option."""
         own = replace(
             self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
         )

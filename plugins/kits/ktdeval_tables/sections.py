@@ -33,8 +33,8 @@ class Section:
 
 
 def closed_by_rule(text: str) -> str:
-    """Return the table between two lines of `====`, or the whole text where it has none. Raises
-    UnreadableError: the second line is missing.
+    """Return the table between two lines of `====`; the whole text if it has no such line. Raises
+    UnreadableError if the second line is missing.
     """
     if not text.startswith(_RULE):
         return text
@@ -48,9 +48,9 @@ def closed_by_rule(text: str) -> str:
 
 
 def stacked_tables(text: str, known: Collection[str]) -> list[str]:
-    """Return the tables of a text that stand below each other, each at its lines. A header is a line of
-    names, three of them known, at the start or below an empty line, and unlike the others; with fewer
-    than two the text is one table.
+    """Return the stacked tables of a text, each at its lines. A header is a line of names, three of
+    them known, at the start or below an empty line, and unlike the others; with fewer than two
+    headers the text is one table.
     """
     starts: list[int] = []
     seen: list[list[str]] = []
@@ -73,7 +73,7 @@ def stacked_tables(text: str, known: Collection[str]) -> list[str]:
 
 
 def is_sectioned(text: str) -> bool:
-    """Whether a text has several headers, each before its rows."""
+    """Return whether a text has several headers, each before its rows."""
     for line in text.split("\n", _HEAD)[:_HEAD]:
         cells = [cell.strip('" ') for cell in line.split(",", 3)]
         if cells[0] == _FLEX_FIRST or cells[0] in _FLEX_MARKS or "TradePrice" in line.split(","):

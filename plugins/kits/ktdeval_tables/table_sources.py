@@ -54,7 +54,7 @@ class TableSource:
 
     @cached_property
     def text(self) -> str:
-        """The file as text, with ends of lines of one kind. Raises DataError: it is none."""
+        """File as text, with line ends of one kind. Raises DataError if it is not text."""
         for encoding in encodings_of(self.data):
             try:
                 text = self.data.decode(encoding)
@@ -166,7 +166,7 @@ def _exact_json(text: str) -> JsonValue:
 
 
 def _is_broken(line: str) -> bool:
-    """Whether the first line of a text is no JSON value of its own."""
+    """Return whether the first line of a text is not a complete JSON value."""
     try:
         _exact_json(line)
     except ValueError:

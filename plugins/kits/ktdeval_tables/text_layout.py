@@ -21,7 +21,7 @@ from ktdeval_tables.numbers import COMMA, MISSING, NUMBER, POINT, UNCLEAR, decim
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
 _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal
 _ROWS = 200  # that decide the layout
-_TITLES = 30  # a header is within the first so many lines
+_TITLES = 30  # maximum lines before a header
 _NOTHING = frozenset(word.lower() for word in MISSING)
 _GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
@@ -55,7 +55,7 @@ class Layout:
         return [row[place] for row in self.sample if place < len(row)]
 
     def is_footer(self, line: str) -> bool:
-        """Whether a line at the end describes the table, such as `数据来源:通达信`."""
+        """Return whether a line at the end describes the table, such as `数据来源:通达信`."""
         cells = [cell for cell in split(line, self.delimiter) if cell]
         if self.delimiter == BLANKS:
             cells = [line.strip()]
@@ -70,15 +70,17 @@ class Layout:
         return bool(_SPOKEN.search(words))
 
     def is_apart(self, line: str) -> bool:
-        """Whether a line below an empty one has words in the place of a row, such as `Date downloaded
-        04/06/2019, 6:29 PM`: fewer cells than half of the columns, the first in words.
+        """Return whether a line below an empty one has text instead of a row, such as `Date
+        downloaded 04/06/2019, 6:29 PM`: fewer cells than half of the columns, the first one text.
         """
         cells = [cell for cell in split(line, self.delimiter) if cell]
         is_narrow = self.delimiter != BLANKS and 0 < len(cells) < len(self.header) / 2
         return is_narrow and bool(_WORDS.match(cells[0])) and not looks_like_day(cells[0])
 
     def _is_count(self, words: str, line: str) -> bool:
-        """Whether the only cell of a line counts rows: it is no day, nor a code of a cut row."""
+        """Return whether the only cell of a line counts rows: it is neither a day nor the code of a
+        cut row.
+        """
         if not _COUNT.fullmatch(words) or looks_like_day(words, stamps=True):
             return False
 
@@ -217,8 +219,8 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
 
 
 def _is_above_days(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the second of two rows has a day in a column in which the first has none, whose other
-    cells are no numbers: names, such as codes.
+    """Return whether the second of two rows has a day in a column that is empty in the first, whose
+    other cells are not numbers but names, such as codes.
     """
     if len(rows) < 2 or len(rows[0]) != len(rows[1]):
         return False
@@ -230,7 +232,7 @@ def _is_above_days(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_data(row: Sequence[str]) -> bool:
-    """Whether a row has the cells of a day or of an asset, not names."""
+    """Return whether a row has the cells of a day or of an asset, not names."""
     telling = [cell for cell in row if cell]
     count = 0
     for cell in telling:
@@ -261,7 +263,7 @@ def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list
 
 
 def _are_days_and_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
-    """Whether each row is a day and a number, and nothing else."""
+    """Return whether each row is a day and a number, and nothing else."""
     for _, cells in rows:
         if len(cells) != len(("day", "number")) or not looks_like_day(cells[0]):
             return False
@@ -327,10 +329,10 @@ def _columns_by_asset(
     place: int,
     known: Collection[str],
 ) -> _ColumnsByAsset | None:
-    """Return what the columns of a header are, or None if they are fields alone.
+    """Return the meaning of a header's columns; None if they are only fields.
 
-    A header has rows of fields and of assets, as yfinance writes it, both in each name, or assets
-    alone: then the table is one of closes, if its reader wants these.
+    A header has rows of fields and of assets, as yfinance writes it; or both in each name; or only
+    assets: then it is a table of closes, if its reader accepts these.
     """
     for fields, tickers in ((place, place + 1), (place, place - 1)):
         if not 0 <= tickers < len(rows):
@@ -378,13 +380,13 @@ def _field_and_asset(name: str) -> tuple[str, str] | None:
 
 
 def _are_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
-    """Whether all cells after the first are numbers or empty."""
+    """Return whether all cells after the first are numbers or empty."""
     cells = [cell for _, row in rows for cell in row[1:] if cell.lower() not in _NOTHING]
     return bool(cells) and all(map(NUMBER.fullmatch, cells))
 
 
 def _all_tickers(names: Sequence[str]) -> bool:
-    """Whether all names are symbols or codes, neither numbers nor fields."""
+    """Return whether all names are symbols or codes, neither numbers nor fields."""
     for name in names:
         if not re.search(r"[A-Za-z]", name) and not parse_code(name):
             return False
@@ -393,7 +395,7 @@ def _all_tickers(names: Sequence[str]) -> bool:
 
 
 def _all_fields(names: Sequence[str]) -> bool:
-    """Whether all names are fields that each asset has."""
+    """Return whether all names are fields that each asset has."""
     known = {*_FIELDS_OF_PAIRS, *_EVENTS}
     for field in _FIELDS_OF_PAIRS:
         known.update(vendor_names().get(field, ()))
@@ -442,8 +444,8 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
 
 
 def _may_group(cells: Sequence[str]) -> bool:
-    """Whether points in numbers may group thousands: three digits follow each of them, as in the
-    `9.100` of countries whose tables have semicolons.
+    """Return whether points in numbers may group thousands: three digits follow each point, as in
+    the `9.100` of countries whose tables have semicolons.
     """
     pointed = [cell for cell in cells if "." in cell and NUMBER.fullmatch(cell)]
     are_days = all(looks_like_day(cell, stamps=True) for cell in pointed)

@@ -1,5 +1,5 @@
-"""Tables in text files: what stands around the rows is found and left out, and the rows are read in
-parts.
+"""Tables in text files: text around the rows is detected and left out, and the rows are read in
+blocks.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")
 _BLOCK = 2**18  # characters
-_HEAD = 2**17  # characters that tell a layout
-_TAIL = 2**11  # characters at the end of a file in which a footer may stand
+_HEAD = 2**17  # characters used to detect a layout
+_TAIL = 2**11  # characters at the end of a file that may contain a footer
 TICKER = "Ticker"
 
 
@@ -48,7 +48,7 @@ class WantedColumns:
 
     columns: tuple[str, ...]
     categories: frozenset[str]  #: those of repeated texts
-    texts: frozenset[str]  #: those of texts, the repeated ones among them; all others are numbers
+    texts: frozenset[str]  #: columns of texts, including the repeated ones; all others are numbers
     codes: frozenset[str]  #: those in which `NA` is a code
     rows: int  #: at a time
 
@@ -77,10 +77,10 @@ class TextTable:
         return [cell for cell in self.layout.cells_of(column) if cell]
 
     def read(self, wanted: WantedColumns) -> pd.DataFrame:
-        """Read columns, texts as texts and all others as numbers, so many rows at a time.
+        """Read columns in blocks of rows: texts as texts and all others as numbers.
 
-        Raises ValueError: the file is not text, or a row has more cells than the header; DataError:
-        a cell is not a number.
+        Raises ValueError if the file is not text, or a row has more cells than the header;
+        DataError if a cell is not a number.
         """
         try:
             return self._read(wanted)
@@ -92,8 +92,8 @@ class TextTable:
             return replace(self, encoding=GB18030).read(wanted)
 
     def body_text(self) -> str:
-        """Return the text without what stands around its rows; lines keep their numbers. Raises
-        UnreadableError: a line is too long, or the last row is cut off.
+        """Return the text without anything around its rows; lines keep their numbers. Raises
+        UnreadableError if a line is too long, or the last row is cut off.
         """
         with self.open(self.encoding) as text:
             body = TableBody(text, self.layout)
@@ -215,7 +215,7 @@ class TextTable:
             part.insert(1, TICKER, ticker)
             parts.append(part[has_values])
 
-        # An asset without a field of the others has none in its rows.
+        # An asset without one of the others' fields has no such value in its rows.
         table = pd.concat(parts, ignore_index=True)
         return self._within(table, wanted)
 
@@ -257,7 +257,7 @@ class TableBody(io.TextIOBase):
         return True
 
     def read(self, size: int | None = -1, /) -> str:
-        """Return so many characters, or all."""
+        """Return at most `size` characters, or all."""
         if not self._started:
             self._held = "".join(self._first_lines())
             self._started = True
@@ -301,7 +301,7 @@ class TableBody(io.TextIOBase):
         return "\n".join(lines[:kept]) + "\n"
 
     def _is_no_row(self, before: str, line: str) -> bool:
-        """Whether the last line is empty or a footer. `before`: the line above it."""
+        """Return whether the last line is empty or a footer. `before`: the line above it."""
         if not line.strip() or self.layout.is_footer(line):
             return True
         return not before.strip() and self.layout.is_apart(line)

@@ -65,8 +65,8 @@ _TEXT_FIELDS = (
 _TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
 _FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
 _FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
-_TIMES = ("time", "时间")  # columns beside that of days
-_KEPT = "keep "  # before a column that rows are chosen by, where fields are names
+_TIMES = ("time", "时间")  # columns next to the day column
+_KEPT = "keep "  # prefix of columns that choose rows, in mappings of fields
 _ROWS = 2**20  # of a text file read at once
 _MAX_NAMED = 3  # assets in a note
 _PACKED = "unpack it first"
@@ -89,7 +89,7 @@ _UNPACK = {
 
 def _table_files(path: Path) -> list[Path]:
     """Return the files of a table: the file itself, or all tables in a folder, sorted by name.
-    Raises DataError if there are none.
+    Raises DataError if it has no tables.
     """
     if path.is_dir():
         inside = [child for child in path.iterdir() if child.is_file()]
@@ -122,8 +122,8 @@ def _table_files(path: Path) -> list[Path]:
 
 
 def _is_table(path: Path) -> bool:
-    """Whether a file of another suffix is a table by its first bytes. Raises DataError: by these it
-    is something else.
+    """Return whether a file with another suffix is a table by its first bytes. Raises DataError if
+    they show another format.
     """
     if not path.is_file():
         return False
@@ -265,7 +265,7 @@ def _note_layout(table: TextTable, columns: Mapping[str, str], reading: ReadingO
 def _sources(
     table: TextTable, columns: Mapping[str, str], free: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    """Return the column, with its values, that tells rows of one day and code apart in the first
+    """Return the column, with its values, that distinguishes rows of one day and code in the first
     rows: bars of several venues or vendors.
     """
     if table.layout.tickers:
@@ -299,7 +299,7 @@ class _ParquetFile:
 
     @property
     def has_days_in_its_index(self) -> bool:
-        """Whether it was made from a frame with days in an index without a name."""
+        """Return whether it was made from a frame with days in an unnamed index."""
         return INDEX in self.header and pa.types.is_temporal(self.schema.field(INDEX).type)
 
     def cells_of(self, _: str) -> list[str]:

@@ -42,14 +42,14 @@ class Area:
 
 @dataclass(frozen=True)
 class DayPlot:
-    """What a plot shows over [n] days."""
+    """Contents of a plot over [n] days."""
 
-    label: str  # for those who don't see it, with the main figures
+    label: str  # text alternative, with the main figures
     days: Sequence[str]  # [n] ISO days
     lines: Sequence[PlotLine]
     areas: Sequence[Area] = ()
     bars: FloatArray | None = None  # [n], from 0
-    starts: Sequence[int] = ()  # days before which a line is drawn from top to bottom
+    starts: Sequence[int] = ()  # days before which a vertical line is drawn
     is_share: bool = True  # whether values are fractions, written in per cent
     has_zero: bool = True  # whether 0 is always in it
 

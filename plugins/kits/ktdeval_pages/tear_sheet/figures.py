@@ -124,7 +124,7 @@ def _with_interval(
     ratio: MetricValue, returns: FloatArray, days_a_year: int, resolution: float
 ) -> MetricValue:
     """Return a Sharpe ratio of returns with `low` and `high` of its 95 % interval in the detail;
-    undefined where a short track has none.
+    undefined if the track is too short for an interval.
     """
     if ratio.value is None:
         return ratio
@@ -209,7 +209,7 @@ class Histogram:
 
 
 def histogram(track: Track) -> Histogram | str:
-    """Return the days of a track by their return, or why there is no such count."""
+    """Return the days of a track by their return, or the reason why they are not counted."""
     if track.problem:
         return track.problem
     if len(track.returns) < MIN_HISTOGRAM_DAYS:

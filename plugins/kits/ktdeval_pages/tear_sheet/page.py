@@ -45,17 +45,17 @@ _HEAT_STEPS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class SheetFacts:
-    """What a sheet says of the account, and who writes it."""
+    """Facts of a sheet on the account and the command that writes it."""
 
     title: str
-    line: str  # what made the account, below the title
+    line: str  # line below the title on what made the account
     account: str  # name of its figures, such as `agent`
-    command: str  # that writes the page
+    command: str  # command that writes the page
     labels: Sequence[str] = ()  # of the task's card
     notes: Sequence[str] = ()  # what a reader must know of the records, a sentence each
     answer: str = ""  # what is to be made of the account, above all figures
     further: Sequence[str] = ()  # lines below it, as they were printed
-    # (window, seed) -> file name of the episode's page; None: there are no other pages
+    # (window, seed) -> file name of the episode's page; None if there are no other pages
     pages: Mapping[tuple[str, int], str] | None = None
 
 
@@ -64,8 +64,8 @@ class Cell:
     """A figure in a table."""
 
     text: str
-    reason: str = ""  # why there is none; of a ratio its interval
-    heat: str = ""  # class of its ground
+    reason: str = ""  # why the figure is undefined; for a ratio its interval
+    heat: str = ""  # class of its background
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ def make_tear_sheet(
     facts: SheetFacts,
     market: MarketSnapshot | None,
 ) -> str:
-    """Return the page as HTML: all windows first where there are several, then each one. Equal
-    tracks, facts, market and versions give equal bytes.
+    """Return the page as HTML: all windows first if there are several, then each one. Equal tracks,
+    facts, market and versions give equal bytes.
     """
     windows = windows_of(tracks)
     maker = _ViewMaker(facts, market)
@@ -167,8 +167,8 @@ def make_tear_sheet(
 
 
 def _downloads(tracks: Sequence[Track], views: Sequence[TrackView], title: str) -> list[Download]:
-    """Return the files of a page. Figures stand in it as text, as their reasons may hold what is
-    redacted; series are numbers, and packed.
+    """Return the files of a page. Figures are stored as text, since their reasons may hold redacted
+    words; series are numbers, and are packed.
     """
     name = sheet_name(title).removesuffix(".html")
     series = pack(series_csv(tracks).encode())
@@ -220,7 +220,7 @@ class _ViewMaker:
             self._benchmark = known or market.meta.benchmark or "benchmark"
 
     def window(self, window: WindowTracks, number: int) -> TrackView:
-        """Return a window: its shown seed, with medians over seeds where there are several."""
+        """Return a window: its shown seed, and medians over seeds if there are several."""
         shown = window.shown
         page = (self._facts.pages or {}).get((window.name, shown.seed or 0), "")
         return self.track(shown, window.others, f"window-{number}", page)

@@ -56,7 +56,7 @@ _NO_MARKET = GroupExposures({}, "the market is not known")
 
 @dataclass(frozen=True)
 class Book:
-    """What an account held and traded, by day, [days]; NaN where the NAV is not positive."""
+    """Holdings and trades of an account by day, [days]; NaN if the NAV is not positive."""
 
     gross: FloatArray  # size of all positions, share of the NAV at the close
     net: FloatArray  # longs less shorts, share of the NAV

@@ -1,4 +1,5 @@
-"""Records of one card for a board: a copy of its run folder with only records in it, and no secret.
+"""Records of one card for a board: a copy of its run folder with only records in it, and without
+secrets.
 
 Secrets are values of secret variables, keys of known forms, and home folders. Messages never quote
 one, they name only its kind and file. A secret in a transcript is replaced everywhere, so that
@@ -63,7 +64,7 @@ class BundleSource:
     card: Card
     #: `data` and `data_args` where the market is now (as `verify_card` takes them)
     changes: Mapping[str, Any]
-    market: SnapshotRule | None  #: how the board names that market; None where there is none
+    market: SnapshotRule | None  #: the board's rule of that market; None if the card has no market
 
     @property
     def specs(self) -> list[EpisodeSpec]:
@@ -87,7 +88,7 @@ class Bundle:
         return file_sha256(self.card_path)
 
     def files(self) -> list[RecordFile]:
-        """Return the records in the order of their paths; the card is none."""
+        """Return the records in the order of their paths, without the card."""
         files = []
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.parent.name != "cards":

@@ -76,8 +76,8 @@ def register(
 ) -> RegistrationResult:
     """Write the registration of a system with a division of a board.
 
-    Raises ConfigError: there is no board, no such division or no such model; UsageError: an option
-    leaves open what a registration fixes, or the division's keys are not drawn; StoreError: it
+    Raises ConfigError if the board, division or model does not exist; UsageError if an option
+    leaves open what a registration fixes, or the division's keys are not drawn; StoreError if it
     can't be written.
     """
     rules = load_rules(folder)
@@ -96,7 +96,7 @@ def register(
 
 
 def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) -> Registration:
-    """Make the registration of a system with a division; errors as of `register`."""
+    """Make the registration of a system with a division. Raises the same errors as `register`."""
     division = rules.division(request.division)
     snapshot = rules.snapshot_of(division)
     if snapshot is None:
@@ -129,8 +129,8 @@ def make_question(
     """Return a question from its fields as a user writes them. Left out, `windows` are the
     division's, `looks` one at all of them; `against` may name the model of a card of the division.
 
-    Raises ConfigError: a field is unknown, ill-typed or does not fit the others; UsageError: there
-    is no such metric, or no card, or several, of such a model.
+    Raises ConfigError if a field is unknown, ill-typed or does not fit the others; UsageError if
+    the metric does not exist, or no card, or several, are of such a model.
     """
     values: dict[str, Any] = {"windows": division.window_names(), **stated}
     values.setdefault("looks", [len(values["windows"])])
@@ -238,13 +238,13 @@ class KeyDraw:
 
 
 def draw_keys(folder: Path, today: str) -> KeyDraw:
-    """Draw a key for each open registration that is in order, from the randomness of this machine;
-    none is ever drawn again.
+    """Draw a key for each open valid registration, from the randomness of this machine. A key is
+    never drawn again.
 
-    One that maintainers excused before its key was drawn gets none.
+    A registration that maintainers excused before its key was drawn gets no key.
 
-    Raises ConfigError: there is no board; StoreError: a key can't be written, or one is there that
-    is not in order.
+    Raises ConfigError if there is no board; StoreError if a key can't be written, or an existing
+    key is not valid.
     """
     rules = load_rules(folder)
     findings, registrations = registrations_of(folder, rules, today)

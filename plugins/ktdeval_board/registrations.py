@@ -1,5 +1,5 @@
-"""Registrations of a board: systems that were fixed before their mask keys were drawn, and which of
-them count together.
+"""Registrations of a board: systems fixed before their mask keys were drawn, and the parties to
+which attempts belong.
 
 A drawn key is public, and anybody can compute without a model call whether it favours a policy. So
 a second draw must not pay: a submitter has one registration of a system in a division, however its
@@ -76,12 +76,12 @@ class FiledRegistration:
 
     @property
     def words(self) -> str:
-        """The registration in words: `1a2b3c4d5e6f (openai/gpt-4.1 with agent react)`."""
+        """The registration as text: `1a2b3c4d5e6f (openai/gpt-4.1 with agent react)`."""
         return f"{self.id[:12]} ({self.system_words})"
 
     @property
     def system_words(self) -> str:
-        """The registered system in words: `openai/gpt-4.1 with agent react`."""
+        """The registered system as text: `openai/gpt-4.1 with agent react`."""
         system = self.registration.system
         return f"{system.model} with agent {system.agent}"
 
@@ -177,7 +177,7 @@ def _rank(filed: FiledRegistration) -> tuple[bool, str]:
 
 
 def _time_order(filed: FiledRegistration) -> tuple[bool, str, str]:
-    """Order of registrations by time; the id orders those of one rank for messages alone."""
+    """Sort key of registrations by time; the id orders equal ranks, only for messages."""
     return (*_rank(filed), filed.id)
 
 

@@ -109,7 +109,7 @@ class Division(Value, frozen=True, kw_only=True):
 
     @property
     def is_governed(self) -> bool:
-        """Whether the board draws the mask keys of its cards."""
+        """Return whether the board draws the mask keys of its cards."""
         return self.keys == "registered"
 
     def window_names(self) -> list[str]:
@@ -207,7 +207,7 @@ class Baseline(Value, frozen=True, kw_only=False):
 
     @property
     def words(self) -> str:
-        """The baseline in words, as `init` takes it: `builtin/memory(recall=0.1)`."""
+        """The baseline as text, in the form that `init` accepts: `builtin/memory(recall=0.1)`."""
         if not self.args:
             return self.model
 
@@ -275,7 +275,7 @@ class Rules(Value, frozen=True, kw_only=False):
 
     @property
     def draws_keys(self) -> bool:
-        """Whether the board draws the mask keys of a division."""
+        """Return whether the board draws the mask keys of a division."""
         return any(division.is_governed for division in self.divisions)
 
     def division(self, division_id: str) -> Division:
@@ -287,7 +287,7 @@ class Rules(Value, frozen=True, kw_only=False):
         return known[division_id]
 
     def snapshot_of(self, division: Division) -> SnapshotRule | None:
-        """Return the market of a division; None if it has none."""
+        """Return the market of a division; None for a division without market."""
         for snapshot in self.snapshots:
             if snapshot.name == division.snapshot:
                 return snapshot
@@ -307,11 +307,11 @@ class Rules(Value, frozen=True, kw_only=False):
         return matching_baseline(self.baselines, model, args)
 
     def price_of(self, model: str) -> Price | None:
-        """Return the board's price of a model's tokens; None where it has none."""
+        """Return the board's price of a model's tokens; None if the board has no price."""
         return find_price({each.match: each.entry() for each in self.prices}, model)
 
     def cutoff_of(self, model: str) -> ModelCutoff | None:
-        """Return the board's own entry on a model's training data; None where it has none."""
+        """Return the board's own entry on a model's training data; None if it lacks one."""
         listed = {each.match: each for each in self.cutoffs}
         pattern = fitting_pattern(listed, model)
         if pattern is None:
@@ -328,8 +328,8 @@ class Rules(Value, frozen=True, kw_only=False):
 def matching_baseline(
     baselines: Iterable[Baseline], model: str, args: Mapping[str, Any]
 ) -> Baseline | None:
-    """Return the baseline that a model with parameters is, the one with most parameters of its own;
-    None if it is none of them.
+    """Return the baseline that matches a model with parameters, the one with most parameters of its
+    own; None if no baseline matches.
     """
     matching = [each for each in baselines if each.is_of(model, args)]
     return max(matching, key=lambda each: len(each.args), default=None)
@@ -338,7 +338,7 @@ def matching_baseline(
 def load_rules(folder: Path) -> Rules:
     """Read the rules of the board in a folder.
 
-    Raises ConfigError: there is no board here, or a rule is not valid; names the field.
+    Raises ConfigError, with the field, if there is no board here, or a rule is not valid.
     """
     path = folder / RULES_FILE
     if not path.is_file():
@@ -477,7 +477,7 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
 
 
 def _cutoff_problems(rules: Rules) -> Iterator[str]:
-    """Yield ends of training data that are no day of the calendar."""
+    """Yield ends of training data that are not days of the calendar."""
     for each in rules.cutoffs:
         if each.cutoff == "none":
             continue

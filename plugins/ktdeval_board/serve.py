@@ -194,7 +194,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
         length = self.headers.get("Content-Length", "0").strip()
         if length != "0" or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # a body is not read, and is no further request
+            self.close_connection = True  # an unread body must not be parsed as a request
         problem = ambiguity(self.headers.items())
         if problem is not None:
             self.close_connection = True
@@ -237,8 +237,8 @@ class _Handler(SimpleHTTPRequestHandler):
         return self._answer(status, page.encode(), _PAGE)
 
     def _file(self, path: str) -> Path | None:
-        """Return the file of an address; None if there is none, or it would be hidden or outside of
-        the site.
+        """Return the file of an address; None if it does not exist, is hidden or is outside of the
+        site.
         """
         site = self.server.live.site.resolve()
         parts = [part for part in path.split("/") if part]

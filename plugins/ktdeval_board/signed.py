@@ -128,8 +128,8 @@ def _signing_keys(
 def _missing_signature(
     file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
 ) -> str:
-    """Return whose signature a file lacks, in words; empty if it lacks none. Each key holder whose
-    name or contact it gives must have signed. Raises SignatureError as of `_signing_keys`.
+    """Return a text on the signature that a file lacks; empty if it lacks none. Each key holder
+    whose name or contact it gives must have signed. Raises SignatureError as `_signing_keys` does.
     """
     keys = _signing_keys(file, what, submitter, rules)
     signed = {holder_of(each) for each in keys if not each.retired}
@@ -161,8 +161,8 @@ def card_signers(card: Path, submitter: Submitter, rules: Rules) -> tuple[str, .
 
 
 def missing_card_signature(card: Path, submitter: Submitter, rules: Rules) -> str:
-    """Return whose signature a new card lacks, in words; empty if it lacks none. Raises
-    SignatureError as of `card_signers`.
+    """Return a text on the signature that a new card lacks; empty if it lacks none. Raises
+    SignatureError as `card_signers` does.
     """
     return _missing_signature(card, CARD, submitter, rules)
 
@@ -208,7 +208,7 @@ def registration_signature_problem(
 class MadeSignature:
     """Signature of a card that is submitted."""
 
-    data: bytes | None = None  #: content of its file; None where there is none
+    data: bytes | None = None  #: content of its file; None if there is no signature
     problems: tuple[str, ...] = ()  #: why it can't be made
     notes: tuple[str, ...] = ()  #: what the submitter should know
 

@@ -45,7 +45,7 @@ class RecordsStorage:
 
     stored: Stored
     url: str = ""  #: where records that are stored elsewhere can be had
-    #: folder to write these to, a run folder for each task; None where they are not wanted
+    #: folder to write these to, with a run folder for each task; None: not written
     out: Path | None = None
 
 
@@ -148,8 +148,8 @@ class StagedBoard:
         return staged
 
     def paths(self, staged: StagedCard, storage: RecordsStorage) -> list[Path]:
-        """Return what the submission of a card adds to the copy: the card last, without which the
-        rest is no submission.
+        """Return the files that the submission of a card adds to the copy; the card is last, since
+        it makes the rest a submission.
         """
         files = staged.files
         paths = [files.records, files.submission, files.card]

@@ -91,10 +91,10 @@ def submit_run(
 ) -> Outcome:
     """Submit the cards of a run to a board.
 
-    Raises ConfigError: there is no board, or its rules are not valid; CardError: a card of the run
-    is not valid; StoreError: there is no run, its records are not readable, or the board can't be
-    written; DataError: the market of `changes` is not one of the board's; UsageError: `request`
-    names a card or a folder that is not there, or one that is there already.
+    Raises ConfigError if there is no board, or its rules are not valid; CardError if a card of the
+    run is not valid; StoreError if there is no run, its records are not readable, or the board
+    can't be written; DataError if the market of `changes` is not one of the board's; UsageError if
+    `request` names a missing card or folder, or a folder that already exists.
     """
     rules = load_rules(board_path)
     run = RunFolder.load(request.run)
@@ -128,8 +128,8 @@ def submit_run(
 def _choose_cards(
     rules: Rules, run: RunFolder, task: str | None
 ) -> tuple[list[ChosenCard], list[str]]:
-    """Return the cards of a run that the board has a division for; and, a line each, why others
-    are passed over. `task`: name of the task whose card alone is meant.
+    """Return the cards of a run that have a division on the board, and a line on each other card
+    that is skipped. `task`: only this task's card.
     """
     paths = {path.stem: path for path in card_files([run.path])}
     if task is not None:
@@ -213,7 +213,7 @@ class _SubmissionDraft:
             yield self.board.add(chosen, bundle, submission, request.storage, signature)
 
     def _signature(self, chosen: ChosenCard, bundle: Bundle) -> bytes | None:
-        """Return the signature of a card as it is submitted, or None; note why there is none."""
+        """Return the signature of a card as it is submitted, or None; note why it is missing."""
         who = Registrant(name=self.claims.submitter, contact=self.claims.contact)
         has_key = bool(keys_of(who, self.rules))
         made = signature_of(chosen.path, bundle.card_path, has_key, self.request.key)

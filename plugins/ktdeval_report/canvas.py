@@ -88,7 +88,7 @@ def inline_svg(plot: Plot) -> Markup:
     """Return the plot as an element of a page: colours as CSS variables, letters as text in the
     page's font.
     """
-    # Only what stands in tags: letters between them are what the reader reads.
+    # Change only tags: the letters between them are the visible text.
     head, _, inner = svg_of(_spec_of(plot)).partition(">")
     inner = re.sub(r"<[^>]+>", _adapt_tag, inner)
     return Markup(f"{head}>{inner}")  # noqa: S704 - vl-convert's

@@ -26,7 +26,7 @@ _NO_MARKET = "the market is not at hand"
 
 @dataclass(frozen=True)
 class ChanceSettings:
-    """How much chance to simulate, and from which seed."""
+    """Number and seed of the random traders to simulate."""
 
     paths: int = 200
     seed: int = 0
@@ -47,15 +47,15 @@ class WindowStudy:
     # of the daily metrics, by name; empty without the market
     intervals: Mapping[str, stats.Interval] = field(default_factory=dict)
     attribution: Attribution | None = None  # of its returns; None with `no_attribution`
-    no_attribution: str = _NO_MARKET  # why there is none
+    no_attribution: str = _NO_MARKET  # why there is no attribution
     #: line -> interval of its linked contribution; `style` and `trading` are those of their lines
     #: together
     lines: Mapping[str, stats.Interval] = field(default_factory=dict)
-    # HAC t statistic of its daily selection; None where it is not defined
+    # HAC t statistic of its daily selection; None if undefined
     selection_t: float | None = None
     # random traders with its activity; None with `no_envelope`
     envelope: stats.Envelope | None = None
-    no_envelope: str = _NO_MARKET  # why there is none
+    no_envelope: str = _NO_MARKET  # why there is no envelope
 
     @property
     def label(self) -> str:
@@ -254,8 +254,8 @@ def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
 
 
 def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
-    """Bootstrap intervals over days of each linked line and part, those of lines as on the card;
-    `rounding` has none here.
+    """Bootstrap intervals over days of each linked line and part, as on the card for lines;
+    `rounding` has no interval here.
     """
     if attribution.linked.lines is None:
         return {}
@@ -326,7 +326,7 @@ def over_episodes(
 
 
 def median(values: Sequence[float]) -> float | None:
-    """Median, or None of nothing."""
+    """Return the median; None for an empty sequence."""
     return statistics.median(values) + 0.0 if values else None
 
 

@@ -463,8 +463,8 @@ def _orders_part(bins: Sequence[ReliabilityBin]) -> Spec:
 
 
 def attribution_plot(window: WindowStudy) -> Plot | None:
-    """Linked contributions so far, stacked: above zero what helped, below zero what cost; None
-    where there are none.
+    """Cumulative linked contributions, stacked: gains above zero, losses below; None without
+    attribution.
     """
     attribution = window.attribution
     if attribution is None or attribution.linked.lines is None:
@@ -513,7 +513,7 @@ def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]
 
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
-    """One small plot a style factor, all on one scale; None where there is no attribution."""
+    """One small plot per style factor, all on one scale; None without attribution."""
     attribution = window.attribution
     if attribution is None or not attribution.factor_names:
         return None

@@ -44,16 +44,16 @@ class ReportedCard:
     card: TradingCard  # its content
     label: str = ""  # what the page calls it; unique
     anchor: str = ""  # the same as a name of files and of anchors in the page
-    # the run folder around it; None where there is none, and so no ledgers
+    # run folder of the card; None: no run folder, and no ledgers
     folder: Path | None = None
-    market: MarketSnapshot | None = None  # the snapshot that the run used, where it is at hand
+    market: MarketSnapshot | None = None  # snapshot that the run used, if available
     # rule set that the card's file is by, which `card` is too unless another was asked for
     recorded_rules: str = ""
-    problem: str = ""  # what is not at hand and why, in a sentence; empty when everything is
+    problem: str = ""  # reason why inputs are missing; empty if all are available
 
     @property
     def system(self) -> System:
-        """What was evaluated."""
+        """Evaluated system."""
         return System.of(self.card)
 
     @property
@@ -95,10 +95,10 @@ class ReportedCard:
 
 @dataclass(frozen=True)
 class ReportSources:
-    """Sources besides the run folders."""
+    """Sources other than the run folders."""
 
     plugins: Plugins  # the loaded plugins, for data providers and metrics
-    # a snapshot folder or data provider instead of the one that the runs recorded; None for that
+    # snapshot folder or data provider that replaces the recorded one; None: the recorded one
     data: str | None = None
     rules: RuleSet | None = None  # rule set to compute metrics under; None for that of each card
 

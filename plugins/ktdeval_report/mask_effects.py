@@ -27,11 +27,11 @@ EFFECT_NAMES = WORDS["effects"]
 
 @dataclass(frozen=True)
 class Effect:
-    """One effect. `low, high`: its 95 % interval; None where there is none, with `reason`."""
+    """One effect. `low, high`: its 95 % interval; None, with `reason`, if undefined."""
 
     agent: str  # the system, as tables call it
-    where: str  # the mode that masks are compared in, or the mask that modes are
-    name: str  # in words
+    where: str  # mode in which masks are compared, or mask in which modes are
+    name: str  # name as text
     value: float | None  # mean over windows; None with `reason`
     low: float | None
     high: float | None

@@ -134,8 +134,8 @@ def make_report(
 ) -> FinishedReport:
     """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
 
-    `tell` is told of each card before its figures are computed, and before it is drawn. Raises
-    UsageError: no card has a window or metric of that name.
+    `tell` is called for each card before its figures are computed, and before it is drawn. Raises
+    UsageError if no card has a window or metric of that name.
     """
     _check_options(evaluations, options)
     bench = StudyWorkbench(options.settings)
@@ -259,8 +259,8 @@ def _file_word(name: str) -> str:
 
 
 def _not_drawn(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
-    """Return in words how many windows are not drawn, and how many cards have no plots; empty where
-    there are none.
+    """Return texts on the number of windows that are not drawn, and of cards without plots; empty
+    if all are drawn.
     """
     recorded = [study for study in studies if study.windows]
     missing = 0

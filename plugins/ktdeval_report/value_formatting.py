@@ -72,7 +72,7 @@ def unbroken(text: str) -> Markup:
 
 
 def metric_name(name: str) -> Markup | str:
-    """Return a metric's name: an abbreviation in words, whose meaning a pointer shows."""
+    """Return a metric's name as text; an abbreviation gets its meaning as a tooltip."""
     words = metric_word(name)
     if words == name:
         return name
@@ -127,7 +127,7 @@ def ends(interval: Interval | None, unit: str = "ratio", signed: bool = False) -
 
 
 def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Return both ends of an interval, or the reason why there is none."""
+    """Return both ends of an interval, or the reason why it is missing."""
     if interval and interval.low is None:
         return f"none: {interval.reason}"
     return ends(interval, unit, signed)

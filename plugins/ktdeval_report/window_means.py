@@ -36,7 +36,7 @@ class WindowMean:
 
 
 def _interval_end(value: JsonValue) -> float | None:
-    """Return an end of an interval; None where there is no interval."""
+    """Return an end of an interval; None if the interval is missing."""
     if isinstance(value, float):
         return value
 

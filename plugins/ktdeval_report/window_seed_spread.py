@@ -10,12 +10,12 @@ import numpy as np
 from ktdeval_report.inputs import Cell
 from ktdeval_report.value_formatting import UNDEFINED, figure, unbroken
 
-_ROUNDING = 1e-15  #: How far below 0 rounding alone can put the estimate of a variance
+_ROUNDING = 1e-15  #: How far below 0 rounding errors can put the estimate of a variance
 
 
 def variances(figures: Mapping[Cell, float | None]) -> tuple[float | None, float | None]:
     """Return the variances of figures by (window, seed): between windows, and between seeds of a
-    window. None where there are too few.
+    window. None if there are too few figures.
 
     Random effects by ANOVA moments. A seed's chance (the model's sampling, the alias map) is drawn
     anew in each window, so seeds are nested in windows: `figure = mean + window effect + seed
@@ -60,8 +60,8 @@ def variances(figures: Mapping[Cell, float | None]) -> tuple[float | None, float
 
 
 def deviation(variance: float | None, unit: str) -> str:
-    """Return the standard deviation as text; for a negative estimate of a variance, which has none,
-    that estimate.
+    """Return the standard deviation as text; if the estimated variance is negative, and has no
+    root, that estimate.
     """
     if variance is None:
         return UNDEFINED

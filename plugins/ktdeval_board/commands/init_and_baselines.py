@@ -99,8 +99,8 @@ def init(folder: Path, options: InitOptions) -> None:
 
 
 def _new_board(options: InitOptions) -> NewBoard:
-    """Return the wishes for a new board: by options, else by the file. Raises UsageError: a name, a
-    title or tasks are missing; ConfigError: the file is none of a board's wishes.
+    """Return the settings of a new board; options override the file. Raises UsageError if a name, a
+    title or tasks are missing; ConfigError if the file is not a valid board config.
     """
     wishes: dict[str, Any] = {}
     if options.config is not None:
@@ -164,7 +164,7 @@ def _print_begun(folder: Path, begun: BegunBoard) -> None:
 
 
 def _contact_of(rules: Rules) -> str:
-    """Return the address in whose name a board submits its baselines; empty if it has none."""
+    """Return the address under which a board submits its baselines; empty if it has no address."""
     if rules.contact:
         return rules.contact
 
@@ -340,7 +340,7 @@ class _BaselineRuns:
             cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
             source = "trained on the snapshot's days before the division's first window"
 
-        # Withdrawn cards of the baseline count as attempts, too.
+        # Withdrawn cards of the baseline are attempts, too.
         there = [
             entry
             for entry in self.board.entries

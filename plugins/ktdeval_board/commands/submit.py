@@ -159,8 +159,8 @@ def _storage_of(records: str) -> tuple[Stored, str]:
 
 
 def _claims_of(options: SubmitOptions) -> Claims:
-    """Return what the submitter claims: by options, else by the file of claims. Raises ConfigError:
-    the file is none of claims.
+    """Return the submitter's claims; options override the file. Raises ConfigError if the file is
+    not a valid file of claims.
     """
     claims = Claims()
     if options.claims is not None:

@@ -31,7 +31,7 @@ from ktdeval_board.selftest.sample_board import (
 )
 
 _ERRATA = "errata.yaml"
-_COPIED = ("certificates",)  #: Folders that a sound submission may need besides its records
+_COPIED = ("certificates",)  #: Folders that a sound submission may need in addition to its records
 _TASK = "blinded_open_research"
 _MODEL = "builtin/momentum"
 _DATA = "synthetic"
@@ -51,7 +51,7 @@ class Tried(TypedValue, frozen=True, kw_only=True):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the check lets this kind pass, or would without another rule."""
+        """Return whether the check accepts this kind, or refuses it only by another rule."""
         return self.outcome in ("passed", "refused by another rule")
 
 
@@ -79,8 +79,8 @@ def selftest(
     """Try kinds of forgeries on copies of a board, which is only read. `only`: names of `kinds`;
     empty for all.
 
-    Raises ConfigError: there is no board here; UsageError: an unknown kind, or the sound submission
-    is refused, so that refusals would prove nothing.
+    Raises ConfigError if there is no board here; UsageError if a kind is unknown, or the sound
+    submission is refused, so that refusals would prove nothing.
     """
     for name in only:
         if name not in kinds:
@@ -103,8 +103,8 @@ def selftest(
 def _original(
     folder: Path, plugins: Plugins, private: Path
 ) -> tuple[OriginalSubmission, Path, str]:
-    """Return a sound submission of the board, or one that is made where the board has none with
-    records, and the board it is on.
+    """Return a sound submission of the board, or a new one if the board has no records, and its
+    board.
     """
     board = load_board(folder)
     stored = [entry for entry in board.entries if _can_be_forged(entry, folder)]

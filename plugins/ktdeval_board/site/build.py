@@ -1,4 +1,4 @@
-"""Build the static site of a board from its repository alone: no network, no clock."""
+"""Build the static site of a board only from its repository: no network, no clock."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _chunks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
-    """Write a card's series to the site, and return it; None if the board has none."""
+    """Write a card's series to the site, and return it; None if the board has no series."""
     path = board.folder.series(entry.card_id)
     if not path.is_file():
         return None
@@ -409,7 +409,7 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Res
     context = multiprocessing.get_context("fork")
 
     try:
-        # At Ctrl-C the parent alone ends the build and reports it.
+        # At Ctrl-C only the parent ends the build and reports it.
         quiet: Any = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
         with (
             ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, **quiet) as pool,

@@ -80,7 +80,7 @@ class CardDocuments:
 def card_documents(
     board: Board, site: SiteWriter, kind: Kind, document: Callable[[Entry], Document | None]
 ) -> CardDocuments:
-    """Return the writer of a kind of documents; `document`: that of an entry, None if it has none."""
+    """Return the writer of a kind of documents. `document`: returns an entry's document, or None."""
     bases = {}
     for division in board.rules.divisions:
         found = [document(entry) for entry in board.of_division(division)]

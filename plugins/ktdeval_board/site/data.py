@@ -298,8 +298,8 @@ def _absence(rules: Rules, entry: Entry) -> list[str]:
 
 
 def _market_words(entry: Entry) -> dict[str, JsonValue] | None:
-    """Return the words by which the board describes a card's market, to stand in place of the
-    card's own; None without a market.
+    """Return the board's description of a card's market, which replaces the card's own; None
+    without a market.
     """
     snapshot = entry.card.snapshot
     if snapshot is None:

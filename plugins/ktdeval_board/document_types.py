@@ -468,7 +468,7 @@ def round_floats(value: JsonValue) -> JsonValue:
 
 
 def rounded_or_none(value: float | None) -> float | None:
-    """Return a number to `DIGITS` significant digits; None for None and what is not finite."""
+    """Return a number to `DIGITS` significant digits; None for None and non-finite numbers."""
     if value is None or not math.isfinite(value):
         return None
 

@@ -74,7 +74,7 @@ def schema_texts() -> dict[str, str]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write the schemas to a board's folder of them."""
+    """Write the schemas to a board's folder of schemas."""
     for name, text in schema_texts().items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -111,8 +111,8 @@ def parse_untrusted(text: str, where: str) -> JsonValue:
 
 
 def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
-    """Read a document from outside. Raises CardError: it can't be read or decoded; names the file
-    and the field.
+    """Read a document from outside. Raises CardError, with file and field, if it can't be read or
+    decoded.
     """
     value = parse_untrusted(read_text(path, max_bytes), str(path))
     check_stated("board", value, path, "use the ktdeval that wrote it", CardError)
@@ -120,7 +120,7 @@ def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
 
 
 def read_own(path: Path, type_: type[T]) -> T:
-    """Read a document that the board's check wrote. Raises CardError: it can't be read or
+    """Read a document that the board's check wrote. Raises CardError if it can't be read or
     decoded.
     """
     try:
@@ -135,7 +135,9 @@ def decode_own(
     path: Path,
     advice: str = "run `ktdeval leaderboard check --all` to write it again",
 ) -> T:
-    """Decode the bytes of a document that the board's check wrote; errors as of `read_own`."""
+    """Decode the bytes of a document that the board's check wrote. Raises the same errors as
+    `read_own`.
+    """
     try:
         return msgspec.json.decode(data, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -348,7 +348,7 @@ class Redactor:
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a text without secrets, and the kinds of those that were replaced."""
+        """Return a text without secrets, and the kinds of the replaced ones."""
         redacted = self._seen.get(text)
         if redacted is None:
             redacted = self._look(text)

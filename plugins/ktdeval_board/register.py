@@ -213,7 +213,7 @@ def file_registration(
 
 
 def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
-    """Copy what the check of registrations reads of a board."""
+    """Copy the files of a board that the check of registrations reads."""
     with wrap_os_error(f"{folder}: can't be copied for the check"):
         target.mkdir()
         for name in (REGISTRATIONS, KEYS):

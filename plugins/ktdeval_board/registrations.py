@@ -148,9 +148,9 @@ class Registrations:
         """Return a registration of the same system by the same submitter that goes before this one;
         None if it is the first.
 
-        One with a key goes before one without, whatever days are written in them. Of two of one
-        day each goes before the other, as submitters could choose the order of their ids. An
-        excused one makes room.
+        A registration with a key precedes one without, independent of the days written in them. Of
+        two of one day each precedes the other, as submitters could choose the order of their ids.
+        Excused ones are skipped.
         """
         if self._is_baseline(filed) or filed.excuse is not None:
             return None
@@ -159,8 +159,8 @@ class Registrations:
         return min(_not_after(filed, same), key=_time_order, default=None)
 
     def is_beyond(self, filed: FiledRegistration, most: int) -> bool:
-        """Return whether a submitter has `most` registrations in a division before this one;
-        excused ones count, and those of one day count before each other.
+        """Return whether a submitter has `most` registrations in a division before this one.
+        Excused ones are included, and each of one day counts before the others.
         """
         own = self.of_party(filed.division, self.party_of(filed))
         return len(_not_after(filed, own)) >= most
@@ -170,8 +170,8 @@ NONE_FILED = Registrations()
 
 
 def _rank(filed: FiledRegistration) -> tuple[bool, str]:
-    """Rank of a registration in time: those with a key go before those without, whatever days are
-    written in them.
+    """Rank of a registration in time: those with a key precede those without, independent of the
+    days written in them.
     """
     return (filed.drawn is None, filed.registration.registered_on)
 
@@ -196,8 +196,8 @@ def family_of(division: str, model: str, agent: str) -> tuple[str, ...]:
 def load_registrations(
     folder: BoardFolder, rules: Rules, excuses: Iterable[Excuse]
 ) -> Registrations:
-    """Read the registrations of a board with their keys. Raises CardError: one can't be read;
-    `check` names everything that is wrong; SignatureError: a signature does not hold.
+    """Read the registrations of a board with their keys. Raises CardError if one can't be read
+    (`check` lists all faults); SignatureError if a signature is invalid.
     """
     most = rules.limits.bytes_of("card_mb")
     filed = []
@@ -226,8 +226,8 @@ def as_filed(
     rules: Rules,
     excuses: Iterable[Excuse],
 ) -> FiledRegistration:
-    """Return a registration with its key, its excuse and its signer. Raises CardError: the key can't
-    be read, or is that of another registration; SignatureError: its signature does not hold.
+    """Return a registration with its key, its excuse and its signer. Raises CardError if the key
+    can't be read, or belongs to another registration; SignatureError if its signature is invalid.
     """
     drawn = None
     key = folder.key(path.stem)

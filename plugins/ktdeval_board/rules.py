@@ -117,7 +117,9 @@ class Division(Value, frozen=True, kw_only=True):
         return [window.name for window in self.windows]
 
     def scopes(self) -> list[str]:
-        """Return what is ranked: `all` windows, then each; a single window `all` is all of them."""
+        """Return the ranked scopes: `all` windows, then each; a single window named `all` is the
+        only scope.
+        """
         names = self.window_names()
         return names if names == ["all"] else ["all", *names]
 
@@ -357,7 +359,7 @@ def load_rules(folder: Path) -> Rules:
 def read_yaml_file(path: Path, type_: type[T]) -> T:
     """Read a file of maintainers.
 
-    Raises ConfigError: it is not valid; names the field.
+    Raises ConfigError, with the field, if it is not valid.
     """
     try:
         content = load_yaml(path)

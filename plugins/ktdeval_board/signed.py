@@ -50,8 +50,8 @@ REGISTRATION = SignedFile(SIGNED_REGISTRATION, "registration", "register")
 def verdict_signers(verdict: Path, rules: Rules) -> tuple[str, ...]:
     """Return the names of the signers of a verdict; none if it has no signature file.
 
-    Raises SignatureError: its signature file is malformed, on other bytes, or of no signer of the
-    board. On a board without signers, signature files are ignored.
+    Raises SignatureError if its signature file is malformed, on other bytes, or not of a signer of
+    the board. On a board without signers, signature files are ignored.
     """
     target = signature_path(verdict)
     if not rules.signers or not os.path.lexists(target):
@@ -70,8 +70,8 @@ def verdict_signers(verdict: Path, rules: Rules) -> tuple[str, ...]:
 
 
 def lacks_signature(verdict: Path, rules: Rules) -> bool:
-    """Return whether a board asks for a signature that a verdict does not have. Raises
-    SignatureError as of `verdict_signers`.
+    """Return whether a board requires a signature that a verdict lacks. Raises SignatureError as
+    `verdict_signers` does.
     """
     signers = verdict_signers(verdict, rules)
     return rules.verdict_signatures == "required" and not signers
@@ -94,10 +94,10 @@ def _holders_of(submitter: Registrant | Submitter, rules: Rules) -> set[Party]:
 def _signing_keys(
     file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
 ) -> tuple[SubmitterKey, ...]:
-    """Return the keys by which a submitter signed a file; nothing if it has no signature file.
+    """Return the keys by which a submitter signed a file; empty if it has no signature file.
 
-    Raises SignatureError: its signature file is malformed, on other bytes, or of no key that the
-    board has of this submitter.
+    Raises SignatureError if its signature file is malformed, on other bytes, or not of a key that
+    the board has of this submitter.
     """
     if not os.path.lexists(signature_path(file)):
         return ()
@@ -172,8 +172,8 @@ def registration_key(
 ) -> str:
     """Return the public key, in hexadecimal, that signed a registration; empty if none did.
 
-    Where its mask key is drawn, it is the one that the board verified then, whatever keys it knows
-    by now. Raises SignatureError: the signature does not hold.
+    If its mask key is drawn, it is the key that the board verified at that time, independent of the
+    keys it knows now. Raises SignatureError if the signature is invalid.
     """
     if drawn is not None:
         return drawn.signed_by or ""
@@ -185,8 +185,8 @@ def registration_key(
 def registration_signature_problem(
     path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
 ) -> str:
-    """Return what is wrong with the signature of a registration, or the want of one; empty if it is
-    in order. Raises SignatureError: the signature does not hold.
+    """Return the fault of a registration's signature, or that it is missing; empty if it is valid.
+    Raises SignatureError if the signature is invalid.
     """
     if drawn is None:
         return _missing_signature(path, REGISTRATION, submitter, rules)
@@ -250,7 +250,7 @@ def signature_of(
 
 
 def _signature_and_hash(signed: Path) -> tuple[bytes, str]:
-    """Return the bytes of a signature file, and the SHA-256 of what it is on."""
+    """Return the bytes of a signature file, and the SHA-256 of the signed file."""
     try:
         data = read_bytes(signature_path(signed), _MAX_BYTES)
         return data, sha256_hex(read_bytes(signed, _MAX_SIGNED_BYTES))

@@ -19,7 +19,7 @@ class Signer(Value, frozen=True, kw_only=False):
     key: Sha256  #: Public Ed25519 key, 64 hexadecimal digits, as `ktdeval card keygen` prints it
 
     def public_key(self) -> PublicKey:
-        """Return the key. Raises SignatureError: it is not canonical, or of small order."""
+        """Return the key. Raises SignatureError if it is not canonical, or of small order."""
         return public_key(bytes.fromhex(self.key), f"signers: {self.name}")
 
 
@@ -34,7 +34,7 @@ class SubmitterKey(Value, frozen=True, kw_only=False):
     retired: bool = False
 
     def public_key(self) -> PublicKey:
-        """Return the key. Raises SignatureError: it is not canonical, or of small order."""
+        """Return the key. Raises SignatureError if it is not canonical, or of small order."""
         return public_key(bytes.fromhex(self.key), f"submitter_keys: {self.name}")
 
 
@@ -48,12 +48,12 @@ class TimeAuthority(Value, frozen=True, kw_only=False):
 
 
 def submitter_key_problems(keys: Sequence[SubmitterKey]) -> Iterator[str]:
-    """Yield what is wrong with the keys of submitters. One submitter may have several keys."""
+    """Yield faults of the submitters' keys. One submitter may have several keys."""
     yield from _key_problems("submitter_keys", keys)
 
 
 def signer_problems(signers: Sequence[Signer], is_required: bool) -> Iterator[str]:
-    """Yield what is wrong with the signers of a board."""
+    """Yield faults of a board's signers."""
     if is_required and not signers:
         yield "verdict_signatures: required, but signers names no key; add one"
 

@@ -116,7 +116,7 @@ class StagedBoard:
         """Write a card, its signature, its submission, its list of records and its records to their
         paths.
 
-        Raises StoreError: one of these is on the board already.
+        Raises StoreError if one of these is already on the board.
         """
         card_id = bundle.card_id
         files = self.files_of(chosen, bundle)
@@ -177,8 +177,8 @@ class StagedBoard:
 
 @contextmanager
 def staged_board(board: BoardFolder, rules: Rules) -> Iterator[StagedBoard]:
-    """Give a copy of a board, which is removed when the block ends. Raises StoreError: it can't be
-    made.
+    """Give a copy of a board, which is removed when the block ends. Raises StoreError if it can't
+    be made.
     """
     with ExitStack() as stack:
         with wrap_os_error(f"{board.path}: can't write here"):

@@ -178,7 +178,7 @@ def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
 
 @dataclass
 class _SubmissionDraft:
-    """A submission on its way: what it is made of, and what was found so far."""
+    """A submission in preparation: its inputs and its findings so far."""
 
     run: RunFolder
     rules: Rules
@@ -191,8 +191,8 @@ class _SubmissionDraft:
     notes: list[str] = field(default_factory=list)
 
     def stage(self, cards: Iterable[ChosenCard]) -> Iterator[StagedCard]:
-        """Add cards with their records to the copy of the board, and note what the check can't see
-        there.
+        """Add cards with their records to the copy of the board, and note problems that the check
+        can't see there.
         """
         request = self.request
         claims = with_stand_ins(self.claims)
@@ -222,7 +222,7 @@ class _SubmissionDraft:
         return made.data
 
     def _problems(self, chosen: ChosenCard) -> Iterator[str]:
-        """Yield what is missing of the claims and of the run."""
+        """Yield missing parts of the claims and of the run."""
         yield from missing_claims(self.claims)
         yield from attempt_problems(self.run, chosen.card, chosen.division, self.claims.attempts)
         model = chosen.card.model

@@ -88,7 +88,7 @@ _STAND_INS: Mapping[str, str | int] = {
 
 
 def with_stand_ins(claims: Claims) -> Claims:
-    """Fill in claims that are missing, so that a check reports what is wrong with the others.
+    """Fill in claims that are missing, so that a check reports faults of the others.
 
     Such a submission is never accepted: `missing_claims` names what was filled in.
     """
@@ -151,8 +151,8 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
     """Count the runs of a card's model, agent and task on the division's market and days, in the
     folder that its run lies in.
 
-    Limited and unfinished ones count. A copy of a run does not: its episodes took the very same
-    time.
+    Limited and unfinished runs are included. A copy of a run is not: its episodes took exactly the
+    same time.
     """
     seen: set[str] = set()
     for path in runs_beside(run):

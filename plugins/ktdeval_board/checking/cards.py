@@ -80,7 +80,7 @@ class CardInputs:
 
     @property
     def is_trading(self) -> bool:
-        """Whether it is a card of a trading task."""
+        """Return whether it is a card of a trading task."""
         return isinstance(self.card, TradingCard)
 
 

@@ -211,7 +211,7 @@ def _present(source: Path) -> Iterator[str]:
 def _copy_record(
     recorded: RecordedCard, file: RecordFile, target: Path
 ) -> Iterator[tuple[str, str]]:
-    """Copy one record; yield what is wrong with it, if anything is."""
+    """Copy one record; yield its faults."""
     is_json = file.path.endswith(".json")
     most = recorded.limits.bytes_of("card_mb" if is_json else "file_mb")
     try:
@@ -252,7 +252,7 @@ def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
 
 
 def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
-    """Execute the copy in a process of its own, and read its results."""
+    """Execute the copy in a separate process, and read its results."""
     changes: dict[str, Any] = {}
     market = recorded.rules.snapshot_of(recorded.division)
     if market is not None:
@@ -301,7 +301,7 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
 
 
 def _run_job(job: Job) -> str | None:
-    """Do a job in a process of its own; return why it gave no result, or None."""
+    """Do a job in a separate process; return why it gave no result, or None."""
     seconds = 2 * job.seconds
     try:
         code = _ask(encode_canonical(job).encode() + b"\n", seconds)
@@ -325,8 +325,8 @@ def _run_job(job: Job) -> str | None:
 
 
 def _ask(line: bytes, seconds: int) -> int:
-    """Return the exit code of the process that did a job. Raises TimeoutError: it took longer than
-    `seconds`.
+    """Return the exit code of the process that did a job. Raises TimeoutError if it took longer
+    than `seconds`.
     """
     environment = [(name, os.environ[name]) for name in _VARIABLES if name in os.environ]
     server = _server(*sorted(environment))

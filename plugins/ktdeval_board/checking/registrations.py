@@ -174,7 +174,7 @@ def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
 
 
 def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield what is wrong with the submitter and the day."""
+    """Yield faults of the submitter and the day."""
     registration = inputs.registration
     rules = inputs.rules
     submitter = registration.submitter

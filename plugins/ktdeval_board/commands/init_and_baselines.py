@@ -274,7 +274,7 @@ class _BaselineRuns:
     def submit(self, division: Division, baseline: Baseline) -> str:
         """Run a baseline on a division and submit it; return the path of its card in the board.
 
-        Raises VerificationError: the board does not accept it.
+        Raises VerificationError if the board does not accept it.
         """
         rules = self._rules_here(division)
         board = self.board.folder.path
@@ -309,7 +309,7 @@ class _BaselineRuns:
         return outcome.submitted[0].paths[0]
 
     def _rules_here(self, division: Division) -> Rules:
-        """Return the board's rules, with a division's market where it is on this machine."""
+        """Return the board's rules, with a division's market if it is on this machine."""
         rules = self.board.rules
         market = rules.snapshot_of(division)
         if market is None or not self.changes:

@@ -133,7 +133,7 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
 
 
 def _system_of(options: RegisterOptions) -> dict[str, Any]:
-    """Return the options of a system by the names of `RunConfig`, those of `--config` below."""
+    """Return the options of a system by the names of `RunConfig`; `--model` overrides `--config`."""
     system: dict[str, Any] = {}
     if options.config is not None:
         stated = load_yaml(options.config)

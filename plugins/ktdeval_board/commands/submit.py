@@ -143,9 +143,7 @@ def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None
 
 
 def _storage_of(records: str) -> tuple[Stored, str]:
-    """Return where records are stored, and the address at which they can be had. Raises UsageError:
-    neither is named.
-    """
+    """Return where records are stored, and their address. Raises UsageError if neither is named."""
     if records == "repository":
         return "repository", ""
     if records == "elsewhere":

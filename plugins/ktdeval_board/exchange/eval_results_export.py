@@ -417,7 +417,7 @@ def _as_yaml(value: JsonValue) -> str:
 def _write_dataset(
     data: BoardData, folder: Path, name: str, licence: str, exported: ExportReport
 ) -> None:
-    """Write the benchmark dataset: rows of each division, and what the Hub reads of it."""
+    """Write the benchmark dataset: rows of each division, and the files that the Hub reads."""
     rules = data.board.rules
     divisions = []
     for division in rules.divisions:

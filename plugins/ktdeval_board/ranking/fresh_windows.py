@@ -47,7 +47,7 @@ class FreshFacts(TypedDict):
 
 @dataclass(frozen=True)
 class KnownUntil:
-    """End of what the models of an entrant may have read."""
+    """End of the training data that the models of an entrant may have read."""
 
     cutoff: str  #: day, month, `none` or `unknown`
     source: str

@@ -75,8 +75,8 @@ class PairedWindows:
 
     @cached_property
     def null(self) -> stats.RankNull | None:
-        """Distribution of the signed-rank statistic over all windows where they share days; None
-        where it is exact.
+        """Distribution of the signed-rank statistic over all windows if they share days; None if it
+        is exact.
         """
         return stats.overlap_null(self.correlation, _SEED)
 

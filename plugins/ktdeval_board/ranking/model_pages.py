@@ -393,8 +393,8 @@ def _by(maintainer: str) -> str:
 
 
 def _leaders(table: Table) -> Iterator[JsonValue]:
-    """Yield the ranked rows that were ahead of all rows submitted until their day; of those of one
-    day only the best.
+    """Yield the ranked rows that led all rows submitted until their day; if several are of one day,
+    only the best.
     """
     ranked = []
     for row in table["rows"]:

@@ -144,7 +144,7 @@ def _can_be_forged(entry: Entry, folder: Path) -> bool:
 def _made_original(
     rules: Rules, plugins: Plugins, private: Path
 ) -> tuple[OriginalSubmission, Path, str]:
-    """Run a keyless model on the embedded market, as a submission to a board of its own with the
+    """Run a keyless model on the embedded market, as a submission to a separate board with the
     limits of this one.
     """
     config = RunConfig(

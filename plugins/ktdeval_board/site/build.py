@@ -300,8 +300,8 @@ def _card_document(text_of: Callable[[Entry], str], entry: Entry) -> Document:
 
 
 def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
-    """Write what a site has once: the board, the list of cards, markets, history, registrations and
-    imported results.
+    """Write the files that a site has once: the board, the list of cards, markets, history,
+    registrations and imported results.
     """
     markets: dict[str, Market] = {}
     for snapshot in board.rules.snapshots:

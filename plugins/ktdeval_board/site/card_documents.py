@@ -1,5 +1,5 @@
-"""Documents of cards as a site holds them: the cards of a division as their differences from one of
-them, where that saves enough.
+"""Documents of cards as a site stores them: a division's cards as differences from one of them, if
+that saves enough.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def file_document(path: Path, card_id: str) -> Document:
 
 
 def decode_document(data: bytes, path: Path) -> str:
-    """Return the text of a document. Raises CardError: it is not UTF-8."""
+    """Return the text of a document. Raises CardError if it is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

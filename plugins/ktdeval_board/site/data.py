@@ -90,7 +90,7 @@ def _suite_version(board: Board) -> str | None:
 def _snapshot_facts(
     board: Board, rule: SnapshotRule, market: Market | None
 ) -> dict[str, JsonValue]:
-    """Return facts of a market as the board opened it; null where it has not."""
+    """Return facts of a market as the board opened it; null if it has not opened it."""
     facts = None if market is None else market.snapshot
     return {
         "name": rule.name,

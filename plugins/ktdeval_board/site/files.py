@@ -116,7 +116,7 @@ class SiteWriter:
     def put_json(
         self, name: str, value: bytes, is_plain: bool = False, is_packed: bool = False
     ) -> None:
-        """Write a data file from JSON text; arguments as of `data_file`."""
+        """Write a data file from JSON text; arguments as in `data_file`."""
         self.write(f"data/{name}.js", data_file(name, value, is_plain, is_packed))
         if is_plain:
             self.write(f"data/{name}.json", value.strip() + b"\n")

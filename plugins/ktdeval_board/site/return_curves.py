@@ -144,8 +144,8 @@ def _find_range(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
 
 
 def _count_seeds(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int]:
-    """Return how many seeds are long or short at the close of each day, or had an order to buy or to
-    sell filled, [n].
+    """Return the number of seeds that are long or short at the close of each day, or had an order
+    to buy or to sell filled, [n].
     """
     counts = []
     for steps_of_day in zip(*seeds, strict=True):

@@ -35,9 +35,9 @@ class Plot:
 
     name: str  # of its file, without folder and ending
     title: str  # what it shows
-    text: str  # the same for those who don't see it, with its main figures
+    text: str  # text alternative, with the main figures
     drawn: Spec  # layers, or parts side by side; without title and settings
-    note: str = ""  # what else a reader must know; may be empty
+    note: str = ""  # further note for the reader; may be empty
     # whose it is, and its labels: a file that leaves its page still says that its market is
     # synthetic
     context: str = ""
@@ -66,9 +66,7 @@ def _spec_of(plot: Plot) -> Spec:
 
 
 def plot_file(plot: Plot, form: str) -> bytes:
-    """Return the plot as a file of its own, with its title and its context. `form`: `png` or
-    `svg`.
-    """
+    """Return the plot as a separate file, with its title and its context. `form`: `png` or `svg`."""
     title = {
         "text": textwrap.wrap(clean(plot.title), _LETTERS),
         "subtitle": textwrap.wrap(clean(plot.context), _LETTERS),

@@ -186,7 +186,7 @@ def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
 
 
 def _envelope_text(envelope: Envelope) -> str:
-    """Return where random traders end, and how many of them the agent beats."""
+    """Return text on the final values of random traders, and how many of them the agent beats."""
     lowest = f"{100 * envelope.levels[0]:g} %"
     highest = f"{100 * envelope.levels[-1]:g} %"
     least = _end_of(envelope.bands[0])
@@ -284,7 +284,7 @@ def _part(layers: list[Spec], height: float) -> Spec:
 
 
 def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
-    """Return lines of what is held, what is sold short and cash."""
+    """Return lines of holdings, short positions and cash."""
     x = _remove_labels(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %")
     series = [
@@ -339,8 +339,8 @@ def _has_shorts(ledger: Ledger) -> bool:
 
 
 def _sides(ledger: Ledger) -> Values:
-    """Return, in per cent of the NAV, what is held, what is sold short (below 0), and cash with the
-    proceeds of shorts, [3, steps].
+    """Return holdings, short positions (below 0), and cash with the proceeds of shorts, in per cent
+    of the NAV, [3, steps].
     """
     held = []
     short = []

@@ -334,7 +334,7 @@ def attribution_table(study: CardStudy) -> PageTable:
 
 
 def attribution_notes(study: CardStudy) -> list[str]:
-    """Return lines without an interval, and what the attribution had to do without."""
+    """Return lines without an interval, and inputs that the attribution lacked."""
     missing = set()
     for window in study.windows:
         if not window.drawn:

@@ -16,7 +16,7 @@ _LINE = 13  # pixels of a line of a label
 
 @dataclass(frozen=True, slots=True)
 class ForestPoint:
-    """A figure with its interval, where it has one."""
+    """A figure, with its interval if it has one."""
 
     name: str
     value: float | None
@@ -51,7 +51,9 @@ def forest_plot(
 
 
 def _row_of(place: int, point: ForestPoint, scale: float) -> dict[str, float | None]:
-    """Return what is drawn of a point, in the unit of the axis; without both ends no interval."""
+    """Return the drawn fields of a point, in the unit of the axis; without both ends there is no
+    interval.
+    """
     row: dict[str, float | None] = {"place": place, "value": finite(scale * (point.value or 0.0))}
     if point.low is not None and point.high is not None:
         row["low"] = finite(scale * point.low)

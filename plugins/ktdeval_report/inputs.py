@@ -80,8 +80,8 @@ class ReportedCard:
     def ledgers(self) -> dict[Cell, Ledger]:
         """Read the ledgers. They are not cached, since those of many cards together can be large.
 
-        Raises CardError: one is missing, or is not the one that the card was made from. Raises
-        StoreError: one can't be read.
+        Raises CardError if one is missing, or is not the one that the card was made from. Raises
+        StoreError if one can't be read.
         """
         if self.folder is None:
             return {}
@@ -216,8 +216,8 @@ def _under_rules(evaluation: ReportedCard, rules: RuleSet, plugins: Plugins) -> 
 
 
 def _labelled_evaluations(evaluations: Sequence[ReportedCard]) -> Iterator[ReportedCard]:
-    """Yield each with an anchor and a label of its own: system and task, and the path too if two are
-    alike.
+    """Yield each evaluation with its own anchor and label: system and task, and the path too if two
+    are alike.
     """
     systems = system_labels(one.system for one in evaluations)
     labels = [f"{systems[one.system]} · {one.card.task.name}" for one in evaluations]

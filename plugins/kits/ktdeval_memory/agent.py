@@ -1,5 +1,5 @@
-"""Agent with FinMem's layered memory: documents, its own reasons and what came of them; the best of
-each layer recalled, credited by outcome.
+"""Agent with FinMem's layered memory: it stores documents, its own reasons and their outcomes,
+recalls the best of each layer, and credits memories by outcome.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class MemoryAgent:
         self._embed = embedder or make_embedder(self._params)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: the model call failed; StoreError: `memory` is not
-        this agent's.
+        """Decide one step. Raises ModelError if the model call failed; StoreError if `memory` is
+        not this agent's.
         """
         record = AgentRecord()
         if memory is not None:

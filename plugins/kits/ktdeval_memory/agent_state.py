@@ -73,8 +73,8 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
                 decision.moves[label] = _add_change(move, change, missed)
 
     def momentum(self, label: str, days: int) -> float | None:
-        """Return the cumulative log return of an asset over its latest sessions; None if one of them
-        is not known.
+        """Return the cumulative log return of an asset over its latest sessions; None if one of
+        them is unknown.
         """
         series = self.returns.get(label, [])
         known = [change for change in series if change is not None]

@@ -178,8 +178,8 @@ def _load_model(name: str, weights: str) -> Any:
 
 
 def weights_hash(folder: Path) -> str:
-    """Return the hash of a model's files, 32 hex digits. Raises UsageError: some weights are
-    pickled; reading them runs code.
+    """Return the hash of a model's files, 32 hex digits. Raises UsageError if some weights are
+    pickled: reading them would run code.
     """
     files = []
     for path in sorted(folder.rglob("*")):
@@ -221,9 +221,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 class RemoteEmbedding:
-    """A model of a server that speaks `POST /embeddings`. Raises ConfigError: the address is not
-    usable.
-    """
+    """A model of a server with `POST /embeddings`. Raises ConfigError if the address is not usable."""
 
     def __init__(self, params: MemoryParams) -> None:
         _, _, self._model = params.embedding.partition(":")
@@ -236,7 +234,7 @@ class RemoteEmbedding:
 
     def ask(self, texts: Sequence[str]) -> list[str]:
         """Return the vector of each text as base64 of little-endian float32. Raises ModelError
-        after retries; ProviderError: every call would fail, or the server never worked.
+        after retries; ProviderError if every call would fail, or the server never worked.
         """
         try:
             vectors = _RETRIES.run(
@@ -300,7 +298,7 @@ class RemoteEmbedding:
 
 @lru_cache(_CACHED)
 def unit_vector(packed: str) -> Vectors:
-    """Return [floats] of unit length. Raises ModelError: they are not finite numbers."""
+    """Return [floats] of unit length. Raises ModelError if they are not finite numbers."""
     try:
         vector = np.frombuffer(base64.b64decode(packed, validate=True), "<f4").astype(np.float64)
     except ValueError:
@@ -326,8 +324,8 @@ class SessionEmbedder:
         self.used: dict[str, str] = {}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return [texts, floats] unit vectors. Raises ModelError: a call failed; LeakError: a text
-        holds a hidden identity.
+        """Return [texts, floats] unit vectors. Raises ModelError if a call failed; LeakError if a
+        text holds a hidden identity.
         """
         keys = [sha256_hex(text)[:24] for text in texts]
         missing: dict[str, str] = {}
@@ -357,7 +355,7 @@ class SessionEmbedder:
 
 def make_embedder(params: MemoryParams) -> Embedder | RemoteEmbedding:
     """Return the embedder of the agent's arguments, or the server to make one with in each step.
-    Raises UsageError; ConfigError: an address is not usable.
+    Raises UsageError; ConfigError if an address is not usable.
     """
     kind, _, name = params.embedding.partition(":")
     is_remote = bool(params.embedding_url or params.embedding_floats)

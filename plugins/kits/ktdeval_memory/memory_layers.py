@@ -116,7 +116,7 @@ Recalled = dict[Layer, list[Memory]]
 
 @cache
 def parameter_set(name: str) -> ParameterSet:
-    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError: the name is
+    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError if the name is
     unknown.
     """
     path = Path(__file__).with_name("parameter_sets.yaml")
@@ -211,8 +211,9 @@ class LayeredMemory:
         embedder: Embedder | None = None,
         withhold: Callable[[str], str] = str,
     ) -> None:
-        """Restore `state`, as `to_json` returned it; None: no memories. `withhold` redacts each
-        text before it is remembered, as in a session. Raises StoreError: `state` has another form.
+        """Restore `state`, as returned by `to_json`; None: no memories. `withhold` redacts each
+        text before it is remembered, as in a session. Raises StoreError if `state` has another
+        form.
         """
         self.rules = rules
         self._withhold = withhold

@@ -40,8 +40,8 @@ def light(token: str) -> str:
 
 
 def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
-    """Return a picture as a spec of its own. `description`: what it shows, for those who don't see
-    it; `fields`: further ones of the spec, such as `title`.
+    """Return a picture as a separate spec. `description`: text alternative; `fields`: further
+    fields of the spec, such as `title`.
     """
     head = {"$schema": SCHEMA, "description": description, "config": settings()}
     return {**head, **fields, **drawn}
@@ -104,7 +104,7 @@ def band_rows(
 
 
 def below_each_other(parts: list[Spec]) -> Spec:
-    """Return pictures as one, each with a legend of its own."""
+    """Return pictures as one, below each other, each with its own legend."""
     channels = ("stroke", "strokeDash", "fill")
     return {"vconcat": parts, "resolve": {"scale": dict.fromkeys(channels, "independent")}}
 

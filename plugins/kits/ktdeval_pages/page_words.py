@@ -100,7 +100,7 @@ WORDS = _joined_words(OWN_WORDS)
 
 
 def label_meaning(label: str) -> str:
-    """Return what a label of a card means; empty for a label that is not known here."""
+    """Return the meaning of a card's label; empty if the label is unknown."""
     mark = WORDS.labels.get(label)
     if mark is None:
         return ""

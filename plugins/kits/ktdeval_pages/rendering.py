@@ -57,7 +57,7 @@ def _first_process() -> int:
 def svg_of(spec: Spec) -> str:
     """Return a figure as an SVG element, whose text alternative is the `description` of the spec.
 
-    Letters are text. Raises UsageError: vl-convert is missing.
+    Letters are text. Raises UsageError if vl-convert is missing.
     """
     drawn = require_renderer("a figure").vegalite_to_svg(spec)
     head, _, inner = drawn.partition(">")
@@ -76,7 +76,7 @@ def svg_of(spec: Spec) -> str:
 
 
 def png_of(spec: Spec) -> bytes:
-    """Return a figure as PNG. Raises UsageError: vl-convert is missing."""
+    """Return a figure as PNG. Raises UsageError if vl-convert is missing."""
     drawn: bytes = require_renderer("a figure").vegalite_to_png(spec, scale=_SCALE)
     return drawn
 

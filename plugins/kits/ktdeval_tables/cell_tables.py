@@ -64,8 +64,8 @@ class CellTable:
 def read_cells(
     source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> list[CellTable]:
-    """Return the tables of a file. `known`: names of columns, squeezed, by which a header is found.
-    Raises DataError: a row or the file can't be read, with its line.
+    """Return the tables of a file. `known`: squeezed column names that identify a header. Raises
+    DataError, with the line, if a row or the file can't be read.
     """
     try:
         if source.kind == "parquet":

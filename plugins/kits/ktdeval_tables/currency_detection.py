@@ -72,8 +72,8 @@ def word_in(name: str) -> str:
 
 
 def may_mean(word: str) -> tuple[str, ...]:
-    """Return the currencies that a sign or word may mean; empty where it names parts of one, or is
-    not known as a currency.
+    """Return the currencies that a sign or word may mean; empty if it names parts of one, or is not
+    known as a currency.
     """
     if word in LIKE_DOLLARS:
         return ("USD",)

@@ -107,7 +107,7 @@ def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
     """Days as datetime64, from dates, `2024-01-02`, `20240102`, stamps of midnight, unix time;
     empty cells become NaT.
 
-    Raises DataError: a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a
+    Raises DataError if a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a
     time of day (bars are daily).
     """
     if pd.api.types.is_datetime64_any_dtype(series):

@@ -35,7 +35,7 @@ class FoundTable:
 
 
 def tables_in(documents: Sequence[tuple[int, JsonValue]]) -> list[FoundTable]:
-    """Return the tables in JSON values with their lines. Raises UnreadableError: there are too
+    """Return the tables in JSON values with their lines. Raises UnreadableError if there are too
     many.
     """
     if len(documents) == 1:
@@ -290,7 +290,7 @@ def _table(name: str, rows: Sequence[Row], facts: Row) -> FoundTable:
 
 
 def _as_texts(row: Row, levels: int = _FLATTENED) -> dict[str, str]:
-    """Return the cells of a row as texts, those of objects in it under dotted names."""
+    """Return the cells of a row as texts; nested objects have dotted names."""
     texts: dict[str, str] = {}
     for name, cell in row.items():
         if isinstance(cell, Mapping) and levels:

@@ -30,7 +30,7 @@ _CODES = ("code", "code_then", "index_code")
 
 @dataclass(frozen=True)
 class FileHeader:
-    """Columns of a file, and what is known of them."""
+    """Columns of a file, and the known facts about them."""
 
     file: Path
     names: Sequence[str]

@@ -61,7 +61,7 @@ class CellFault(ValueError):
     """A cell that can't be read."""
 
     def __init__(self, row: int, words: str) -> None:
-        """`row`: of the table, from 0; `words`: what is wrong, and how to fix it."""
+        """`row`: of the table, from 0; `words`: the fault and its fix."""
         super().__init__(words)
         self.row = row
 
@@ -239,8 +239,8 @@ def _read_without_offset(texts: pd.Series, form: str) -> pd.Series | None:
 
 
 def _usual_format(texts: pd.Series, ordered: pd.Series) -> tuple[str, pd.Series]:
-    """Return the only usual format that fits all texts, and their stamps. Raises CellFault: none does,
-    or several give other days.
+    """Return the only usual format that fits all texts, and their stamps. Raises CellFault if no
+    format fits, or several give different days.
     """
     fitting: dict[str, pd.Series] = {}
     most = pd.Series(False, index=texts.index)

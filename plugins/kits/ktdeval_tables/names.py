@@ -64,7 +64,7 @@ _INVESTING = {"price", "vol", "change"}  # columns of Investing.com, where the p
 
 
 def squeeze_name(name: str) -> str:
-    """Return a name in lower case, without brackets and what is in them, blanks and marks: `<Adj.
+    """Return a name in lower case, without brackets and their contents, blanks and marks: `<Adj.
     Close>` is `adjclose`.
     """
     plain = unicodedata.normalize("NFKC", name).lower()
@@ -73,8 +73,8 @@ def squeeze_name(name: str) -> str:
 
 
 def unit_in(field: str, name: str) -> float | None:
-    """Return the unit that a column's name says, in brackets or by its vendor; None: it says none
-    that is known.
+    """Return the unit stated by a column's name, in brackets or by its vendor; None if it states no
+    known unit.
     """
     plain = unicodedata.normalize("NFKC", name)
     found = _SAID_UNIT.search(plain) or _BRACKETS.search(plain)

@@ -86,8 +86,8 @@ def is_sectioned(text: str) -> bool:
 def split_sections(
     rows: Iterator[tuple[int, list[str]]], facts: MutableMapping[str, str]
 ) -> list[Section]:
-    """Return the sections of rows; `facts` gets those of names and values. Raises UnreadableError:
-    a row has no header, or more or fewer cells than it.
+    """Return the sections of rows; `facts` gets the sections of names and values. Raises
+    UnreadableError if a row has no header, or a different number of cells.
     """
     sections: list[Section] = []
     current: dict[str, Section] = {}

@@ -68,8 +68,8 @@ class TableSource:
 
     @cached_property
     def documents(self) -> Sequence[tuple[int, JsonValue]]:
-        """JSON values with their lines: one, or that of each line; numbers as they are written.
-        Raises DataError: the file is not JSON.
+        """JSON values with their lines: one, or one per line; numbers as written. Raises DataError
+        if the file is not JSON.
         """
         if len(self.text) > LARGEST_JSON:
             raise DataError(f"{self.path}: has more than {LARGEST_JSON} bytes of JSON; write parts")
@@ -88,8 +88,8 @@ class TableSource:
 
 
 def open_source(path: Path) -> TableSource:
-    """Read a file. Raises DataError: it is missing, a folder, empty, too large, a pickle, or of a
-    kind that holds no table.
+    """Read a file. Raises DataError if it is missing, a folder, empty, too large, a pickle, or of a
+    kind without tables.
     """
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name the file in it")
@@ -117,8 +117,8 @@ def open_source(path: Path) -> TableSource:
 
 
 def source_kind(path: Path) -> Kind:
-    """Return the kind of a file, packed or not, by its first bytes. Raises DataError: it holds no
-    table; OSError, EOFError, zlib.error: it can't be read.
+    """Return the kind of a file, packed or not, by its first bytes. Raises DataError if it holds no
+    table; OSError, EOFError, zlib.error if it can't be read.
     """
     with open_unpacked(path) as stream:
         return kind_of(path, stream.read(SIGNATURE_BYTES))
@@ -131,7 +131,7 @@ def refuse_bytes(column: str, kind: pa.DataType) -> None:
 
 
 def kind_of(path: Path, head: bytes) -> Kind:
-    """Return the kind of a file by its first bytes. Raises DataError: it holds no table."""
+    """Return the kind of a file by its first bytes. Raises DataError if it holds no table."""
     if head.startswith(PARQUET):
         return "parquet"
     if is_workbook(path, head):

@@ -106,8 +106,8 @@ def find_layout(
 ) -> Layout:
     """Return the layout of a table by its first lines.
 
-    `known`: names of columns, squeezed; `columns`: those of `--columns`. Raises DataError: there is
-    no header, or nothing at all; UsageError: columns are named although there is a header.
+    `known`: squeezed column names; `columns`: those of `--columns`. Raises DataError if there is no
+    header, or the file is empty; UsageError if columns are named although there is a header.
     """
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
@@ -278,7 +278,7 @@ def _without_header(
     columns: Sequence[str],
     where: str,
 ) -> Layout:
-    """Return the layout of a table without a header. Raises DataError: nobody named its columns."""
+    """Return the layout of a table without a header. Raises DataError if its columns are not named."""
     number, cells = rows[0]
     bare_rows = [row for _, row in rows]
     is_guessed = not columns and len(cells) == len(KLINES) and are_klines(bare_rows)

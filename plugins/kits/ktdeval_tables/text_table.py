@@ -322,8 +322,8 @@ class TableBody(io.TextIOBase):
 
 
 def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> TextTable:
-    """Open a text file, workbook or document as a table. `known`: names of columns, squeezed. Raises
-    DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
+    """Open a text file, workbook or document as a table. `known`: squeezed column names. Raises
+    DataError, UsageError, OSError, ValueError if it can't be read, or as `find_layout` does.
     """
     kind = source_kind(file)
     if kind == "workbook":

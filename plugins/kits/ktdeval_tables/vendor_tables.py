@@ -247,7 +247,7 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions
 
 
 def _note_layout(table: TextTable, columns: Mapping[str, str], reading: ReadingOptions) -> None:
-    """Note what a table's layout is taken for."""
+    """Note the layout detected for a table."""
     layout = table.layout
     if set(layout.header[1:]) == {"close"} and layout.tickers:
         assets = ", ".join(layout.tickers[:_MAX_NAMED])

@@ -15,7 +15,9 @@ MAX_ELEMENTS = 2_000_000
 
 
 def xml_tables(data: bytes) -> list[FoundTable]:
-    """Return a table for each tag. Raises UnreadableError: the XML is not well formed, or has a DTD."""
+    """Return a table for each tag. Raises UnreadableError if the XML is not well formed, or has a
+    DTD.
+    """
     tables: dict[str, FoundTable] = {}
     parser = expat.ParserCreate()
 

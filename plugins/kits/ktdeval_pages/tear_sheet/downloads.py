@@ -76,7 +76,7 @@ def _cells(value: MetricValue) -> tuple[str, str, str, str]:
 
 
 def _number(value: float | None) -> str:
-    """Return a number with ten digits; empty where it is not defined."""
+    """Return a number with ten digits; empty if it is undefined."""
     if value is None or not math.isfinite(value):
         return ""
     return f"{value:.10g}"

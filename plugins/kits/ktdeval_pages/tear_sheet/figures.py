@@ -183,8 +183,8 @@ def yearly_turnover(track: Track) -> MetricValue:
 
 
 def rolling_days(track: Track) -> int | None:
-    """Return the days of the track's rolling figures: 126, 63 or 20, at most half of its days; None
-    where it is shorter.
+    """Return the window of the track's rolling figures in days: 126, 63 or 20, at most half of its
+    days; None if the track is too short.
     """
     returns = len(track.days) - 1
     return next((days for days in _ROLLING_DAYS if 2 * days <= returns), None)
@@ -250,7 +250,7 @@ def extreme_days(track: Track) -> tuple[list[int], list[int]]:
 
 
 def over_seeds(values: Sequence[MetricValue]) -> MetricValue:
-    """Return the median over the seeds of a window; undefined where one of them is."""
+    """Return the median over the seeds of a window; undefined if the figure of any seed is."""
     for value in values:
         if value.value is None or len(values) == 1:
             return value
@@ -302,7 +302,7 @@ def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks])
 
 
 def top_holdings(track: Track) -> list[TrackHolding]:
-    """Return the assets held on most days; of equal days those of larger mean weight."""
+    """Return the assets held on most days; ties are broken by the larger mean weight."""
     if track.book is None:
         return []
 

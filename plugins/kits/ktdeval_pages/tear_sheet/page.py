@@ -209,7 +209,7 @@ def _join_windows(
 
 
 class _ViewMaker:
-    """Turns tracks into what the page shows."""
+    """Turns tracks into views for the page."""
 
     def __init__(self, facts: SheetFacts, market: MarketSnapshot | None) -> None:
         self._facts = facts

@@ -187,7 +187,7 @@ class TrackPlots:
         return self._plot("histogram", plot, keys)
 
     def _groups(self, name: str, exposures: GroupExposures, *, is_share: bool) -> SheetPlot:
-        """Return the groups of the largest mean size; the file of the series has all of them."""
+        """Return the groups of the largest mean size; the file of the series has all groups."""
         if not exposures.lines:
             return self._plot(name, None, reason=exposures.reason or "nothing was ever held")
 

@@ -99,7 +99,7 @@ class Track:
 
     @property
     def problem(self) -> str:
-        """Why the NAV has no daily returns; empty where it has them."""
+        """Why the NAV has no daily returns; empty if it has them."""
         problem = level_problem(self.levels)
         return _NO_LEVELS.format(problem=problem) if problem else ""
 

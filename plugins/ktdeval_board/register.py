@@ -291,8 +291,8 @@ def baseline_key(
     """Register a baseline in the board's name, draw its key, and return the key's file.
 
     A system has one key in a division: it is used again if the baseline's run is missing or its
-    card was withdrawn. `rules`: with the market where it is on this machine. Raises ConfigError: the board does not
-    take the registration; other errors as of `make_registration` and `draw_keys`.
+    card was withdrawn. `rules`: with the market's path on this machine. Raises ConfigError if the
+    board does not accept the registration; other errors as `make_registration` and `draw_keys` do.
     """
     division = rules.division(request.division)
     board = BoardFolder(folder)

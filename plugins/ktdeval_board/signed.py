@@ -154,7 +154,7 @@ def _missing_signature(
 
 def card_signers(card: Path, submitter: Submitter, rules: Rules) -> tuple[str, ...]:
     """Return the name of the submitter if a key that the board has of theirs signed a card; nothing
-    if it has no signature file. Raises SignatureError: the signature does not hold.
+    if it has no signature file. Raises SignatureError if the signature does not hold.
     """
     keys = _signing_keys(card, CARD, submitter, rules)
     return tuple(dict.fromkeys(each.name for each in keys))

@@ -359,7 +359,7 @@ def _sides(ledger: Ledger) -> Values:
 
 
 def _positive(ledger: Ledger, name: str) -> Values:
-    """Return a NAV in minor units, [steps]; NaN where the account is ruined, since shares of it have
+    """Return a NAV in minor units, [steps]; NaN if the account is ruined, since shares of it have
     no meaning.
     """
     nav = ledger.column(name)

@@ -107,9 +107,9 @@ def load_evaluations(
     paths: Sequence[Path], sources: ReportSources
 ) -> tuple[list[ReportedCard], list[ScoringCard]]:
     """Return the cards of trading tasks, and of scoring tasks, of the given files and run folders
-    (`RUN/cards/*.json`), in order, each once. Raises UsageError: a folder without cards. Raises
-    CardError: a card is not valid, or not of the run around it. Raises DataError: `sources.data` is
-    not the market of a run. Raises StoreError: a run's records are not readable.
+    (`RUN/cards/*.json`), in order, each once. Raises UsageError if a folder has no cards. Raises
+    CardError if a card is not valid, or not of the run around it. Raises DataError if `sources.data` is
+    not the market of a run. Raises StoreError if a run's records are not readable.
     """
     markets: dict[str, MarketSnapshot | str] = {}
     evaluations = []

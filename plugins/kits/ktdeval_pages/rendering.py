@@ -34,7 +34,7 @@ def renderer() -> ModuleType | None:
 
 
 def require_renderer(what: str) -> ModuleType:
-    """Return vl-convert. `what`: what is drawn with it, as in `a report`. Raises UsageError: it is
+    """Return vl-convert. `what`: what is drawn with it, as in `a report`. Raises UsageError if it is
     not installed, or this process is a fork of one that has drawn with it, where it would wait
     forever for threads that forks don't have.
     """

@@ -100,7 +100,7 @@ def code_in_name(stem: str) -> str:
 
 
 def code_in_title(title: str) -> str | None:
-    """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None: it begins with
+    """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None if it begins with
     none.
     """
     words = title.split()

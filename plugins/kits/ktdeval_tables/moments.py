@@ -231,7 +231,9 @@ def _read_stamps(texts: pd.Series, form: str) -> pd.Series:
 
 
 def _read_without_offset(texts: pd.Series, form: str) -> pd.Series | None:
-    """Return stamps with an offset as they are written, without it; None: the format has no offset."""
+    """Return stamps with an offset as they are written, without it; None if the format has no
+    offset.
+    """
     if _ZONED not in form:
         return None
     bare = texts.str.replace(f"{_OFFSET}$", "", regex=True)

@@ -125,7 +125,7 @@ def source_kind(path: Path) -> Kind:
 
 
 def refuse_bytes(column: str, kind: pa.DataType) -> None:
-    """Raise ValueError where a column of Parquet that is read as texts holds bytes."""
+    """Raise ValueError if a column of Parquet that is read as texts holds bytes."""
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise ValueError(f"column {column!r} holds bytes ({kind}); write texts")
 

@@ -307,7 +307,7 @@ class TableBody(io.TextIOBase):
         return not before.strip() and self.layout.is_apart(line)
 
     def _check_last_row(self, line: str) -> None:
-        """Raise UnreadableError where the last row lacks cells: the file may be cut off."""
+        """Raise UnreadableError if the last row lacks cells: the file may be cut off."""
         layout = self.layout
         if layout.delimiter == BLANKS or layout.tickers or '"' in line:
             return

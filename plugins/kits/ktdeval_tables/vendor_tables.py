@@ -338,7 +338,7 @@ def _open(
 
 
 def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable | None:
-    """Return a Parquet file with columns for each asset as text; None: it has columns of fields."""
+    """Return a Parquet file with columns for each asset as text; None if it has columns of fields."""
     names = pq.read_schema(file).names
     if "close" not in known or len(known & {*map(squeeze_name, names)}) > 1:
         return None

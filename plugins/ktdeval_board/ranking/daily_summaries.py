@@ -86,7 +86,7 @@ def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Episo
 
 
 def _returns(levels: Sequence[float]) -> Vector:
-    """Return simple returns; NaN where the level before or after is not positive."""
+    """Return simple returns; NaN if the level before or after is not positive."""
     level = np.array(levels)
     with np.errstate(divide="ignore", invalid="ignore"):
         returns = level[1:] / level[:-1] - 1.0

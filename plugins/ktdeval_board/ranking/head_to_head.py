@@ -196,7 +196,7 @@ def pair_tests(
 
 
 def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
-    """Return the [cards, seeds, windows] figures of a metric; NaN where undefined."""
+    """Return the [cards, seeds, windows] figures of a metric; NaN if undefined."""
     seeds = sorted(set(chain.from_iterable(entry.card.seeds for entry in entries)))
     row_of = {seed: row for row, seed in enumerate(seeds)}
     column_of = {window: column for column, window in enumerate(windows)}
@@ -231,7 +231,7 @@ def _negate(value: float | None) -> float | None:
 
 
 def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
-    """Test [pairs, windows] differences, NaN where undefined: plain rows together, ten times as
+    """Test [pairs, windows] differences, NaN if undefined: plain rows together, ten times as
     quick, others one by one.
     """
     sizes = np.sort(np.abs(differences), axis=1)

@@ -83,9 +83,9 @@ def build_site(
     """Write the site of a board; equal boards give equal bytes.
 
     The folder is written next to `out` and replaces it at the end; a failure leaves what was there.
-    Raises ConfigError: no board here, or its rules or errata are not valid; CardError: a file of
-    the board can't be read, or a division lacks the board's baselines; names it; UsageError: `out`
-    holds something else; StoreError: the site can't be written.
+    Raises ConfigError if there is no board, or its rules or errata are not valid; CardError if a file of
+    the board can't be read, or a division lacks the board's baselines; UsageError if `out`
+    holds something else; StoreError if the site can't be written.
     """
     tell = progress or (lambda _: None)
     load_rules(board_path)  # a slip in its name makes no folder

@@ -129,7 +129,7 @@ def _division(
 
 
 def _division_windows(division: Division, market: Market | None) -> list[JsonValue]:
-    """Return the windows with their trading days in the market; null where the board has not opened
+    """Return the windows with their trading days in the market; null if the board has not opened
     it.
     """
     days: dict[tuple[str, str], int] = {}

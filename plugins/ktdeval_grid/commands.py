@@ -96,7 +96,7 @@ def _plain_status(value: GridStatus) -> dict[str, object]:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateOptions(PlanOptions, JsonOptions):
-    """Options of `plan` for a grid, besides those of `ktdeval run`."""
+    """Options of `ktdeval plan` for a grid that `ktdeval run` does not have."""
 
     out: Path | None = flag(
         None,

@@ -1,7 +1,7 @@
-"""Driver of a launch: records it, starts workers, watches them, and says how it ended.
+"""Driver of a launch: record it, start workers, watch them and report how it ended.
 
-It computes nothing: workers, which may be forks of it, open the grid, run it, and make cards, tables
-and pages. So it may die at any moment, and the same command goes on from the store.
+The driver computes nothing. Workers, which may be forks of it, open the grid, run it, and make cards,
+tables and pages. If the driver dies, the same command resumes from the store.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ktdeval_grid.state.status import GridStatus, look, now_utc, reader_of
 LOGS = "logs"
 
 _LOOK_S = 1.0  #: between two looks at the store
-_MAX_SHARE = 10  #: a look that takes t seconds is not repeated for so many times t
+_MAX_SHARE = 10  #: minimum pause after a look, as a multiple of the time that the look took
 _ERROR = re.compile(r"ktdeval: (?:error|stopped): (.*)")
 _MAX_LOG_BYTES = 100_000  #: of a worker's log that are searched for its error
 
@@ -56,11 +56,11 @@ class Request(Value, kw_only=True):
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """How a launch ended."""
+    """Result of a launch."""
 
     launch: str
     exit_code: int
-    status: GridStatus | None  #: None where the grid could not be opened
+    status: GridStatus | None  #: None if the grid could not be opened
     problems: tuple[str, ...]  #: one line for each kind
     site: Path | None
 
@@ -112,7 +112,7 @@ class Driver:
 
     @property
     def logs(self) -> Path:
-        """Folder of what the workers of this launch print."""
+        """Folder with the logs of this launch's workers."""
         return self._place.root / LOGS / self.launch.id
 
     def _job(self) -> WorkerJob:
@@ -135,7 +135,7 @@ class Driver:
         self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MAX_SHARE)
 
     def _look(self, watcher: Watcher) -> GridStatus | None:
-        """Show where the grid stands; None before it is opened."""
+        """Show the status of the grid; None before the grid is opened."""
         if not self._place.store.exists(GRID):
             return None
 
@@ -169,7 +169,7 @@ class Driver:
         )
 
     def _problems(self, codes: list[int], status: GridStatus | None) -> Iterator[str]:
-        """Yield one line for each kind of failure, then what ended workers early."""
+        """Yield one line for each kind of failure, then the errors that ended workers early."""
         if status is not None:
             yield from failure_lines(status)
         if not any(codes):
@@ -182,11 +182,11 @@ class Driver:
 
 
 def _is_told(status: GridStatus) -> bool:
-    """Whether the failures and stops of units say why none is left that would go on."""
+    """Return whether the recorded failures and stops explain all units that are left."""
     return bool(status.failures) and status.total.left == status.total.stopped
 
 
-#: End of the line of a worker that has nothing to tell but that units are left
+#: End of a worker's line when it reports only that units are left
 _RESUMES = "run the same command again to resume"
 
 
@@ -209,7 +209,8 @@ def worker_errors(logs: Path) -> Iterator[str]:
 
 
 def _exit_code(codes: list[int], status: GridStatus | None) -> int:
-    """Return 0 if every unit is done, 2 where nothing could begin, 3 where only a budget ended the
+    """Return 0 if every unit is done, 2 if the grid could not be opened, 3 if only a budget ended
+    the
     workers, else 1.
     """
     if status is None:
@@ -222,8 +223,11 @@ def _exit_code(codes: list[int], status: GridStatus | None) -> int:
 
 
 def check_result(result: LaunchResult) -> None:
-    """Raise what ended a launch early. Raises EpisodeFailure: units are not done; BudgetError: only
-    a budget ended it; UsageError: the grid could not be opened.
+    """Raise an error if a launch ended early.
+
+    Raises EpisodeFailure: units are not done; BudgetError: only a budget ended it; UsageError: the
+    grid
+    could not be opened.
     """
     if result.exit_code == 0:
         return

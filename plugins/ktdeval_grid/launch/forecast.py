@@ -1,4 +1,4 @@
-"""Estimate of what a launch has left to do, with what its grid has done so far."""
+"""Estimate of what is left of a launch, given what its grid has done so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ktdeval_grid.state.records import DONE, GRID
 from ktdeval_grid.state.status import load_record
 from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 
-#: What identifies an episode of a grid besides its id: slug of the system, task, window, seed
+#: Key of an episode in a grid: slug of the system, task, window, seed
 Known = tuple[str, str, str | None, int]
 
 
@@ -39,7 +39,7 @@ def estimate_request(request: Request) -> GridEstimate:
 
 
 def finished_cells(place: GridPlace) -> set[Known]:
-    """Return the episodes of a grid that are done; none before it has begun."""
+    """Return the finished episodes of a grid; empty before it has begun."""
     store = place.store
     if not store.exists(GRID):
         return set()
@@ -53,8 +53,9 @@ def finished_cells(place: GridPlace) -> set[Known]:
 
 
 def check_beginning(request: Request, estimate: GridEstimate) -> None:
-    """Raise UsageError if no system of a launch could ask its models from this machine; where one
-    can, the others' problems are told when they come up.
+    """Raise UsageError if this machine can ask the models of no system of a launch.
+
+    If at least one system can begin, problems of the others are reported when they occur.
     """
     if request.runner != "local":  # its workers have other keys, and another network
         return
@@ -87,7 +88,7 @@ class ForecastOptions:
 @click.command(hidden=True)
 @options_of(ForecastOptions)
 def forecast(options: ForecastOptions) -> None:
-    """Estimate the launch that standard input describes, as JSON; a launch does this."""
+    """Print the estimate of the launch described on standard input as JSON; called by a launch."""
     request = read_request(sys.stdin.buffer.read())
     estimate = estimate_request(request)
     if options.begins:

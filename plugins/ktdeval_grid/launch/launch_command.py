@@ -1,4 +1,4 @@
-"""`ktdeval grid PLAN`: say what is new and what it will take, then run it to its end."""
+"""`ktdeval grid PLAN`: show what is new and the estimate, then run the plan to its end."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from ktdeval_grid.state.records import GRID
 from ktdeval_grid.state.status import GridStatus, load_record
 from ktdeval_grid.state.subprocess_command import own_command, run_forked
 
-FOLDER = "ktdeval-grids"  #: where grids are that were given no other folder
-UNNAMED = "grid"  #: name of a plan that has none
+FOLDER = "ktdeval-grids"  #: default parent folder of grids
+UNNAMED = "grid"  #: default name of a plan
 _preload = maker("ktdeval_grid.launch.preload:preload")  # it imports all that workers run
 _FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
 
@@ -116,7 +116,10 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
 
 
 def _folder(plan: GridPlan, out: Path | None) -> str:
-    """Return the folder of a grid. Raises UsageError: neither it nor its plan has a name."""
+    """Return the folder of a grid.
+
+    Raises UsageError: neither `out` nor a name of the plan is given.
+    """
     if out is not None:
         return str(out)
     if plan.name == UNNAMED:
@@ -125,7 +128,7 @@ def _folder(plan: GridPlan, out: Path | None) -> str:
 
 
 def _news(place: GridPlace, request: Request) -> Amendment | None:
-    """Return how the plan amends the grid; None where it begins. Raises UsageError."""
+    """Return how the plan amends the grid; None for a new grid. Raises UsageError."""
     if not place.store.exists(GRID):
         if request.only == "failed":
             raise UsageError(_FAILED_ALONE)
@@ -147,9 +150,10 @@ def _tell_news(news: Amendment | None, place: GridPlace) -> None:
 
 
 def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) -> GridEstimate:
-    """Estimate what is left of a grid, in a process of its own, so that this one makes no client.
+    """Estimate what is left of a grid, in a separate process, so that this one creates no client.
+
     `begins`: also check that a system can begin; `may_fork`: whether the process may be a fork of
-    this one. Raises UsageError with what it said.
+    this one. Raises UsageError with the error of that process.
     """
     words = ["grid", "forecast"]
     if begins:
@@ -173,7 +177,10 @@ def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) 
 
 
 def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
-    """Ask before money is spent, where there is somebody to answer. Raises click.Abort."""
+    """Ask for confirmation before money is spent, if the command runs in a terminal.
+
+    Raises click.Abort.
+    """
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()
     if estimate.costs_money and is_asked and not has_agreed:
         click.confirm("run it?", abort=True, err=True)
@@ -184,11 +191,11 @@ def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
 
 @dataclass(frozen=True)
 class _LaunchIntent:
-    """What a launch is going to do, and how it is told."""
+    """Launch to run, and how to report it."""
 
     request: Request
     place: GridPlace
-    news: Amendment | None  #: None where the grid begins
+    news: Amendment | None  #: None for a new grid
     estimate: GridEstimate | None
     as_json: bool
     may_fork: bool = False  #: whether workers may be forks of this process
@@ -212,7 +219,7 @@ class _LaunchIntent:
 
 
 def _drive_here(intent: _LaunchIntent) -> int:
-    """Drive a launch in this process, and tell how it ended."""
+    """Drive a launch in this process, and report how it ended."""
     request = intent.request
     plugins = open_plugins(request.plan.plugin)
     driver = Driver(request, intent.place, plugins, may_fork=intent.may_fork)
@@ -266,7 +273,7 @@ def _tell_end(result: LaunchResult, intent: _LaunchIntent) -> None:
 
 
 def _resume_line(status: GridStatus, request: Request) -> str | None:
-    """Return the command that goes on with larger budgets; None if no budget stopped a unit."""
+    """Return the command that resumes with larger budgets; None if no budget stopped a unit."""
     if status.needed is None:
         return None
 
@@ -275,7 +282,7 @@ def _resume_line(status: GridStatus, request: Request) -> str | None:
 
 
 def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> None:
-    """Print the end of a launch for programs."""
+    """Print the end of a launch as a JSON line."""
     line = EndLine(
         launch=result.launch,
         exit_code=result.exit_code,
@@ -316,13 +323,13 @@ def _detach(intent: _LaunchIntent) -> int:
         click.echo(f"look    ktdeval grid status {where} --watch")
         click.echo(f"steer   ktdeval grid ctl {where} pause")
 
-    process.returncode = 0  # it is nobody's child any more: no warning that it still runs
+    process.returncode = 0  # the driver is detached: avoid the warning that a child still runs
     return 0
 
 
 @click.command(hidden=True)
 def drive() -> int:
-    """Drive the launch that standard input describes; `--detach` does this."""
+    """Drive the launch described on standard input; `--detach` calls this."""
     request = read_request(sys.stdin.buffer.read())
     may_fork: bool = _preload(request.plan, request.runner)
     place = open_place(request.out)

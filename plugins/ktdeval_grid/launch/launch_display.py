@@ -22,10 +22,10 @@ class Watcher:
     """Shows a launch while it runs."""
 
     def begin(self, found: FoundGrid) -> None:
-        """Take in what is there before the launch: it is no news."""
+        """Record the state before the launch, which is not reported."""
 
     def show(self, found: FoundGrid, status: GridStatus) -> None:
-        """Show where the grid stands now."""
+        """Show the status of the grid."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -33,7 +33,7 @@ class Watcher:
 
 
 class LiveWatcher(Watcher):
-    """One table, drawn anew with each look."""
+    """Table that is redrawn at each look."""
 
     def __init__(self) -> None:
         # the raw stream, because the table moves the cursor
@@ -59,12 +59,12 @@ class EventWatcher(Watcher):
         self._events = UnitEvents()
 
     def begin(self, found: FoundGrid) -> None:
-        """Pass over what is there before the launch."""
+        """Skip the states that units had before the launch."""
         self._events.news(found)
 
 
 class PlainWatcher(EventWatcher):
-    """A line for each failure and stop, and some for progress."""
+    """Print a line for each failure and stop, and some for progress."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class PlainWatcher(EventWatcher):
 
 
 class JsonWatcher(EventWatcher):
-    """One JSON object a line on stdout for each unit whose state has changed."""
+    """Print one JSON object a line on stdout for each unit whose state has changed."""
 
     def show(self, found: FoundGrid, _status: GridStatus) -> None:
         """Print units with another state."""

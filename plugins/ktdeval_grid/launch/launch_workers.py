@@ -1,5 +1,6 @@
-"""Workers of a launch: start them by a backend, pass signals on, and wait for their end. The
-launching process computes nothing.
+"""Workers of a launch: start them by a backend, pass signals on, and wait for their end.
+
+The launching process computes nothing.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ def start_workers(plugins: Plugins, runner: str, job: WorkerJob) -> RunningWorke
 
 
 def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None) -> list[int]:
-    """Wait until all workers have ended; return their exit codes. `on_tick` is called ten times a
-    second, such as to show where the grid stands.
+    """Wait until all workers have ended; return their exit codes.
 
-    On the first interrupt or termination signal, workers end after the steps under way; on the
-    second, at once. Whatever happens, none is left. Raises KeyboardInterrupt after an interrupt.
+    `on_tick` is called ten times a second, for example to update the display. On the first
+    interrupt
+    or termination signal, workers finish the current steps; on the second they end at once. All
+    workers have ended when the function returns or raises. Raises KeyboardInterrupt after an
+    interrupt.
     """
     signals = _Signals(workers)
     try:

@@ -1,5 +1,6 @@
-"""What the workers of a launch share: imported and loaded once, in the launching process, before they
-are forked from it. It holds no client, thread or lock, so that a fork of it is safe.
+"""Modules and data that forked workers of a launch share, loaded once in the launching process.
+
+The process holds no client, thread or lock when it forks, so a fork is safe.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ def preload(plan: GridPlan, runner: str) -> bool:
     if runner != LOCAL or not can_fork():
         return False
 
-    plugins = load_plugins(plan.plugin)  # what it skips, the estimate warns of
+    plugins = load_plugins(plan.plugin)  # the estimate warns of skipped plugins
     for system in systems(plan):
-        with suppress(KtdevalError):  # the estimate comes next, and says it
+        with suppress(KtdevalError):  # the estimate comes next, and reports the error
             tasks = choose_tasks(system.config, plugins)
             open_market(plugins, system.config, tasks.values())
 
-    return can_fork()  # a plugin may have begun a thread
+    return can_fork()  # a plugin may have started a thread

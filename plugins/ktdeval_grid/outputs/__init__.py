@@ -1,1 +1,1 @@
-"""What a grid makes at its end: tables, reports and a static bundle."""
+"""Outputs at the end of a grid: tables, reports and a static bundle."""

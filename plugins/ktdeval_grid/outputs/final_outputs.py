@@ -3,7 +3,7 @@
     tables/ktdfin-3.txt .md .csv, compare.txt .json …
     site/index.html, cards/, report.html, views/ where the plan asks for them
 
-It can be made again at any time from what is finished; nothing else depends on it.
+The outputs can be rebuilt at any time from finished units; nothing else depends on them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CardOf:
 
 @dataclass(frozen=True)
 class GridEnding:
-    """What was made at the end of a grid."""
+    """Outputs made at the end of a grid."""
 
     index: Path  #: page of the bundle
     tables: list[Path] = field(default_factory=list)
@@ -71,9 +71,10 @@ class GridEnding:
 def make_ending(
     root: Path, record: GridRecord, status: GridStatus, plugins: Plugins, *, may_fork: bool = False
 ) -> GridEnding:
-    """Make tables and bundle of what is finished; only a process' main thread may. Where it
-    `may_fork`, forks of this process draw the report and the views meanwhile. Raises UsageError: no
-    card is there yet; StoreError: a file can't be written.
+    """Make tables and bundle of finished units; call it in the main thread of a process.
+
+    With `may_fork`, forks of this process draw the report and the views in parallel. Raises
+    UsageError: no card exists yet; StoreError: a file can't be written.
     """
     cards = list(_cards(root, record))
     if not cards:
@@ -114,17 +115,17 @@ def make_ending(
 
 
 def _begin_call(function: Callable[[], T]) -> Callable[[], T]:
-    """Begin a call in a fork of this process; return what waits for its result."""
+    """Start a call in a fork of this process; return a function that waits for its result."""
     return ForkedCall(function).result
 
 
 def _put_off(function: Callable[[], T]) -> Callable[[], T]:
-    """Return the call itself, where it can't be made meanwhile."""
+    """Return the call itself if it can't run in parallel."""
     return function
 
 
 def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
-    """Yield the cards of systems and tasks that the plan has now, in the order of the plan."""
+    """Yield the cards of the plan's current systems and tasks, in the order of the plan."""
     for system in record.systems:
         run = root / RUNS / system.slug
         if not any((run / "cards").glob("*.json")):
@@ -138,7 +139,7 @@ def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
 
 
 def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEnding) -> None:
-    """Write each table and report; those of an earlier plan are taken away."""
+    """Write each table and report; delete those of an earlier plan."""
     make_folder(folder)
     written = set()
     for output in outputs:
@@ -160,8 +161,9 @@ def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEndi
 def _bundle_cards(
     site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins
 ) -> tuple[tuple[BundleCard, ...], list[str]]:
-    """Return what the bundle has of each card, and what could not be made; the card's file, and the
-    page of one episode, are written there.
+    """Return the bundle's entry of each card, and the problems.
+
+    The card's file and the page of one episode are written to the bundle.
     """
     bundled = []
     problems: list[str] = []
@@ -210,7 +212,7 @@ def _typical(card: TradingCard | ScoringCard) -> str:
         return card.episodes[0].id
 
     known = []
-    for episode in card.pooled:  # those that the card's median is over
+    for episode in card.pooled:  # the episodes that the card's median is taken over
         line = episode.metrics.get(_RETURN)
         if line is not None and line.value is not None and math.isfinite(line.value):
             known.append((episode.id, line.value))
@@ -223,9 +225,7 @@ def _typical(card: TradingCard | ScoringCard) -> str:
 def _draw_report(
     site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins
 ) -> tuple[str, list[str]]:
-    """Draw all cards as one page; return its name, empty where there is none, and what could not be
-    made.
-    """
+    """Draw all cards as one page; return its name (empty without a report) and the problems."""
     problems: list[str] = []
     if "report" not in pages:
         return "", problems
@@ -236,7 +236,7 @@ def _draw_report(
 
 
 def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
-    """Call a command that writes a page; note why it could not."""
+    """Call a command that writes a page; record why it failed."""
     problem = call_command(words, plugins).problem
     if problem:
         problems.append(f"{what}: {problem}")
@@ -244,7 +244,7 @@ def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: l
 
 
 def _headline_figure(card: TradingCard | ScoringCard) -> str:
-    """Return the first figure of a card in words: the median return, or the first score."""
+    """Return the first figure of a card as text: the median return, or the first score."""
     line: MetricLine | ScoreLine | None
     if isinstance(card, TradingCard):
         name = _RETURN
@@ -261,7 +261,7 @@ def _headline_figure(card: TradingCard | ScoringCard) -> str:
 
 
 def _replace(fresh: Path, target: Path) -> None:
-    """Put a folder in the place of another."""
+    """Replace a folder by another."""
     old = fresh.with_name("old")
     if target.exists():
         target.rename(old)

@@ -1,8 +1,10 @@
-"""What a worker does after the last card of a grid: tables and pages, in a process of their own,
-since the commands that make them print to this process's streams.
+"""Tables and pages after the last card of a grid, made in a separate process.
 
-A worker that may fork does so before it begins threads: the fork waits until it is wanted, and shares
-what the worker has imported.
+The commands that make them print to the streams of their process.
+
+A worker that may fork does so before it starts threads. The fork waits until it is called, and
+shares
+the modules that the worker has imported.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _ERROR = "ktdeval: error: "
 
 
 def make_tables(place: GridPlace, _record: GridRecord) -> None:
-    """Make tables and pages of a grid. Raises StoreError with the line that says why not."""
+    """Make tables and pages of a grid. Raises StoreError with the line that gives the reason."""
     done = subprocess.run(  # noqa: S603 - our own command
         own_command(*_words(place)),
         stdin=subprocess.DEVNULL,
@@ -37,7 +39,7 @@ class WaitingTables(Closing):
     """Fork of this process that makes tables and pages of a grid once it is called; `close` it."""
 
     def __init__(self, place: GridPlace) -> None:
-        """Begin to wait."""
+        """Start the fork, which waits."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
         begins_after, self._begins = os.pipe()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -54,7 +56,7 @@ class WaitingTables(Closing):
         self._was_called = False
 
     def __call__(self, place: GridPlace, record: GridRecord) -> None:
-        """Make tables and pages; errors as of `make_tables`."""
+        """Make tables and pages. Raises StoreError, like `make_tables`."""
         if self._was_called:  # the plan was amended meanwhile
             make_tables(place, record)
             return
@@ -77,7 +79,7 @@ def _words(place: GridPlace) -> tuple[str, ...]:
 
 
 def _check(place: GridPlace, code: int, errors: bytes) -> None:
-    """Raise StoreError with the line that says why a command has failed."""
+    """Raise StoreError with the line that gives the reason if a command has failed."""
     if code:
         _, _, message = errors.decode("utf-8", errors="replace").rpartition(_ERROR)
         raise StoreError(

@@ -1,6 +1,6 @@
-"""What is made of the gathered runs at the end of a grid: which tables and reports its cards give.
+"""Choice of the tables and reports that the cards of a grid give.
 
-Commands of other plugins are found in the registry and called with words, as a user would.
+Commands of other plugins are found in the registry and called with arguments, as a user would.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Conditions(Value):
     most: dict[str, int] = msgspec.field(default_factory=dict)
 
     def hold(self, facts: CardFacts) -> bool:
-        """Whether they hold of some cards."""
+        """Return whether the conditions hold for some cards."""
         if self.families and not facts.families <= set(self.families):
             return False
         if not facts.kinds & set(self.kinds):
@@ -61,7 +61,7 @@ class OutputSpecs(Value):
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What decides which outputs some cards give."""
+    """Facts about some cards that decide which outputs they give."""
 
     families: frozenset[str]
     kinds: frozenset[str]
@@ -95,14 +95,14 @@ class CardsOutput:
 
 
 def output_specs() -> OutputSpecs:
-    """Return what can be made."""
+    """Return the conditions of all outputs."""
     return from_plain(load_yaml(OUTPUTS), OutputSpecs, str(OUTPUTS), ConfigError)
 
 
 def make_outputs(
     cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
 ) -> Iterator[CardsOutput]:
-    """Yield the tables that a plan names, or that cards give, then the reports."""
+    """Yield the tables that a plan names or that cards allow, then the reports."""
     specs = output_specs()
     if tables is None:
         tables = [name for name, conditions in specs.tables.items() if conditions.hold(facts)]

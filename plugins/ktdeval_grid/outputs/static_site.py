@@ -39,7 +39,7 @@ class BundleCard:
     figure: str
     labels: tuple[str, ...]
     card: str
-    view: str  #: empty where there is none
+    view: str  #: empty without a page
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class BundlePage:
     record: GridRecord
     status: GridStatus
     cards: tuple[BundleCard, ...]
-    report: str  #: path of the report in the bundle; empty where there is none
+    report: str  #: path of the report in the bundle; empty without a report
     outputs: tuple[CardsOutput, ...]
     problems: tuple[str, ...]
 
@@ -61,7 +61,7 @@ class TextTable:
     caption: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    words: int  #: columns, from the left, that hold words
+    words: int  #: number of text columns, from the left
     note: str = ""
 
     @property
@@ -154,7 +154,7 @@ def clean_lines(text: str) -> Markup:
 def parse_table(text: str) -> TextTable | None:
     """Read a table that `ktdeval paper table --format markdown` wrote: caption, rows between bars, note.
 
-    Return None where there is no table in the text.
+    Return None if the text has no table.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     rows = [_markdown_cells(line) for line in lines if line.startswith("|")]

@@ -1,4 +1,4 @@
-"""`ktdeval grid tables`: what is made at the end of a grid, now and again."""
+"""`ktdeval grid tables`: make the outputs of a grid's end, now."""
 
 from __future__ import annotations
 

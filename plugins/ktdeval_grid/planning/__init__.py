@@ -1,1 +1,1 @@
-"""Plans of grids: what they hold, which cells they leave out, and what they will take."""
+"""Plans of grids: their fields, the cells that they leave out, and what they will cost."""

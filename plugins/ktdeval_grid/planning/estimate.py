@@ -1,4 +1,4 @@
-"""Calls, tokens, money and time that a grid will take, by model, before anything is paid."""
+"""Estimate of a grid before anything is paid: calls, tokens, money and time by model."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedC
 
 
 def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
-    """Return a share of what a task takes."""
+    """Return a share of the amount of a task."""
     whole = task.left[scenario]
     return Amount(
         calls=round(whole.calls * share),

@@ -1,13 +1,13 @@
 """Estimate of a grid as typed values, which `ktdeval plan PLAN --json` prints and a launch reads.
 
-A launch imports nothing that computes, so these are apart from what estimates.
+A launch imports nothing that computes, so these types have a module without the computation.
 """
 
 from __future__ import annotations
 
 from ktdeval.values import Value
 
-#: Names of the three figures of each estimate, as of `ktdeval plan`
+#: Names of the three figures of each estimate, as in `ktdeval plan`
 SCENARIOS = ("low", "typical", "high")
 
 
@@ -47,5 +47,5 @@ class GridEstimate(Value):
 
     @property
     def costs_money(self) -> bool:
-        """Whether a model asks a provider, at whatever price."""
+        """True if a model asks a provider, at whatever price."""
         return any(model.episodes and not model.is_free for model in self.models)

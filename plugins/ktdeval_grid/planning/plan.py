@@ -67,9 +67,10 @@ class PlannedModel(Value):
 
     @property
     def short(self) -> str:
-        """Label of the model: given, or made of its name and a hash of what differs from defaults.
+        """Label of the model: given, or its name with a hash of the arguments that differ from
+        defaults.
 
-        It depends on this entry alone, so that adding a model renames no other.
+        The label depends on this entry only, so that a new model does not rename others.
         """
         if self.label is not None:
             return self.label
@@ -77,7 +78,7 @@ class PlannedModel(Value):
 
     @property
     def provider(self) -> str:
-        """Whose server answers: the provider, with the address where one is given."""
+        """Server of the model: the provider, with the address if one is given."""
         address = self.base_url or self.args.get("base_url") or ""
         return f"{self.name.partition('/')[0]} {address}".strip()
 
@@ -91,7 +92,7 @@ class PlannedAgent(Value):
 
     @property
     def short(self) -> str:
-        """Label of the agent, likewise."""
+        """Label of the agent: given, or made of its name and arguments."""
         return self.label or _label(self.name, [self.args])
 
 
@@ -144,15 +145,16 @@ def load_plan(path: Path) -> GridPlan:
 
 
 def named_by(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan; one without a `name` is called as its file is."""
+    """Return the fields of a plan; without a `name`, the file's name is used."""
     stem = _UNSAFE.sub("-", path.stem).lower()
     return {"name": stem[:60].strip("-.") or "grid", **values}
 
 
 def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
-    """Return a plan from a mapping as a user writes it. Raises ConfigError, which `where` starts.
+    """Return a plan from a mapping in the form that users write.
 
-    Models, agents and rules may be given by their names alone, lists with commas.
+    Models, agents and rules may be given as names only, and lists as texts with commas. Raises
+    ConfigError with a message that starts with `where`.
     """
     full = dict(values)
     for name in ("models", "agents"):
@@ -185,16 +187,16 @@ def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
 
 
 def check_plan(plan: GridPlan, where: str) -> None:
-    """Raise ConfigError, which `where` starts, if something does not go together."""
+    """Raise ConfigError, which `where` starts, if fields of a plan contradict each other."""
     problem = next(_plan_problems(plan), None)
     if problem is not None:
         raise ConfigError(f"{where}: {problem}")
 
-    systems(plan, where)  # raises for options that no run has
+    systems(plan, where)  # raises if a run has no such option
 
 
 def _plan_problems(plan: GridPlan) -> Iterator[str]:
-    """Yield what does not go together in a plan, one line each."""
+    """Yield the contradictions within a plan, one line each."""
     for name in ("models", "agents", "tasks"):
         if not getattr(plan, name):
             yield f"{name}: name at least one"
@@ -223,7 +225,7 @@ def _settling_problems(plan: GridPlan) -> Iterator[str]:
 
 
 def _find_taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:
-    """Yield entries that would share a folder, also where letters' case does not count."""
+    """Yield entries that would share a folder; names that differ only in case do, too."""
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
         first = seen.setdefault(entry.short.lower(), index)
@@ -277,9 +279,7 @@ def _config(plan: GridPlan, model: PlannedModel, agent: PlannedAgent, where: str
 
 
 def _label(name: str, details: Sequence[object]) -> str:
-    """Return a name as a label; details that are not empty, and letters that are lost, come in as a
-    hash.
-    """
+    """Return a name as a label, with a hash of non-empty details and of characters that are lost."""
     plain = _UNSAFE.sub("-", name).strip("-.")
     label = plain[:_LABEL_CHARS].rstrip("-.")
     is_short = label == name.replace("/", "-") and plain == label

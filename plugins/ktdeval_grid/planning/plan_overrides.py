@@ -1,4 +1,4 @@
-"""Options of a grid on the command line: a plan, and whatever stands over it."""
+"""Options of a grid on the command line: a plan, and the options that override it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ RUN_NAMES = ("tasks", *_OF_PLAN, "base_url", "price", "concurrency", "runner", *
 
 
 class _EachText(click.types.StringParamType):
-    """A text that may hold commas of its own, `NAME(a=1,b=2)`."""
+    """Text that may contain commas within parentheses, `NAME(a=1,b=2)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """Options that stand over a plan, or in its place, besides those of `ktdeval run`."""
+    """Options that override fields of a plan and that `ktdeval run` does not have."""
 
     models: tuple[str, ...] = flag(
         (),
@@ -96,16 +96,18 @@ class PlanOptions:
 
 
 def plan_of_line(plan: str | None, options: PlanOptions, values: dict[str, Any]) -> GridPlan:
-    """Return the plan of a command line: PLAN and the options over it. `values`: those of options of
-    `ktdeval run`, by name. Raises ConfigError or UsageError.
+    """Return the plan of a command line: PLAN with the options that override it.
+
+    `values`: values of options of `ktdeval run`, by name. Raises ConfigError or UsageError.
     """
     own = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
     return resolved_plan(plan, {**values, **own})
 
 
 def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
-    """Return the plan of a file or a shipped name, with options over it; those that are None or
-    empty were not given. Raises ConfigError or UsageError.
+    """Return the plan of a file or a shipped name, with options that override it.
+
+    Options that are None or empty were not given. Raises ConfigError or UsageError.
     """
     values: dict[str, Any] = {}
     where = "options"

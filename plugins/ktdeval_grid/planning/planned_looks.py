@@ -11,8 +11,11 @@ from ktdeval_grid.planning.plan import GridPlan
 
 
 def check_looks(plan: GridPlan, specs: Iterable[EpisodeSpec]) -> None:
-    """Raise ConfigError: a task of the plan has fewer windows than its last look takes, or its
-    windows share days, so that their differences are not independent.
+    """Check that the windows of each task suit the planned looks.
+
+    Raises ConfigError: a task has fewer windows than its last look needs, or its windows share
+    days, so
+    that their differences are not independent.
     """
     rule = plan.settle
     if rule is None:

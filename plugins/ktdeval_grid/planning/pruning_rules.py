@@ -1,6 +1,6 @@
-"""Pruning: cells of a grid that are left out by a named rule, with its reason.
+"""Pruning: cells of a grid that a named rule leaves out, with a reason.
 
-A pruned cell is recorded with the grid and shown as pruned. It never counts as missing.
+A pruned cell is recorded with the grid and shown as pruned. It is not a missing cell.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Cells(Value):
     seeds: tuple[int, ...] = ()
 
     def has(self, cell: PrunableCell) -> bool:
-        """Whether an episode is in one of these cells."""
+        """Return whether an episode is in one of these cells."""
         named = (
             (self.models, cell.model),
             (self.agents, cell.agent),
@@ -77,7 +77,7 @@ class PruneRule(Value):
     cells: tuple[Cells, ...]
 
     def prunes(self, cell: PrunableCell) -> bool:
-        """Whether an episode is left out by this rule."""
+        """Return whether this rule leaves an episode out."""
         return any(cells.has(cell) for cells in self.cells)
 
 
@@ -96,7 +96,7 @@ def shipped_rules() -> dict[str, PruneRule]:
 
 
 def shipped_rule(name: str) -> PruneRule:
-    """Return a rule that ships with the suite. Raises UsageError: there is none of this name."""
+    """Return a rule that ships with the suite. Raises UsageError: no rule has this name."""
     rules = shipped_rules()
     if name not in rules:
         raise UsageError(
@@ -107,7 +107,7 @@ def shipped_rule(name: str) -> PruneRule:
 
 
 def _has_match(patterns: Iterable[str], name: str | None) -> bool:
-    """Whether a name fits one of some globs; None, of a task without such a thing, fits none."""
+    """Return whether a name matches one of some globs; None matches none of them."""
     if name is None:
         return False
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

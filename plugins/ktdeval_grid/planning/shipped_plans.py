@@ -16,9 +16,9 @@ def shipped_plans() -> dict[str, Path]:
 
 
 def plan_path(text: str) -> Path:
-    """Return the file of a plan that was named by its path, or by the name of a shipped one.
+    """Return the file of a plan, given its path or the name of a shipped plan.
 
-    Raises UsageError: there is neither.
+    Raises UsageError: neither exists.
     """
     path = user_path(text)
     if path.is_file():

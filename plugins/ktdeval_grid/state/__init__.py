@@ -1,1 +1,1 @@
-"""State of a grid: its records in the store, its control, and where it stands."""
+"""State of a grid: its records in the store, its control and its status."""

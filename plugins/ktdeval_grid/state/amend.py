@@ -1,8 +1,7 @@
-"""Amendments: what a plan adds to a grid that has begun, what it takes away, what it may not
-change.
+"""Amendments: what a new plan adds to a grid, what it removes, and what it may not change.
 
-A grid may grow and shrink in models, agents, tasks, windows and seeds. Units that exist keep their
-records; a unit that is taken away is shown no more, and comes back finished with its plan.
+A grid may grow and shrink in models, agents, tasks, windows and seeds. Existing units keep their
+records. A removed unit is no longer shown; if the plan has it again, it is shown as finished.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ _SHOWN = 60  #: most characters of a value in a message
 
 @dataclass(frozen=True)
 class Amendment:
-    """Difference between the plan of a grid and the one that it is given now."""
+    """Difference between the plan of a grid and a new plan."""
 
     added: tuple[str, ...]  #: such as `model openai-gpt-5.5`
     removed: tuple[str, ...]
-    changed: tuple[str, ...]  #: settings of the grid, such as `max_cost: 5 (was none)`
+    changed: tuple[str, ...]  #: settings of the grid, such as `max_cost: 5 (was 3)`
 
     @property
     def is_empty(self) -> bool:
-        """Whether the plans are equal."""
+        """True if the plans are equal."""
         return not (self.added or self.removed or self.changed)
 
     def lines(self) -> Iterator[str]:
-        """Yield what is new, in words."""
+        """Yield the differences as text lines."""
         for title, items in (
             ("new", self.added),
             ("no longer planned", self.removed),
@@ -62,8 +61,9 @@ class Amendment:
 
 
 def amendment(before: GridPlan, after: GridPlan) -> Amendment:
-    """Return how a plan amends that of a grid. Raises UsageError, with the difference: it changes
-    what a grid keeps.
+    """Return how a plan amends that of a grid.
+
+    Raises UsageError, with the difference: the plan changes a fixed setting.
     """
     problem = next(_refusals(before, after), None)
     if problem is not None:
@@ -85,7 +85,7 @@ def amendment(before: GridPlan, after: GridPlan) -> Amendment:
 
 
 def _refusals(before: GridPlan, after: GridPlan) -> Iterator[str]:
-    """Yield what a grid keeps and this plan changes, one line each."""
+    """Yield the fixed settings that a plan changes, one line each."""
     had = to_object(before)
     has = to_object(after)
     for name in _FIXED:
@@ -108,7 +108,7 @@ def _find_redefined(
     before: Sequence[PlannedModel | PlannedAgent],
     after: Sequence[PlannedModel | PlannedAgent],
 ) -> Iterator[str]:
-    """Yield entries that keep their label and mean something else."""
+    """Yield entries that keep their label but change their meaning."""
     known = {entry.short: entry for entry in before}
     for entry in after:
         old = known.get(entry.short)
@@ -120,7 +120,7 @@ def _find_redefined(
 
 
 def _remove_price(entry: PlannedModel | PlannedAgent) -> dict[str, JsonValue]:
-    """Return an entry without its label and its price, which decide no outcome."""
+    """Return an entry without its label and its price, which do not affect outcomes."""
     fields = to_object(entry)
     return {name: value for name, value in fields.items() if name not in ("price", "label")}
 

@@ -52,7 +52,7 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
                          words (`blinded_open_research W1 seed 0`) hold UNIT
     """  # noqa: D301 - click reads the letter \b
     place = open_place(folder)
-    record = load_record(place.store)  # raises where there is no grid
+    record = load_record(place.store)  # raises if the folder has no grid
     if action not in _ACTIONS:
         near = near_matches(action, _ACTIONS)
         raise UsageError(f"ctl: no action {action!r}{near}; actions are {', '.join(_ACTIONS)}")
@@ -66,7 +66,7 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
 
 
 def _has_right_count(values: Sequence[str], takes: str) -> bool:
-    """Whether an action was given as many values as it takes."""
+    """Return whether an action has as many values as it takes."""
     if not takes:
         return not values
     if takes.endswith("…"):
@@ -125,7 +125,7 @@ def _model(record: GridRecord, text: str) -> str:
 
 
 def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of failed units that texts choose. Raises UsageError: one chooses none."""
+    """Return the ids of failed units that match the texts. Raises UsageError: a text matches none."""
     names = {
         unit.id: f"{unit.id} {system.slug} {unit.label}"
         for system, unit in found.record.units()
@@ -147,7 +147,7 @@ def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-#: By action: what it takes behind its name, and what does it
+#: By action: the values that it takes, and its function
 _ACTIONS: Mapping[str, tuple[str, Callable[[GridPlace, GridRecord, Sequence[str]], str]]] = {
     "pause": ("", _pause),
     "resume": ("", _resume),

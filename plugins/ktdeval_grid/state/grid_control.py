@@ -1,9 +1,9 @@
 """Control of a grid while it runs: pause, concurrency, dropped models, units to try again.
 
 `control.json` in the grid's store has the whole state; `ktdeval grid ctl` replaces it, and workers
-read it every second. What a command does to the state is a pure function. Each state is also kept
-under `controls/`, by number: whoever creates number n has seen number n - 1, so that no command of
-two at once is lost.
+read it every second. A command changes the state by a pure function. Each state is also stored under
+`controls/`, by number. A command that creates number n has read number n - 1, so two commands at the
+same time are both applied.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ class Control(Value):
     serial: Annotated[int, msgspec.Meta(ge=0)] = 0  #: number of commands so far
 
     def drops(self, model: PlannedModel) -> bool:
-        """Whether a model is dropped, by its name or label."""
+        """Return whether a model is dropped, by its name or label."""
         return model.short in self.dropped or model.name in self.dropped
 
     def may_try(self, unit: str, requeued_before: int) -> bool:
-        """Whether a unit that failed is to be tried again. `requeued_before`: how often it had been
-        requeued when it was tried, which its record of the failure has.
+        """Return whether a failed unit is to be tried again.
+
+        `requeued_before`: how often it had been requeued when it was tried, from the record of its
+        failure.
         """
         return self.requeued.get(unit, 0) > requeued_before
 
@@ -57,17 +59,17 @@ Change = Callable[[Control], Control]
 
 
 def set_paused(is_paused: bool) -> Change:
-    """Stop after the steps that are under way, or go on."""
+    """Return the change that stops after the current steps, or resumes."""
     return lambda control: replace(control, paused=is_paused)
 
 
 def set_concurrency(episodes: int) -> Change:
-    """Run so many episodes at once, over the whole grid."""
+    """Return the change that sets the number of concurrent episodes of the whole grid."""
     return lambda control: replace(control, concurrency=episodes)
 
 
 def drop_model(model: str) -> Change:
-    """Begin no further unit of a model; those of its units that are done stay."""
+    """Return the change that begins no further unit of a model; finished units stay."""
 
     def change(control: Control) -> Control:
         return replace(control, dropped=tuple(dict.fromkeys([*control.dropped, model])))
@@ -76,7 +78,7 @@ def drop_model(model: str) -> Change:
 
 
 def restore_model(model: str) -> Change:
-    """Take a dropped model up again."""
+    """Return the change that takes a dropped model up again."""
 
     def change(control: Control) -> Control:
         others = [name for name in control.dropped if name != model]
@@ -86,7 +88,7 @@ def restore_model(model: str) -> Change:
 
 
 def requeue_units(units: Iterable[str]) -> Change:
-    """Try units again that failed."""
+    """Return the change that tries failed units again."""
 
     def change(control: Control) -> Control:
         requeued = dict(control.requeued)
@@ -111,8 +113,11 @@ class SeenControl(Value):
 
 
 def control_in_force(store: Store, before: Control | None = None) -> SeenControl:
-    """Return the control of a grid. Where a hand has written a malformed file, it is the state
-    `before`, or without one that of the last command. Raises StoreError: the store fails.
+    """Return the control of a grid.
+
+    If `control.json` was edited by hand and is malformed, return the state `before`, or without one
+    the
+    state after the last command. Raises StoreError: the store fails.
     """
     try:
         return SeenControl(control=read_control(store))
@@ -122,7 +127,7 @@ def control_in_force(store: Store, before: Control | None = None) -> SeenControl
 
 
 def _last_commanded(store: Store) -> Control:
-    """Return the state after the last command; without one, that of a grid without the file."""
+    """Return the state after the last command; without one, the default."""
     for key in sorted((stat.key for stat in store.list(_CONTROLS)), reverse=True):
         with suppress(MalformedControl):
             return _read_control(store, key) or Control()
@@ -131,8 +136,10 @@ def _last_commanded(store: Store) -> Control:
 
 
 def change_control(store: Store, change: Change) -> Control:
-    """Change the control of a grid, and return the new one. Raises MalformedControl: it would
-    replace what a hand has written and nobody can read.
+    """Change the control of a grid, and return the new one.
+
+    Raises MalformedControl: `control.json` was edited by hand and can't be read, so it is not
+    replaced.
     """
     before = read_control(store)
     while True:
@@ -140,7 +147,7 @@ def change_control(store: Store, change: Change) -> Control:
         if store.create(_number_file(after.serial), encode_value(after)):
             break
 
-        # another command came first
+        # another command was faster
         before = _read_control(store, _number_file(after.serial)) or before
 
     _publish(store, after)
@@ -148,8 +155,9 @@ def change_control(store: Store, change: Change) -> Control:
 
 
 def _publish(store: Store, control: Control) -> None:
-    """Replace `control.json`; if another command has come since, by that one's state, in case that
-    its writer was faster.
+    """Replace `control.json` by a state, or by that of a later command.
+
+    The writer of the later command may have been faster.
     """
     latest: Control | None = control
     while latest is not None:

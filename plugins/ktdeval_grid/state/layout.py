@@ -1,4 +1,4 @@
-"""Where the files of a grid lie, as keys of its store and as paths.
+"""Keys and paths of the files of a grid.
 
 parts/<worker>/<system>/   run folder of what one worker ran of one system
 runs/<system>/             the gathered run of a system, with its cards
@@ -23,7 +23,7 @@ _DIGITS = 12  #: of the hash in a job's name
 
 @dataclass(frozen=True)
 class GridPlace:
-    """A grid's store, and the folder that it is."""
+    """Store of a grid, and its folder."""
 
     store: Store
     root: Path
@@ -49,9 +49,7 @@ class GridPlace:
 
 
 def open_place(out: str | Path) -> GridPlace:
-    """Return the place of a grid. Raises UsageError: it is not a folder, which workers need for
-    their run folders.
-    """
+    """Return the place of a grid. Raises UsageError: it is not a folder; workers need one."""
     store = open_store(out)
     path = store.local_path("grid.json")
     if path is None:
@@ -93,9 +91,7 @@ def _units_digest(units: Iterable[str]) -> str:
 
 
 def bytes_kept(root: Path) -> int:
-    """Return the bytes that the files below a folder take on its disk; one of several names counts
-    once.
-    """
+    """Return the bytes that the files below a folder take on disk; hard links count once."""
     seen: set[tuple[int, int]] = set()
     total = 0
     for path in _files_below(root):

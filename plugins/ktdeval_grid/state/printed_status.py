@@ -1,4 +1,4 @@
-"""What a grid prints: its estimate, where it stands, and how it ended, as lines and as one table."""
+"""Printed texts of a grid: its estimate, its status and how it ended, as lines and as one table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_WORDS = 300  #: of an error that is printed
 
 
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
-    """Return where a grid stands, as plain lines of at most `width` columns, or of any number."""
+    """Return the status of a grid as plain lines of at most `width` columns; None: any width."""
     columns, *rows = progress_table(status)
     lines = [headline(status), ""]
     lines += grid_lines(columns, rows, ("MODEL",), width)
@@ -59,8 +59,9 @@ def headline(status: GridStatus) -> str:
 
 
 def progress_table(status: GridStatus) -> Sequence[Sequence[str]]:
-    """Return the heads of a table of models, then its rows; a column of settled units where there
-    are any.
+    """Return the heads of a table of models, then its rows.
+
+    The table has a column of settled units if there are any.
     """
     tallies = list(status.models)
     if len(tallies) > 1:
@@ -98,7 +99,7 @@ def _count_text(value: int) -> str:
 
 
 def _describe_cost(tally: Tally) -> str:
-    """Return what a model has cost; with `≥` where the cost of some episodes is not known."""
+    """Return the cost of a model; with `≥` if the cost of some episodes is unknown."""
     if not tally.uncosted:
         return dollars(tally.cost_usd)
     if not tally.cost_usd:
@@ -152,8 +153,9 @@ def failure_lines(status: GridStatus) -> Iterator[str]:
 
 
 def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str]:
-    """Return an estimate as plain lines: low, typical and high of each model. `width`: as of
-    `status_lines`.
+    """Return an estimate as plain lines: low, typical and high of each model.
+
+    `width`: as in `status_lines`.
     """
     lines = []
     paid = [model for model in estimate.models if model.episodes and not model.is_free]
@@ -186,7 +188,7 @@ def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str
 
 
 def assumption_lines(estimate: GridEstimate) -> list[str]:
-    """Return what an estimate rests on."""
+    """Return the assumptions of an estimate as lines."""
     if not estimate.assumptions:
         return []
     return ["", "assumed", *(f"  {sentence}" for sentence in estimate.assumptions)]

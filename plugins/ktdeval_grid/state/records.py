@@ -89,7 +89,7 @@ class GridRecord(Value):
     launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
 
     def model(self, label: str) -> PlannedModel:
-        """Return a model of the plan by its label. Raises KeyError: there is none."""
+        """Return a model of the plan by its label. Raises KeyError: no model has this label."""
         return {model.short: model for model in self.plan.models}[label]
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:
@@ -135,7 +135,7 @@ class UnitFailed(Value):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a budget stopped it, so that nothing failed and a larger one lets it go on."""
+        """True if a budget stopped the unit: nothing failed, and a larger budget lets it resume."""
         return self.needed is not None
 
 
@@ -175,7 +175,7 @@ class LaunchEnd(Value):
 
 
 def needed_by(problem: KtdevalError | None) -> dict[str, float] | None:
-    """Return the limits that a budget needs before the work can go on; None for another problem."""
+    """Return the limits that a budget needs before the work can resume; None for other problems."""
     return problem.needed if isinstance(problem, BudgetError) else None
 
 
@@ -195,7 +195,7 @@ def done_key(unit: str) -> str:
 
 
 def paid_key(worker: str) -> str:
-    """Key of what a worker has paid."""
+    """Key of the record of a worker's costs."""
     return f"{PAID}/{worker}.json"
 
 

@@ -1,8 +1,8 @@
 """Pairs of systems whose order is settled, by the sequential rule of a plan.
 
 Each two systems are compared on each task, window by window in the order of the plan, at the looks
-that the plan fixed before its first unit ran. A look is a function of finished units alone. It is
-recorded once, by whoever makes it first: `looks/<pair>-<number>.json`.
+that the plan fixed before its first unit ran. A look depends on finished units only. The first worker
+that makes it records it: `looks/<pair>-<number>.json`.
 
 A system whose order against every other one is settled needs no further window. Its units after
 the last of these looks are not run, where the plan says `stop_when: settled`.
@@ -222,8 +222,9 @@ def find_settling_looks(looks: Looks) -> dict[str, PairLook]:
 
 
 def settled_systems(record: GridRecord, looks: Looks, control: Control) -> list[SettledSystem]:
-    """Return the systems whose pairs are all settled; those with systems of dropped models, which
-    run no further, do not count.
+    """Return the systems whose pairs are all settled.
+
+    Pairs with systems of dropped models, which run no further, do not count.
     """
     settling: dict[tuple[str, str], list[PairLook | None]] = {}
     decided = find_settling_looks(looks)
@@ -246,8 +247,10 @@ def settled_systems(record: GridRecord, looks: Looks, control: Control) -> list[
 def units_not_run(
     record: GridRecord, looks: Looks, control: Control, done: Iterable[str]
 ) -> dict[str, str]:
-    """Return the units that are not run as the order of their system is settled, with the reason;
-    none where the plan does not stop there.
+    """Return the units that are not run because the order of their system is settled, with the
+    reason.
+
+    The result is empty unless the plan says `stop_when: settled`.
     """
     if record.plan.settle is None or record.plan.stop_when != "settled":
         return {}
@@ -267,8 +270,11 @@ def units_not_run(
 
 
 def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, int]) -> int:
-    """Return the decisions that units not run would have taken: those of a finished unit of the same
-    task and window, else the mean of the task's finished units.
+    """Return the decisions that units not run would have taken.
+
+    A unit's decisions are those of a finished unit of the same task and window, else the mean of
+    the
+    task's finished units.
     """
     units = {unit.id: unit for _, unit in record.units()}
     by_window: dict[tuple[str, str | None], int] = {}
@@ -326,7 +332,7 @@ class LookBook(ValueFolder[PairLook]):
         super().__init__(store, LOOKS, PairLook)
 
     def record(self, look: PairLook) -> None:
-        """Record a look, unless another worker has: then that record is the look."""
+        """Record a look; if another worker has recorded it first, use that record."""
         key = f"{LOOKS}/{look.name}.json"
         if not self.store.create(key, encode_value(look)):
             look = read_value(self.store, key, PairLook)
@@ -336,14 +342,14 @@ class LookBook(ValueFolder[PairLook]):
 
 @dataclass
 class Settlement:
-    """Looks of a worker: makes those that finished units allow, and says what is not run."""
+    """Looks of a worker: makes those that finished units allow, and lists units that are not run."""
 
     record: GridRecord
     store: Store
     _book: LookBook = field(init=False)
     _figures: dict[str, float | None] = field(default_factory=dict)
     _seen: int = -1  # finished units at the last look
-    _basis: tuple[int, int, Control] | None = None  # what the last answer rests on
+    _basis: tuple[int, int, Control] | None = None  # looks that the last answer is based on
     _unrun: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -13,8 +13,9 @@ SignalHandler = Callable[[int, FrameType | None], None]
 
 @contextmanager
 def handle_signals(handler: SignalHandler) -> Iterator[None]:
-    """Give interrupts and termination signals to a handler while the block runs, on the main thread;
-    on others nothing changes.
+    """Pass interrupts and termination signals to a handler while the block runs.
+
+    Only the main thread can do this; on other threads nothing changes.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -1,5 +1,8 @@
-"""Where a grid stands, read from its store alone: of each model the units that are done, running,
-failed and left, what they cost, and when the rest may be done.
+"""Status of a grid, read from its store only.
+
+The status has, for each model, the units that are done, running, failed and left, their cost, and
+the
+expected end.
 """
 
 from __future__ import annotations
@@ -73,8 +76,8 @@ class Tally(Value):
 
     @property
     def left(self) -> int:
-        """Units that are neither done nor failed, those that a budget stopped among them, and
-        that the plan does not leave out as settled.
+        """Units that are left: neither done, failed nor settled; includes units that a budget
+        stopped.
         """
         return self.planned - self.done - self.failed - self.settled
 
@@ -112,13 +115,13 @@ class GridStatus(Value):
 
     @property
     def is_finished(self) -> bool:
-        """Whether every unit is done, or need not be run."""
+        """True if every unit is done or is not needed."""
         return self.total.done + self.total.settled == self.total.planned and not self.unresolved
 
 
 @dataclass(frozen=True)
 class FoundGrid:
-    """What a store has of a grid at one moment."""
+    """Content of a grid's store at one moment."""
 
     record: GridRecord
     control: Control
@@ -161,7 +164,7 @@ class GridWatch:
         self._looks = LookBook(self.store)
 
     def look(self) -> FoundGrid:
-        """Read what the store has now. Raises UsageError: there is no grid; StoreError."""
+        """Read the current content of the store. Raises UsageError: there is no grid; StoreError."""
         record = load_record(self.store)
         units = {unit.id for _, unit in record.units()}
         done = self._done.read(units)
@@ -203,34 +206,37 @@ def _latest_launch(store: Store) -> int:
 
 
 def _is_stale(failure: UnitFailed, latest: int) -> bool:
-    """Whether a budget stopped a unit in a launch that a later one has taken up: it is waiting
-    again, with the budget of now.
+    """Return whether a budget stopped a unit in an earlier launch.
+
+    Such a unit waits again, with the current budget.
     """
     is_earlier = _is_number(failure.launch) and int(failure.launch) < latest
     return failure.is_stopped and is_earlier
 
 
 def _is_number(launch: str) -> bool:
-    """Whether a launch is a driver's, which are counted."""
+    """Return whether a launch was started by a driver: its id is a number."""
     return launch.isascii() and launch.isdigit()
 
 
 def reader_of(store: Store, name: str = "observer") -> GridWatch:
-    """Return a reader of a grid. It observes, and so has no heartbeat."""
+    """Return a reader of a grid; a reader has no heartbeat."""
     return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
 
 
 def look(reader: GridWatch) -> tuple[FoundGrid, GridStatus]:
-    """Return what the store of a grid has now, and where it stands. Raises UsageError: there is no
-    grid; StoreError.
+    """Return the current content of a grid's store, and its status.
+
+    Raises UsageError: there is no grid; StoreError.
     """
     found = reader.look()
     return found, summarise(found, reader.store.place, now_utc())
 
 
 def load_record(store: Store) -> GridRecord:
-    """Return the record of a grid that is in force. Raises UsageError: there is no grid here;
-    StoreError: a file of it is malformed.
+    """Return the current record of a grid.
+
+    Raises UsageError: there is no grid here; StoreError: a file of it is malformed.
     """
     keys = [stat.key for stat in store.list(PLANS)]
     key = max(keys) if keys else GRID
@@ -250,8 +256,9 @@ def load_record(store: Store) -> GridRecord:
 
 
 def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> GridStatus:
-    """Return where a grid stands. `now` is the time for which the rest is estimated; none: units
-    that are running don't say when they end.
+    """Return the status of a grid.
+
+    `now`: time from which the rest is estimated; without it, running units give no end.
     """
     record = found.record
     by_model: dict[str, list[GridSystem]] = {}
@@ -296,7 +303,7 @@ def _steps_saved(found: FoundGrid) -> int:
 
 def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
     """Return the limits that stopped units and systems exceed, each with the least that all of
-    them need; None where no budget stopped any.
+    them need; None if no budget stopped a unit or system.
     """
     stops = [failure.needed for failure in found.failed.values()]
     stops += [system.needed for system in found.record.systems]
@@ -313,8 +320,9 @@ def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
 
 
 def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | None]]:
-    """Return what calls have cost, by system and unit, as the worker has it that came furthest:
-    whoever takes a unit over begins with the calls of the one before.
+    """Return the cost of calls by system and unit, from the worker that has come furthest.
+
+    A worker that takes a unit over starts with the calls of the previous worker.
     """
     furthest: dict[str, dict[str, float | None]] = {}
     for worker in workers:
@@ -329,8 +337,9 @@ def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | 
 
 
 def _costs(systems: Sequence[GridSystem], found: FoundGrid) -> list[float | None]:
-    """Return the cost of each unit that made a call, and of the checks of each system; None where
-    it is not known.
+    """Return the cost of each unit that made a call, and of the checks of each system.
+
+    A cost is None if it is unknown.
     """
     costs: list[float | None] = []
     for system in systems:
@@ -381,11 +390,11 @@ def _tally(
 
 
 def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float | None:
-    """Return how long the rest takes at the pace of the latest finished units; None where fewer
-    than two are finished.
+    """Return how long the rest takes at the pace of the latest finished units.
 
-    The pace is measured from the earliest of these to now, so that it slows down while nothing
-    ends.
+    None if fewer than two are finished. The pace is measured from the earliest of these units to
+    now, so
+    that it falls while no unit ends.
     """
     times = sorted(datetime.fromisoformat(text) for text in finished_at)[-RECENT:]
     if left == 0:
@@ -398,8 +407,9 @@ def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float 
 
 
 def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
-    """Yield the reasons why units failed or were stopped, the most frequent first; texts that
-    differ in numbers alone are one kind, shown by its first unit.
+    """Yield the reasons why units failed or were stopped, the most frequent first.
+
+    Texts that differ only in numbers are one kind, shown by its first unit.
     """
     labels: dict[str, str] = {}
     kinds: dict[str, list[str]] = {}
@@ -421,7 +431,7 @@ def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
 
 
 def full_label(system: GridSystem, unit: GridUnit) -> str:
-    """Return words that identify a unit within its grid."""
+    """Return a text that identifies a unit within its grid."""
     return f"{system.slug} {unit.label}"
 
 

@@ -1,4 +1,4 @@
-"""Commands of this very ktdeval, for processes that a grid starts."""
+"""Commands of this ktdeval installation, for processes that a grid starts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ktdeval.cli import CommandStreams, ForkedCommand
 
 
 def own_command(*words: str) -> list[str]:
-    """Return a command as its program and arguments; modules in the working folder are not ours
-    (-P).
+    """Return a command as its program and arguments.
+
+    With -P, modules in the working folder are not imported.
     """
     return [sys.executable, "-P", "-m", "ktdeval", *words]
 

@@ -75,7 +75,8 @@ def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) 
 
 
 def share_of(total: int, workers: Sequence[str], worker: str) -> int:
-    """Return how many of `total` episodes at once one of some live workers may run; the shares of
+    """Return how many of `total` concurrent episodes one of some live workers may run; the shares
+    of
     all sum to `total`.
     """
     names = sorted({*workers, worker})
@@ -92,8 +93,9 @@ def first_place_of(total: int, workers: Sequence[str], worker: str) -> int:
 
 
 def shares_of_providers(providers: Iterable[str], first: int, places: int) -> dict[str, int]:
-    """Return how many of a worker's places belong to each provider that has work left: place i of
-    the grid to provider i, in turn. `first`: number of the worker's first place.
+    """Return how many of a worker's places belong to each provider that has work left.
+
+    Place i of the grid belongs to provider i, in turn. `first`: number of the worker's first place.
     """
     names = sorted(set(providers))
     shares = dict.fromkeys(names, 0)

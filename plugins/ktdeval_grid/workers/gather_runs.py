@@ -1,8 +1,8 @@
 """Gather the runs of a grid, and make their cards, each by one worker.
 
 A run is gathered once all its units are settled. Its cards are separate jobs, so that all workers
-share them. What a job is made from is part of its name: after an amendment, or when a failed unit
-is done at last, the same job has another name and is done anew.
+share them. The name of a job depends on its inputs: after an amendment, or when a failed unit is
+finished later, the job has another name and is repeated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class Gathering:
     problems: dict[str, KtdevalError] = field(default_factory=dict)
 
     def jobs(self, settled: Sequence[GridSystem]) -> Iterator[GatherJob]:
-        """Yield the jobs that are left and can be done now; `settled`: systems whose units are."""
+        """Yield the jobs that are left and can be done now.
+
+        `settled`: systems without open units.
+        """
         for system in settled:
             done = self._done_of(system)
             if not done:
@@ -72,9 +75,7 @@ class Gathering:
                     )
 
     def last_job(self) -> GatherJob | None:
-        """Return the job after all cards; None if it is done, failed here, or there is nothing to
-        end.
-        """
+        """Return the job after all cards; None if it is done, has failed here, or is not needed."""
         done: list[str] = []
         for system in self.record.systems:
             done += self._done_of(system)
@@ -96,9 +97,7 @@ class Gathering:
         return tasks_of(unit for unit in system.units if unit.id in self.view.done)
 
     def do(self, job: GatherJob, claim: Claim) -> None:
-        """Do a job whose lock is claimed, unless another worker has done it meanwhile, or takes it
-        over.
-        """
+        """Do a job whose lock is claimed, unless another worker has done it or takes it over."""
         try:
             if not self.board.is_done(job.name):
                 self._do(job, claim.check)
@@ -107,9 +106,9 @@ class Gathering:
 
             self.view.done.add(job.name)
         except FencedError:
-            pass  # whoever has it does it
+            pass  # the worker that holds the job does it
         except KtdevalError as problem:
-            if claim.is_ours():  # else the other worker may have taken away what was missed
+            if claim.is_ours():  # otherwise the other worker may have removed the missing file
                 self.problems[job.name] = problem
         finally:
             claim.release()

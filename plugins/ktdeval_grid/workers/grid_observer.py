@@ -1,7 +1,6 @@
-"""What a worker sees of a grid while it works: units that are done or failed, control, live
-workers.
+"""Worker's view of a grid while it works: units that are done or failed, control, live workers.
 
-Everything is read from the store, at most once a second while there is work, and less often where
+Everything is read from the store, at most once a second while there is work, and less often if
 listing takes long.
 """
 
@@ -17,7 +16,7 @@ from ktdeval_grid.state.records import FAILED, UnitFailed
 
 _LOOK_AGAIN_S = 1.0
 _IDLE_LOOK_S = 0.1  #: of a worker that has nothing to do until another has done something
-_MAX_SHARE = 20  #: a look that takes t seconds is not repeated for so many times t
+_MAX_SHARE = 20  #: minimum pause after a look, as a multiple of the time that the look took
 _BEATS = "beats"
 
 
@@ -30,7 +29,7 @@ class WorkerLiveness:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def look(self, beats: list[Stat]) -> list[str]:
-        """Return the names of live workers; one that is seen for the first time counts as live."""
+        """Return the names of live workers; a worker that is seen for the first time is live."""
         now = self._clock()
         live = []
         for stat in beats:
@@ -62,7 +61,7 @@ class GridView:
     workers: list[str] = field(default_factory=list)  #: that live
     warn: Callable[[str], None] = lambda _: (
         None
-    )  #: told of what a hand has written and nobody can read
+    )  #: called with a warning if `control.json` can't be read
     _has_read_control: bool = False
     _warned: str = ""  #: the latest warning
     _earlier: frozenset[str] | None = None  #: versions of failures at the first look
@@ -73,8 +72,9 @@ class GridView:
         self._failures = ValueFolder(self.store, FAILED, UnitFailed)
 
     def look(self, at_once: bool = False, is_idle: bool = False) -> bool:
-        """Read the store, if it is time, which comes sooner for an idle worker; return whether it
-        was. Raises StoreError.
+        """Read the store if it is time; an idle worker reads sooner. Return whether it was read.
+
+        Raises StoreError.
         """
         began = time.monotonic()
         due = self._next_idle_look if is_idle else self._next_look
@@ -92,7 +92,7 @@ class GridView:
         return True
 
     def _read_control(self) -> None:
-        """Read the control; of a malformed file, warn once, and keep the state before it."""
+        """Read the control; if the file is malformed, warn once and keep the previous state."""
         before = self.control if self._has_read_control else None
         seen = control_in_force(self.store, before)
         self.control = seen.control
@@ -108,9 +108,10 @@ class GridView:
             self._earlier = frozenset(self._failures.versions.values())
 
     def has_failed(self, unit: str) -> bool:
-        """Whether a unit failed in this launch and is not to be tried again.
+        """Return whether a unit failed in this launch and is not to be tried again.
 
-        Failures from before this worker's first look are of an earlier launch, unless they name
+        A failure recorded before this worker's first look belongs to an earlier launch, unless it
+        names
         this one.
         """
         failure = self.failed.get(unit)
@@ -122,5 +123,5 @@ class GridView:
         return self._failures.versions.get(unit) not in (self._earlier or frozenset())
 
     def note_failure(self, failure: UnitFailed) -> None:
-        """Take in a failure that this worker has recorded."""
+        """Record a failure of this worker in the view."""
         self.failed[failure.unit] = failure

@@ -1,7 +1,7 @@
 """Opening of a grid: its plan is resolved once, and each amendment once.
 
-Whoever comes first resolves it: systems and units, the mask key, the market, and how each model
-takes tools, which costs a few calls. All others wait for the record and use it as it is.
+The first worker resolves it: systems and units, the mask key, the market, and how each model takes
+tools, which costs a few calls. All other workers wait for the record and use it unchanged.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _LOOK_AGAIN_S = 0.1
 
 @dataclass(frozen=True)
 class GridOpening:
-    """What a worker opens a grid with."""
+    """Parts and settings by which a worker opens a grid."""
 
     place: GridPlace
     board: ClaimBoard
     parts: OpenRunFolders
     wait: Wait
     launch: str  #: id of this worker's launch
-    #: whether a driver started the launch: a later one goes on with its own code
+    #: whether a driver started the launch: a later launch continues with its own code
     is_driven: bool = False
     may_retry: bool = (
         True  #: whether systems that earlier launches could not resolve are tried again
@@ -83,7 +83,9 @@ def read_record(place: GridPlace) -> GridRecord | None:
 
 
 def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> bool:
-    """Whether a plan amends a grid, or a system of it could not be resolved by an earlier launch."""
+    """Return whether a plan amends a grid, or a system that an earlier launch could not resolve is
+    left.
+    """
     if not amendment(before.plan, plan).is_empty:
         return True
     if before.launch == opening.launch:
@@ -97,8 +99,9 @@ def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> boo
 
 
 def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
-    """Return what differs between the code that a grid was resolved with and that of this process:
-    names of packages. None where the grid has no hashes.
+    """Return the packages whose code differs between the grid's record and this process.
+
+    The list is empty if the grid has no hashes.
     """
     if record.suite != ktdeval.__version__:
         return [f"ktdeval {record.suite} there, {ktdeval.__version__} here"]
@@ -108,7 +111,7 @@ def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
 
 
 def check_code(record: GridRecord, plugins: Plugins) -> None:
-    """Raise StoreError where this process would run other code than the grid was resolved with."""
+    """Raise StoreError if this process would run other code than the grid was resolved with."""
     differing = made_by_other_code(record, plugins)
     if differing:
         raise StoreError(
@@ -118,8 +121,9 @@ def check_code(record: GridRecord, plugins: Plugins) -> None:
 
 
 def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpening) -> bool:
-    """Resolve a plan, unless another worker is doing so; return whether there may be a new
-    record.
+    """Resolve a plan, unless another worker is doing so.
+
+    Return whether there may be a new record.
     """
     store = opening.place.store
     number = 0 if before is None else 1 + sum(1 for _ in store.list(PLANS))
@@ -137,7 +141,7 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpen
             store.create(key, encode_value(record))
             claim.finish(b"{}\n")
     except FencedError:
-        return False  # whoever has taken it over resolves the plan
+        return False  # the worker that has taken it over resolves the plan
     finally:
         opening.parts.close()  # plans of parts may have grown
 
@@ -147,11 +151,10 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpen
 def resolve(
     plan: GridPlan, before: GridRecord | None, parts: OpenRunFolders, fence: Fence
 ) -> GridRecord:
-    """Return the record of a plan. What `before` has found out of models stays. `fence` is called
-    before each paid call.
+    """Return the record of a plan; what `before` records about models stays.
 
-    Raises KtdevalError; a model that does not answer, or that the budget does not allow to be
-    asked, becomes the `problem` of its system.
+    `fence` is called before each paid call. Raises KtdevalError. If a model does not answer, or the
+    budget does not allow the check, its system is recorded with a `problem`.
     """
     mask_key = plan.mask_key or secrets.token_hex(16)
     begun_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -224,7 +227,7 @@ def _resolve_system(
 
 
 def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
-    """Return a system with its units, and what was found out of its model."""
+    """Return a system with its units, and the detected settings of its model."""
     units: list[GridUnit] = []
     pruned: dict[str, list[GridUnit]] = {}
     for spec in part.specs.values():

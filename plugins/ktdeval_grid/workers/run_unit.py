@@ -54,10 +54,10 @@ class UnitRunner:
             system.slug: system for system in systems(self.record.plan)
         }
         self._recorded = {system.slug: system for system in self.record.systems}
-        self._paid: WorkerPaid | None = None  # as it was published last
+        self._paid: WorkerPaid | None = None  # as last published
 
     def has_questions(self, system: GridSystem) -> bool:
-        """Whether a system's model is asked the fixed questions at its start."""
+        """Return whether a system's model is asked the fixed questions at its start."""
         asks = self._planned[system.slug].config.canary > 0
         return asks and system.tool_protocol is not None
 
@@ -66,9 +66,11 @@ class UnitRunner:
         return self.parts.part(self._planned[slug], self._recorded[slug], self.record)
 
     def run(self, turn: UnitTurn, claim: Claim, requeued: int) -> None:
-        """Run a claimed unit to its end, and record it as done or failed; after an interrupt, leave
-        it to whoever comes next, and after it was taken over, to whoever has it. `requeued`: how
-        often it was requeued.
+        """Run a claimed unit to its end, and record it as done or failed.
+
+        After an interrupt, the next worker continues the unit. If it was taken over, the worker
+        that holds
+        it continues. `requeued`: how often it was requeued.
         """
         try:
             ended = self._run_or_continue(turn, claim)
@@ -96,7 +98,7 @@ class UnitRunner:
             if part.stop.reason is not None:
                 self.stopped.setdefault(turn.system, part.stop.reason)
 
-            claim.check()  # what ended a unit that is another worker's by now is no failure
+            claim.check()  # not a failure: another worker holds the unit now
 
             if outcome.error is not None:
                 needed = None
@@ -153,7 +155,7 @@ class UnitRunner:
         claim.release()
 
     def publish_paid(self) -> None:
-        """Write what the calls of units that are not done have cost so far, for those who watch."""
+        """Write the cost so far of units that are not done, for observers."""
         store = self.place.store
         key = paid_key(self.parts.worker)
         before = self._paid

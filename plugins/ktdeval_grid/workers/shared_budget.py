@@ -1,13 +1,13 @@
 """Budget of a grid: dollars and tokens that its workers share.
 
-A worker draws an amount before its calls spend it, and the amount counts as used at once, so that
-the grid's limits hold whatever happens to the worker. What its calls leave of it serves its next
-calls, and is given back where it is more than a hundredth of the limit, or no call is under way.
-What a killed worker had drawn and not used stays counted: what its calls under way could have cost,
-and up to a hundredth of the limit.
+A worker draws an amount before its calls spend it. The amount is used from that moment on, so the
+grid's limits hold even if the worker dies. An unused rest serves the worker's next calls. It is given
+back if it exceeds a hundredth of the limit, or if no call is under way. Amounts that a killed worker
+has drawn and not used stay used: the possible cost of its open calls, and up to a hundredth of the
+limit.
 
-While a worker has drawn something, the sum's state names it. A call that does not fit waits as long
-as the state names another worker that lives, since calls cost less than they reserve.
+While a worker holds a drawn amount, the sum's state names it. A call that does not fit waits while the
+state names another live worker, since calls cost less than they reserve.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _UNITS_A_DOLLAR = 1_000_000  #: the shared sum counts whole millionths
 _DOLLARS = "max_cost"
 _TOKENS = "max_tokens"
 _PORTIONS = 100  #: a worker draws a hundredth of the limit at once
-_IDLE_S = 1.0  #: without a call for so long, a worker gives back what it has
-_ASK_AGAIN_S = 0.5  #: what was refused is asked for again after this time
+_IDLE_S = 1.0  #: time without a call after which a worker gives back its amount
+_ASK_AGAIN_S = 0.5  #: time after which a refused draw is tried again
 
 
 @dataclass
 class _DrawnSum:
-    """What this process has drawn of one shared sum."""
+    """Amount that this process has drawn of one shared sum."""
 
     limit: str  #: option that limits it: `max_cost` or `max_tokens`
     total: SharedSum
@@ -58,7 +58,7 @@ class _DrawnSum:
         return True
 
     def _draw(self, missing: int) -> bool:
-        self.has_drawn = True  # first: it may have drawn though the store did not answer
+        self.has_drawn = True  # set first: a draw without an answer may have succeeded
         for wanted in (max(missing, self.portion), missing):
             if self.total.draw(wanted):
                 self.free += wanted
@@ -67,24 +67,24 @@ class _DrawnSum:
         return False
 
     def find_needed(self, most: Amount) -> float | None:
-        """Return the smallest limit that would leave an amount; None if this one does."""
+        """Return the smallest limit that leaves an amount; None if the current limit does."""
         used = self.total.state().used + self.count_units(most) - self.free
         if self.total.limit is None or used <= self.total.limit:
             return None
         return used / _UNITS_A_DOLLAR if self.limit == _DOLLARS else used
 
     def give_back(self, kept: int) -> None:
-        """Give back what is free beyond `kept`; count what was used beyond what was drawn."""
+        """Give back what is free beyond `kept`; record what was used beyond what was drawn."""
         excess = min(self.free, 0)
         if self.free > kept:
             excess = self.free - kept
 
         if excess:
-            self.free -= excess  # first: what may have been given back is not given back again
+            self.free -= excess  # set first: nothing may be given back twice
             self.total.give_back(excess)
 
     def leave(self) -> None:
-        """Give back all that is free; others wait for this process no more."""
+        """Give back all that is free; others no longer wait for this process."""
         if self.has_drawn:
             excess = self.free
             self.free = 0
@@ -141,7 +141,7 @@ class GridAllowance:
         return True
 
     def _others_have_drawn(self) -> bool:
-        """Whether another worker that lives has drawn something, which its calls may not need."""
+        """Return whether another live worker holds a drawn amount, which its calls may not need."""
         return any(purse.total.may_others_give_back() for purse in self.purses)
 
     def settle(self, drawn: Amount, used: Amount) -> None:
@@ -154,8 +154,8 @@ class GridAllowance:
                 purse.free += purse.count_units(drawn) - purse.count_units(used)
 
     def needed(self, most: Amount) -> dict[str, float]:
-        """Return the limits that leave less than `most`, by the name of their option, each with the
-        smallest value that would leave it.
+        """Return the limits that leave less than `most`, by option, each with the smallest
+        sufficient value.
         """
         with self._lock:
             return self._needed(most)
@@ -165,8 +165,11 @@ class GridAllowance:
         return {limit: least for limit, least in needed.items() if least is not None}
 
     def give_back_idle(self) -> None:
-        """Give back what no call needs: all of it where none is under way for a moment, else what
-        is more than a portion. A store that fails is tried again at the next call.
+        """Give back what no call needs.
+
+        If no call has been under way for a moment, give back everything, else what exceeds a
+        portion. If the
+        store fails, the next call tries again.
         """
         with self._lock, suppress(StoreError):
             if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:
@@ -176,12 +179,12 @@ class GridAllowance:
                     purse.give_back(purse.portion)
 
     def give_back_all(self) -> None:
-        """Give back all that no call has used; no call may be under way. Raises StoreError."""
+        """Give back everything that no call has used; no call may be under way. Raises StoreError."""
         with self._lock:
             self._give_back_all()
 
     def _take(self, most: Amount) -> bool:
-        """Give an amount to a call from all purses, or from none."""
+        """Give an amount to a call from all purses; if one lacks it, from no purse."""
         for number, purse in enumerate(self.purses):
             if not purse.take(most):
                 for earlier in self.purses[:number]:

@@ -1,7 +1,8 @@
-"""Taking over: continue an episode where another worker has left it.
+"""Takeover: continue an episode of another worker.
 
-Each worker that takes an episode over begins with all that the furthest one had of it. So the
-furthest holds every finished step and every paid reply, and one comparison finds it.
+A worker that takes an episode over starts with everything that the furthest worker had of it. So
+the
+furthest worker holds every finished step and every paid reply, and one comparison finds it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from ktdeval_grid.state.layout import GridPlace
 
 
 def continue_unit(place: GridPlace, worker: str, system: str, unit: str, part: RunPart) -> str:
-    """Bring a worker's part as far with a unit as any worker has come; return the worker whose part
-    has the unit finished then, or this one. Raises StoreError.
+    """Bring a unit of a worker's part as far as any worker has come.
+
+    Return the worker whose part has the unit finished then, or this one. Raises StoreError.
     """
     best = worker
     furthest = _progress(place, worker, system, unit)
@@ -34,7 +36,7 @@ def continue_unit(place: GridPlace, worker: str, system: str, unit: str, part: R
 
 
 def furthest_part(place: GridPlace, system: str, unit: str) -> Path | None:
-    """Return the part that has come furthest with a unit; None if none has begun it."""
+    """Return the part that has come furthest with a unit; None if no worker has begun it."""
     found = {
         place.part(each, system): _progress(place, each, system, unit) for each in place.workers()
     }
@@ -43,7 +45,7 @@ def furthest_part(place: GridPlace, system: str, unit: str) -> Path | None:
 
 
 def canary_part(place: GridPlace, system: str) -> Path | None:
-    """Return the part that has asked most of a system's fixed questions; None if none has."""
+    """Return the part that has asked most of a system's fixed questions; None if no part has any."""
     asked = {}
     for worker in place.workers():
         path = place.part(worker, system)

@@ -1,4 +1,4 @@
-"""`ktdeval grid worker`: one process that works on a grid, beside any number of others."""
+"""`ktdeval grid worker`: one of any number of processes that work on a grid."""
 
 from __future__ import annotations
 
@@ -110,7 +110,10 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
 
 
 def _tables(out: str, stack: ExitStack) -> AtEnd:
-    """Return what makes tables and pages; it is closed with the stack. Called before any thread."""
+    """Return a function that makes tables and pages; the stack closes it.
+
+    Call it before any thread.
+    """
     if can_fork():
         return stack.enter_context(WaitingTables(open_place(out)))
     return make_tables

@@ -27,8 +27,8 @@ from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 
 _TICK_S = 0.2  #: longest time until a signal is noticed
-_IDLE_TICK_S = 0.05  #: likewise where nothing is under way, until another worker's end is noticed
-_RETRY_S = 1.0  #: what another worker holds is looked at again after this time
+_IDLE_TICK_S = 0.05  #: longest time until another worker's end is noticed, when this one is idle
+_RETRY_S = 1.0  #: time until a unit of another worker is tried again
 _MAX_THREADS = 10_000
 
 
@@ -37,7 +37,7 @@ class WorkPiece:
     """Piece of work, claimed for this worker."""
 
     do: Callable[[], None]
-    provider: str | None  #: whose place it takes; None: nobody's
+    provider: str | None  #: provider whose place it takes; None: no place
 
 
 Running = dict[Future[None], str | None]
@@ -57,7 +57,7 @@ class Worker:
     only: frozenset[str] | None = None  #: units to run; None: all
     is_stopping: bool = False
     _refused: dict[str, float] = field(default_factory=dict)  #: names, and when to try them again
-    _is_draining: bool = False  #: parts were interrupted, and are to be opened anew
+    _is_draining: bool = False  #: parts were interrupted, and are to be reopened
 
     def __post_init__(self) -> None:
         self._turns = turns_of(self.record, self.shard)
@@ -127,8 +127,11 @@ class Worker:
             running[pool.submit(piece.do)] = piece.provider
 
     def _next_piece(self, running: Running) -> WorkPiece | None:
-        """Claim the next piece of work: first of providers that have less than their share of the
-        places under way, so that one that waits holds up no other; then of any.
+        """Claim the next piece of work.
+
+        Providers that have less than their share of the places come first, so that a slow provider
+        does not
+        block others; then any provider.
         """
         under_way = Counter(running.values())
         shares = self._shares()
@@ -136,8 +139,9 @@ class Worker:
         return next(self._pieces(below), None) or next(self._pieces(None), None)
 
     def _shares(self) -> dict[str, int]:
-        """Return how many of this worker's places belong to each provider that has units left; none
-        where the grid has fewer places than that.
+        """Return how many of this worker's places belong to each provider that has units left.
+
+        The result is empty if the grid has fewer places than providers.
         """
         providers = []
         for system in self.record.systems:
@@ -176,8 +180,9 @@ class Worker:
         return {future: running[future] for future in left}
 
     def _pieces(self, providers: Set[str] | None) -> Iterator[WorkPiece]:
-        """Yield pieces of work for some providers, or for all, the most urgent first. Each is
-        claimed when it is asked for.
+        """Yield pieces of work for some providers, or for all, the most urgent first.
+
+        Each piece is claimed when the iterator reaches it.
         """
         for system in self.record.systems:
             provider = self._providers[system.slug]
@@ -215,7 +220,7 @@ class Worker:
         return claim
 
     def _open_turns(self) -> Iterator[UnitTurn]:
-        """Yield the units that this worker is to run, if nobody else does."""
+        """Yield the open units that this worker is to run."""
         wanted = {system.slug for system in self.record.systems if self._is_wanted(system)}
         turns = []
         for turn in self._turns:
@@ -225,8 +230,11 @@ class Worker:
         yield from self._before_next_look(turns)
 
     def _before_next_look(self, turns: list[UnitTurn]) -> Iterator[UnitTurn]:
-        """Yield the units that are due before the next look at their task: what the look settles
-        need not be run. Without `stop_when: settled`, all.
+        """Yield the units that are due before the next look at their task.
+
+        The look may settle a pair, so that later units need not be run. Without `stop_when:
+        settled`, all
+        units are due.
         """
         if self.record.plan.stop_when == "never":
             yield from turns
@@ -242,26 +250,26 @@ class Worker:
                 yield turn
 
     def _forget_done(self) -> None:
-        """Leave finished units out of later looks at what is open."""
+        """Remove finished units from the list of open ones."""
         self._turns = [turn for turn in self._turns if turn.unit.id not in self.view.done]
 
     def _is_wanted(self, system: GridSystem) -> bool:
-        """Whether this worker begins further units of a system."""
+        """Return whether this worker begins further units of a system."""
         is_dropped = self.view.control.drops(self.record.model(system.model))
         return not is_dropped and system.slug not in self.runner.stopped
 
     def _is_open(self, unit: GridUnit) -> bool:
-        """Whether a unit is to be run and has not ended."""
+        """Return whether a unit is to be run and has not ended."""
         is_meant = self.only is None or unit.id in self.only
         is_over = unit.id in self.view.done or unit.id in self.view.unrun
         return is_meant and not is_over and not self.view.has_failed(unit.id)
 
     def _has_units_left(self, system: GridSystem) -> bool:
-        """Whether a system has units that have not ended."""
+        """Return whether a system has units that have not ended."""
         return any(map(self._is_open, system.units))
 
     def _is_settled(self, system: GridSystem) -> bool:
-        """Whether no unit of a system is going to be run, or is being run by anyone."""
+        """Return whether no unit of a system is running or will be run."""
         open_units = [unit for unit in system.units if self._is_open(unit)]
         if self._is_wanted(system):
             return not open_units
@@ -278,7 +286,7 @@ class Worker:
             yield last
 
     def _is_over(self) -> bool:
-        """Whether nothing is left for this worker to do or to wait for."""
+        """Return whether this worker has nothing left to do or to wait for."""
         for system in self.record.systems:
             if not self._is_settled(system):
                 return False

@@ -1,4 +1,4 @@
-"""Names of workers: of their machine, with the first number that no living process has."""
+"""Names of workers: the machine's name, with the first number that no live process uses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _MAX_LETTERS = 40
 
 
 class WorkerName(Closing):
-    """Name that this process alone has until it closes it or ends.
+    """Name that only this process has until it closes the name or ends.
 
-    Whoever gets a name knows that no earlier process of that name lives: the lock on its folder
+    A process that gets a name knows that no earlier process of that name lives: the lock on its
+    folder
     ends with the process. Machines that share a grid must have different host names.
     """
 

@@ -40,8 +40,11 @@ class OpenRunFolders(Closing):
         before: GridSystem | None,
         fence: Fence,
     ) -> RunPart:
-        """Open the part of a system that is being resolved. Its model is asked how it takes tools,
-        unless that is known from `before`; `fence` is called before each call. Raises KtdevalError.
+        """Open the part of a system that is being resolved.
+
+        The model's tool protocol is checked, unless it is known from `before`; `fence` is called
+        before
+        each call. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
         shared = SharedRun(allowance=self.allowance, fence=fence)
@@ -68,7 +71,7 @@ class OpenRunFolders(Closing):
             return part
 
     def _stop_signal(self, plan: GridPlan) -> StopSignal:
-        """Return the flag that ends a part. Raises BudgetError: the time of the launch is over."""
+        """Return the flag that ends a part. Raises BudgetError: the launch has used up its time."""
         stop = StopSignal()
         if plan.max_hours is not None:
             stop.limit_hours(plan.max_hours, self.began_s)
@@ -84,8 +87,11 @@ class OpenRunFolders(Closing):
         return part
 
     def _config(self, system: System, plan: GridPlan, mask_key: str) -> RunConfig:
-        """Return the config of a system's part. The grid's limits of dollars and tokens are those
-        of the part as well, since each part is below them.
+        """Return the config of a system's part.
+
+        The grid's limits of dollars and tokens are also those of the part, since a part never
+        exceeds
+        them.
         """
         return replace(
             system.config,
@@ -119,7 +125,7 @@ class OpenRunFolders(Closing):
 
 
 def _with_protocol(config: RunConfig, recorded: GridSystem) -> RunConfig:
-    """Return a config with the tool protocol that was found for its model, if there is one."""
+    """Return a config with the detected tool protocol of its model, if there is one."""
     if recorded.tool_protocol is None:
         return config
     return replace(config, tool_protocol=recorded.tool_protocol)

@@ -1,4 +1,4 @@
-"""One process that works on a grid: its name, heartbeat and open parts, from its start to its end."""
+"""Process that works on a grid: its name, heartbeat and open parts, from its start to its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEASE_S = 60.0
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How one worker works on a grid."""
+    """Settings of one worker of a grid."""
 
     plan: GridPlan
     out: str  #: place of the grid
@@ -44,13 +44,13 @@ class WorkerOptions:
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """How the work of one worker ended."""
+    """Result of one worker of a grid."""
 
     place: Path
     name: str
     planned: int  #: units of the grid
     done: int  #: of them, by any worker
-    failed: int  #: not stopped by a budget, which is no failure
+    failed: int  #: without units that a budget stopped
     problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
     is_stopped: bool = False  #: whether all that ended it here is a budget
     settled: int = 0  #: units that are not run, as the order of their system is settled
@@ -71,7 +71,7 @@ class GridSession:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the session was told to stop."""
+        """True if the session was stopped."""
         return self._stopping.is_set()
 
     def stop(self) -> None:
@@ -110,7 +110,7 @@ class GridSession:
                 check_code(record, self._plugins)
                 report = self._work(record, place, board, parts, only)
                 latest = read_record(place)
-                if latest is None or latest == record:  # nobody has amended the plan meanwhile
+                if latest is None or latest == record:  # the plan was not amended meanwhile
                     return report
 
                 record = latest
@@ -193,9 +193,7 @@ def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: s
 def _only_budgets(
     record: GridRecord, ended: Iterable[UnitFailed], stops: Iterable[KtdevalError]
 ) -> bool:
-    """Whether budgets, and nothing else, ended units of any worker, ended the work here, or kept
-    systems from being resolved.
-    """
+    """Return whether only budgets ended units, ended the work here, or kept systems unresolved."""
     needed = [needed_by(stop) for stop in stops]
     needed += [failure.needed for failure in ended]
     for system in record.systems:
@@ -206,8 +204,10 @@ def _only_budgets(
 
 
 def check_report(report: WorkerReport) -> None:
-    """Raise BudgetError if nothing but a budget ended the work, EpisodeFailure if a unit is not
-    done for another reason, or something was given up.
+    """Raise an error if the work is not complete.
+
+    Raises BudgetError: only a budget ended the work; EpisodeFailure: a unit is not done for another
+    reason, or a system or job was given up.
     """
     left = report.planned - report.done - report.settled
     if not left and not report.problems:

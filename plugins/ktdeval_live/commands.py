@@ -1,4 +1,4 @@
-"""`ktdeval live`: begin a forward test, take its steps, and see where it stands."""
+"""`ktdeval live`: begin a forward test, take its steps, and show its status."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 
 @dataclass(frozen=True, kw_only=True)
 class ClockOptions:
-    """Where the time of a command comes from."""
+    """Source of a command's time."""
 
     clock: Path | None = flag(
         None,
@@ -114,7 +114,7 @@ def init(plan: Path, options: LiveInitOptions) -> None:
 
 
 def _print_begun(loaded: LivePlan, folder: LiveFolder) -> None:
-    """Print what a new test will do first, and what it can show."""
+    """Print the first steps of a new test, and what it can prove."""
     click.echo(f"{folder.path}: {loaded.kind} test {loaded.name}, {loaded.first} to {loaded.last}")
     for market in loaded.markets:
         first = folder.schedule(market).sessions[0]
@@ -328,7 +328,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
 
 
 def _publish(test: LiveFolder, clock: Clock) -> KtdevalError | None:
-    """Publish a test; return why that failed, as the page can be made all the same."""
+    """Publish a test; return why that failed, since the page can be made anyway."""
     chain = test.chain()
     reveal(test, chain, clock.now())
     try:

@@ -1,7 +1,7 @@
 """Plan of a forward test: who decides on which markets, from when to when, by which deadlines.
 
-A plan is written once, before the first day. Its hash begins the chain of the record, so that no
-entrant, market or rule can be changed afterwards without a new record.
+A plan is written once, before the first day. Its hash is in the first entry of the chain, so that a
+change of an entrant, market or rule requires a new record.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class LivePlan(Value):
         return content_hash(to_plain(self))
 
     def entrant(self, name: str) -> Entrant:
-        """Return an entrant by its name. Raises ConfigError: there is none."""
+        """Return an entrant by its name. Raises ConfigError: no entrant has this name."""
         for entrant in self.entrants:
             if entrant.name == name:
                 return entrant
@@ -182,14 +182,14 @@ def load_entrant(path: Path) -> Entrant:
 
 
 def check_plan(plan: LivePlan, where: str) -> None:
-    """Raise ConfigError, which `where` starts, if something does not go together."""
+    """Raise ConfigError, which `where` starts, if fields of a plan contradict each other."""
     problem = next(_plan_problems(plan), None)
     if problem is not None:
         raise ConfigError(f"{where}: {problem}")
 
 
 def _plan_problems(plan: LivePlan) -> Iterator[str]:
-    """Yield what does not go together in a plan, one line each."""
+    """Yield the contradictions within a plan, one line each."""
     first = parse_day(plan.first, "first: ", ConfigError)
     last = parse_day(plan.last, "last: ", ConfigError)
     if first > last:

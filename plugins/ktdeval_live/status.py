@@ -1,4 +1,4 @@
-"""Where a forward test stands, as tables."""
+"""Status of a forward test, as tables."""
 
 from __future__ import annotations
 
@@ -67,8 +67,11 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
 
 
 def excess_row(card: LiveCard) -> tuple[str, ...]:
-    """Return the row of an entry's mean excess return over the index, in per cent a year, with the
-    number of days that it rests on: fewer than all, since days without a decision are left out.
+    """Return the row of an entry's mean excess return over the index, in per cent a year, with its
+    number
+    of days.
+
+    Days without a decision are left out.
     """
     excess = card.results.over_index.symmetric
     return (card.entrant, card.market.name, str(excess.n or 0), _mean_text(excess))

@@ -1,4 +1,4 @@
-"""What the chain covers of a test's folder, and what it does not: each byte is one or the other.
+"""Coverage of a test's folder by the chain: each byte is covered or listed as uncovered.
 
 | files | covered by |
 |---|---|
@@ -44,13 +44,14 @@ class UncoveredPart:
     reason: str
 
     def line(self) -> str:
-        """Return it as it is printed: names may come from a stranger's files."""
+        """Return the part as it is printed; names may come from untrusted files."""
         return clean(f"not covered: {self.name}: {self.reason}")
 
 
 def begun_files(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that a test begins with, by its name in the folder. Raises
-    StoreError: one can't be read.
+    """Return the SHA-256 of each file that a test begins with, by its name in the folder.
+
+    Raises StoreError: a file can't be read.
     """
     files = [path / name for name in (PLAN, IGNORED) if (path / name).is_file()]
     for name in _BEGUN_FOLDERS:
@@ -65,7 +66,7 @@ def begun_files(path: Path) -> dict[str, str]:
 
 
 def list_uncovered(path: Path) -> Iterator[UncoveredPart]:
-    """Yield what is not covered of a test in which nothing was found. Raises StoreError."""
+    """Yield the uncovered parts of a test without findings. Raises StoreError."""
     for entry in sorted(path.iterdir()):
         if entry.name in _OF_RECORD:
             continue
@@ -88,7 +89,7 @@ def list_uncovered(path: Path) -> Iterator[UncoveredPart]:
 
 
 def _uncommitted_lines(path: Path) -> int:
-    """Return how many publications the latest commit does not have."""
+    """Return how many publications are missing from the latest commit."""
     own = whole_lines(path / PUBLISHED)
     if not own:
         return 0

@@ -1,4 +1,4 @@
-"""Check of what a test began with: plan, sessions, markets, systems, and entrants that joined."""
+"""Check of the beginning of a test: plan, sessions, markets, systems, and entrants that joined."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
 
 
 def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
-    """Compare each byte of what the test began with: also what means nothing, such as a label of a
-    market or a blank.
+    """Compare each byte of the files that the test began with, including bytes without meaning,
+    such as
+    the label of a market or a blank.
     """
     present = begun_files(checked.folder.path)
     for name in sorted({*first.files, *present}):
@@ -102,9 +103,11 @@ def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Findi
 
 
 def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Iterator[Finding]:
-    """Compare stored sessions with those of the exchange's calendar. A calendar that was corrected
-    since then is no finding where the stored times are the stricter ones: a day that turned out to
-    be a holiday, or ended early.
+    """Compare stored sessions with those of the exchange's calendar.
+
+    A later correction of the calendar is not a finding if the stored times are stricter, as when a
+    day
+    turned out to be a holiday or ended early.
     """
     market = stored.market
     own = {one.day: one for one in stored.sessions}

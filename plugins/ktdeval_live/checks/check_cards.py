@@ -1,4 +1,4 @@
-"""Check of the cards of a test: each is what the chain gives as far as the card goes."""
+"""Check of the cards of a test: each equals the card made again from the chain."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CardCheck:
         return difference
 
     def _again(self, card: LiveCard, entry: Entry, public: list[Publication]) -> LiveCard:
-        """Return a card as it is now made, on the chain and the evidence that it rests on."""
+        """Return a card made again from the chain and the evidence that it rests on."""
         chain = self._checked.chain.first(card.test.links)
         market = self._market(entry.market, card.test.links)
         folder = self._checked.folder

@@ -16,7 +16,7 @@ _RULE = "data"
 
 
 def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
-    """Yield what is wrong with the data that were frozen."""
+    """Yield what is wrong with the frozen data."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for link, body in checked.chain.find_links(Frozen):
         session = checked.sessions.get((body.market, body.day))
@@ -52,5 +52,5 @@ def _increment(
 
 
 def _is_after(increment: Increment, link: Link) -> bool:
-    """Whether an increment was known only after its link, whose time is to the second."""
+    """Return whether an increment became known only after its link, whose time is in whole seconds."""
     return of_text(in_text(increment.known_at)) > of_text(link.at)

@@ -1,5 +1,6 @@
-"""Check of decisions and gaps: who may decide, in which order, when, on which data, and each record
-against the hashes that were committed to.
+"""Check of decisions and gaps: entrant, order, time, data, and each record against the hashes that
+were
+committed to.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ktdeval_live.record.findings import make_finding
 
 
 class DecisionCheck:
-    """Check of all decisions and gaps, which counts what it made again."""
+    """Check of all decisions and gaps; counts the decisions that it makes again."""
 
     def __init__(self, checked: CheckedFolder) -> None:
         self.decisions = 0  #: made again from their replies
@@ -81,13 +82,13 @@ class DecisionCheck:
         name = gap.entry
         session = self._checked.sessions.get((gap.market, gap.day))
         if session is None or session.cutoff is None:
-            return  # the session has its own finding
+            return  # a missing session has its own finding
         if of_text(link.at) < session.cutoff:
             yield make_finding("gap", gap.day, f"{name}: recorded before its cutoff")
         if is_decided and gap.cause != "unpublished":
             yield make_finding("gap", gap.day, f"{name}: {gap.cause} contradicts the chain")
 
-        # Where no step ran, the data may have come or not.
+        # If no step ran, it is unknown whether the data arrived.
         frozen = was_frozen(self._checked.chain, gap.market, gap.day, session.cutoff)
         if gap.cause != "missed" and frozen == (gap.cause == "no_data"):
             yield make_finding("gap", gap.day, f"{name}: {gap.cause} contradicts the data")
@@ -95,9 +96,7 @@ class DecisionCheck:
             yield from self._check_published(gap, is_decided, session.cutoff)
 
     def _check_published(self, gap: Gap, is_decided: bool, cutoff: datetime) -> Iterator[Finding]:
-        """Find a gap that states that the decision, or the data before anybody was asked, could not
-        be published, though they were.
-        """
+        """Find a gap that wrongly states that a decision or the data could not be published."""
         name = gap.entry
         checked = self._checked
         if is_decided and self._was_public(gap, cutoff):
@@ -112,7 +111,7 @@ class DecisionCheck:
         return False
 
     def _frozen_before(self, market: str, day: str, seq: int) -> bool:
-        """Whether a day's data were frozen before a link."""
+        """Return whether a day's data were frozen before a link."""
         return self._checked.first_frozen.get((market, day), seq) < seq
 
     # --- one entry
@@ -194,9 +193,7 @@ class DecisionCheck:
     def _record(
         self, entry: Entry, session: Session, link: Link
     ) -> Generator[Finding, None, DecisionRecord | None]:
-        """Return the record of a decision; None of a sealed one that is not here, and of one that
-        can't be read.
-        """
+        """Return the record of a decision; None if it is sealed and not here, or can't be read."""
         try:
             record = self._checked.folder.record(entry.key(session.day))
         except KtdevalError as error:
@@ -234,7 +231,7 @@ class DecisionCheck:
                 )
 
     def _was_published(self, path: Path) -> bool:
-        """Whether the latest commit has a file that is not here."""
+        """Return whether the latest commit has a file that is missing here."""
         folder = self._checked.folder.path
         with suppress(KtdevalError):  # the evidence has its own findings
             latest = list(commit_order(folder))[-1:]
@@ -243,8 +240,10 @@ class DecisionCheck:
         return False
 
     def _is_left(self, market: str, link: Link, cutoff: datetime) -> bool:
-        """Whether steps came after the one that had to publish a decision: since its cutoff data of
-        two further days were frozen, or those of the market's last day.
+        """Return whether steps ran after the one that had to publish a decision.
+
+        This is so if data of two further days, or of the market's last day, were frozen after the
+        decision's cutoff.
         """
         days = set()
         for later, body in self._checked.chain.find_data(market):

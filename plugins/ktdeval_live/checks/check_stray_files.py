@@ -1,4 +1,4 @@
-"""Files of a test, before anything in them is read: no links, nothing that the chain does not have."""
+"""Check of a test's files before any is read: no links, and no file that the chain does not name."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ _BASE = "base"  # its tables may be large, and have a check of their own
 
 
 def unsafe_files(path: Path) -> Iterator[Finding]:
-    """Yield what can't be read safely in a folder: links, which lead elsewhere, what is no plain
-    file, and files that are too large.
-    """
+    """Yield files that can't be read safely: links, special files, and files that are too large."""
     for entry in sorted(path.iterdir()):
         if entry.name == _GIT:
             if not stat.S_ISDIR(entry.lstat().st_mode):
@@ -46,8 +44,9 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
 
 
 def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
-    """Yield published files that no entry of the chain names; those that the test began with have a
-    check of their own.
+    """Yield published files that no entry of the chain names.
+
+    Files that the test began with have a separate check.
     """
     known = set(_known_files(folder, chain))
     for above in ("data", "records", STAMPS):
@@ -81,7 +80,7 @@ def _files_below(path: Path, above: str) -> Sequence[str]:
 
 
 def _day_of(name: str) -> str:
-    """Return the day that a file's name begins with; empty where it has none."""
+    """Return the day that a file's name begins with; empty without one."""
     start = name.rsplit("/", 1)[-1][:10]
     digits = start.replace("-", "")
     if len(start) == 10 and len(digits) == 8 and digits.isascii() and digits.isdigit():

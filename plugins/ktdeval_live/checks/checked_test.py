@@ -1,4 +1,4 @@
-"""A test under verification, with what all checks need."""
+"""Test under verification, with the values that all checks need."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class CheckedFolder:
 
     @cached_property
     def due_until(self) -> datetime:
-        """Time until which each cutoff must have an end: of a live test a day ago, or that of the
-        last link.
+        """Time until which each cutoff must have an end: for a live test a day ago, else the last
+        link's time.
         """
         if self._now is None or self.folder.plan.kind != "live":
             return self.last_at

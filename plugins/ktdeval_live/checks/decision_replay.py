@@ -1,7 +1,7 @@
 """Decisions made again from their replies, on the markets as they were shown.
 
-Days that were frozen after a decision do not change what it was shown, so that the decisions between
-two revisions share one market and one episode. A revision, or data that came late, begin a new one.
+Days that were frozen after a decision do not change what it was shown. So the decisions between two
+revisions share one market and one episode. A revision, or data that arrive late, begin a new one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from ktdeval_live.record.folder import LiveFolder
 
 
 class KnownMarkets:
-    """Markets of a test as they were known when decisions were made, by stretches: the links from
-    one change of an earlier day to the next.
+    """Markets of a test as known when decisions were made, by segments.
+
+    A segment has the links from one change of an earlier day to the next.
     """
 
     def __init__(self, folder: LiveFolder, chain: Chain) -> None:
@@ -36,18 +37,19 @@ class KnownMarkets:
         self._chain = chain
         self._increments: dict[str, list[tuple[int, Increment]]] = {}
         self._changes: dict[str, list[int]] = {}
-        # entries of a market come one after another, and go through the same stretches
+        # entries of a market are checked in turn, and share its segments
         self._market = lru_cache(maxsize=2)(self._market_of)
 
     def stretch(self, market: str, before: int) -> int:
-        """Return the number of the stretch in which the chain had `before` entries. Raises
-        KtdevalError: an increment can't be read.
+        """Return the number of the segment in which the chain had `before` entries.
+
+        Raises KtdevalError: an increment can't be read.
         """
         self._load(market)
         return bisect_left(self._changes[market], before)
 
     def market(self, market: str, stretch: int) -> MarketSnapshot:
-        """Return a market as known at the end of a stretch. Raises KtdevalError."""
+        """Return a market as known at the end of a segment. Raises KtdevalError."""
         self._load(market)
         return self._market(market, stretch)
 
@@ -71,7 +73,7 @@ class KnownMarkets:
         self._increments[market] = increments
 
     def _changing(self, market: str, increments: list[tuple[int, Increment]]) -> Iterator[int]:
-        """Yield the numbers of links that change what was known of days before."""
+        """Yield the numbers of links that change known data of earlier days."""
         days = self._folder.schedule(market).days
         close = self._folder.base(market).documents.close
         latest = ""
@@ -95,7 +97,7 @@ class Retracer:
     """Decisions of one entry, made again in their order."""
 
     def __init__(self, entry: Entry, checked: CheckedFolder, markets: KnownMarkets) -> None:
-        self.broken = False  #: whether a day was found wrong, on which the later ones rest
+        self.broken = False  #: whether a day was wrong, so that later days can't be checked
         self._entry = entry
         self._checked = checked
         self._markets = markets
@@ -130,7 +132,7 @@ class Retracer:
         return difference
 
     def _episode_at(self, before: int) -> EntryEpisode:
-        """Return the episode of a stretch; a new one where the market has changed."""
+        """Return the episode of a segment; a new one if the market has changed."""
         stretch = self._markets.stretch(self._entry.market, before)
         if self._episode is None or stretch != self._stretch:
             market = self._markets.market(self._entry.market, stretch)

@@ -1,8 +1,8 @@
-"""Verification of a forward test: whatever was changed, left out, added late or moved is found.
+"""Verification of a forward test: finds entries that were changed, left out, added late or moved.
 
-Nothing is trusted but the model's recorded replies, and the time authorities that the reader names.
-Each finding names its rule and the day. What no record can show is left to outside evidence:
-`level` says which there is. What can be changed without a finding is listed (`list_uncovered`).
+It trusts only the model's recorded replies and the time authorities that the reader names. Each
+finding names its rule and the day. The records can't prove when decisions were made; `level` names the
+outside evidence of it. Parts that can be changed without a finding are listed (`list_uncovered`).
 """
 
 from __future__ import annotations
@@ -67,9 +67,12 @@ class LiveVerification:
 def verify_test(
     folder: LiveFolder, plugins: Plugins, now: datetime | None = None, trust: TrustedRoots = NOBODY
 ) -> LiveVerification:
-    """Verify a whole test, and write nothing. With `now`, a live test must have an end of each day
-    whose cutoff was a day before. Stamps are evidence under the roots of `trust` alone. Raises
-    KtdevalError: a part of the software that it needs is missing.
+    """Verify a whole test, and write nothing.
+
+    With `now`, a live test must have an end of each day whose cutoff is more than a day ago. Stamps
+    are evidence only under the roots of `trust`. Raises KtdevalError: a required part of the
+    software
+    is missing.
     """
     unsafe = tuple(unsafe_files(folder.path))
     if unsafe:
@@ -125,11 +128,11 @@ def _wide_bounds(checked: CheckedFolder) -> Iterator[str]:
 
 
 def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Finding]:
-    """Yield everything that is wrong, in the order of the rules."""
+    """Yield all findings, in the order of the rules."""
     begun = list(beginning_findings(checked))
     yield from begun
     if begun:
-        return  # everything below would differ for that reason alone
+        return  # otherwise all checks below would report differences
 
     yield from data_findings(checked)
     yield from decisions.findings()

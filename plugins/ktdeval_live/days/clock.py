@@ -1,6 +1,6 @@
-"""Time of a forward test: that of the machine, or in a rehearsal that of a file.
+"""Time of a forward test: from the machine, or in a rehearsal from a file.
 
-Clocks count whole seconds, as the record does: a time that was rounded for one entry only would
+Clocks count whole seconds, as the record does. A time that was rounded for one entry only would
 contradict the others.
 """
 
@@ -34,7 +34,7 @@ class SystemClock:
 
 
 class FileClock:
-    """Time that a file states, read anew at each look: for rehearsals, in which other processes move
+    """Time from a file that is read at each call: for rehearsals, in which other processes change
     it.
     """
 
@@ -42,8 +42,9 @@ class FileClock:
         self._path = path
 
     def now(self) -> datetime:
-        """Return the time in the file in UTC, in whole seconds. Raises UsageError: it has none with
-        a time zone.
+        """Return the time in the file in UTC, in whole seconds.
+
+        Raises UsageError: the file has no time with a time zone.
         """
         try:
             time = datetime.fromisoformat(self._path.read_text("utf-8").strip())
@@ -58,7 +59,7 @@ class FileClock:
 
 
 def in_text(time: datetime) -> str:
-    """Return a time as records have it: UTC, to the second, with a Z."""
+    """Return a time in the form of records: UTC, to the second, with a Z."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

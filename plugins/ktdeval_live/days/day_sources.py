@@ -1,5 +1,6 @@
-"""Where the days of a test come from: a folder into which files are renamed, a provider that fetches
-them, or a stored market for rehearsals.
+"""Sources of the days of a test: a folder into which files are renamed, a provider that fetches
+them, or
+a stored market for rehearsals.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MAX_BYTES = 256 * 2**20
 _NEEDED = ("code", "open", "high", "low", "close", "volume")
 _OPTIONAL = ("amount", "factor")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-# Days fetched before a day, for the change of its factor: more where an asset was halted so long.
+# Days fetched before a day, for the change of its factor; more if an asset was halted.
 _SPANS = (np.timedelta64(15, "D"), np.timedelta64(400, "D"))
 _OWN_ARGS = ("first", "last", "answers")
 
@@ -48,8 +49,9 @@ class DaySource(Protocol):
     """Source of the days of one market."""
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day as the source has them now; None where it has none yet. Raises
-        DataError: they can't be read.
+        """Return all rows that the source has of a day now; None if the source does not have the day yet.
+
+        Raises DataError: they can't be read.
         """
 
 
@@ -67,18 +69,19 @@ class DropParams:
 
 
 class DropFolder:
-    """Files that someone else writes: `bars-2026-01-05.csv` with the columns code, open, high, low,
-    close, volume and where known amount and factor; `indices-…csv` with code and close;
-    `documents-…jsonl` with one item a line. A file is read when it is there under its name, so that
-    it must be written elsewhere and renamed.
+    """Files written by another program: `bars-2026-01-05.csv` with the columns code, open, high, low,
+    close, volume and, if known, amount and factor; `indices-…csv` with code and close;
+    `documents-…jsonl` with one item a line. A file is read as soon as its name exists, so it must be
+    written elsewhere and renamed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day; None before its bars are there. Raises DataError: the folder is
-        not there, or a file can't be read.
+        """Return all rows of a day; None before its file of bars exists.
+
+        Raises DataError: the folder does not exist, or a file can't be read.
         """
         if not self._folder.is_dir():
             raise DataError(
@@ -145,8 +148,9 @@ def _read_document_file(path: Path) -> bytes:
 def _csv_rows(
     path: Path, needed: Sequence[str], optional: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the rows of a file, each with the words for its place. Raises DataError: it is no CSV
-    file with these columns, or a code has no row of its own.
+    """Yield the rows of a file, each with a text for its place.
+
+    Raises DataError: it is not a CSV file with these columns, or a code is invalid or repeated.
     """
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(f"{path}: is larger than {_MAX_BYTES >> 20} MiB; write one day only")
@@ -167,7 +171,7 @@ def _csv_rows(
 
 
 def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
-    """Return a number in plain digits: `float` would read 1_000 as well, and other scripts."""
+    """Return a number in plain digits; `float` would also accept 1_000 and other scripts."""
     text = row[name]
     if not _PLAIN_NUMBER.fullmatch(text):
         raise DataError(f"{where}: {name}: {text!r} is not a number such as 1234.5")
@@ -185,7 +189,7 @@ class StoredDays:
         self._snapshot = snapshot
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day; one that the market does not have has none."""
+        """Return all rows of a day; no rows if the market does not have the day."""
         rows = np.flatnonzero(self._snapshot.days == np.datetime64(day, "D"))
         if not len(rows):
             return Increment(market=market, day=day, known_at=now, bars=())
@@ -219,8 +223,8 @@ class StoredDays:
         return Bar(code=code, **values)
 
     def _documents(self, row: int, now: datetime) -> tuple[Item, ...]:
-        """Return the documents of a day that are known by now: after an early close, those of the
-        afternoon are still to come.
+        """Return the documents of a day that are known by now; after an early close, those of the
+        afternoon come later.
         """
         view = self._snapshot.as_of(row).documents
         items = []
@@ -232,9 +236,11 @@ class StoredDays:
 
 
 class FetchedDays:
-    """Days that a provider of market data fetches from its vendor, one answer a day. Its adjustment
-    factors begin anew with each answer, so that only their changes count. The answers are not kept:
-    a kept one would hide a revision.
+    """Days that a provider of market data fetches from its vendor, one answer a day.
+
+    Its adjustment factors restart with each answer, so that only their changes are used. The
+    answers
+    are not cached: a cached answer would hide a revision.
     """
 
     def __init__(self, provider: str, args: Mapping[str, JsonValue], plugins: Plugins) -> None:
@@ -243,8 +249,9 @@ class FetchedDays:
         self._plugins = plugins
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day; None while the vendor has none. Raises DataError: its answer
-        can't be read, or it has none of an asset and gaps are not accepted.
+        """Return all rows of a day; None while the vendor has none.
+
+        Raises DataError: its answer can't be read, or it lacks an asset and gaps are not accepted.
         """
         found: Increment | None = None
         for span in _SPANS:
@@ -264,9 +271,7 @@ class FetchedDays:
         return found
 
     def _fetch(self, market: str, day: str, span: np.timedelta64) -> MarketSnapshot | None:
-        """Return the days of a span until `day`; None if that is not over yet by the vendor's
-        clock.
-        """
+        """Return the days of a span until `day`; None if the day is not over by the vendor's clock."""
         first = str(np.datetime64(day, "D") - span)
         with tempfile.TemporaryDirectory(prefix="ktdeval-answers-") as answers:
             args = {**self._args, "first": first, "last": day, "answers": answers}
@@ -284,8 +289,9 @@ def _bars_before(code: str, snapshot: MarketSnapshot, row: int) -> BoolArray:
 
 
 def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
-    """Return a bar with the change of its factor since the bar before it instead of the factor; 1
-    of the first one.
+    """Return a bar with the change of its factor since the previous bar instead of the factor; 1
+    for the
+    first bar.
     """
     column = snapshot.asset_index[bar.code]
     before = np.flatnonzero(_bars_before(bar.code, snapshot, row))
@@ -296,8 +302,9 @@ def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
 
 
 def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) -> DaySource:
-    """Return the source of a market of the test in the folder `home`. Raises ConfigError: there is
-    none of that name, or it has no days to come.
+    """Return the source of a market of the test in the folder `home`.
+
+    Raises ConfigError: no source has this name, or it can't give future days.
     """
     where = f"source {market.source}"
     if market.source == "drop":
@@ -331,12 +338,12 @@ def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) 
 
 
 def _fetches(params_type: type) -> bool:
-    """Whether a provider takes what each step sets."""
+    """Return whether a provider takes the arguments that each step sets."""
     return set(_OWN_ARGS) <= {field.name for field in fields(params_type)}
 
 
 def _check_fetch_args(args: Mapping[str, JsonValue], params_type: type, where: str) -> None:
-    """Raise ConfigError if the arguments of a provider can't be, before the first day is asked for."""
+    """Raise ConfigError if arguments of a provider are invalid, before the first day is fetched."""
     for name in _OWN_ARGS:
         if name in args:
             raise ConfigError(f"{where}: {name}: is set by each step; leave it out")

@@ -1,4 +1,4 @@
-"""Days of a market as they became known: each an increment with its hash, none ever changed.
+"""Days of a market as they became known: each an increment with its hash that never changes.
 
 A day's first increment has all its rows. A revision is a further increment, with the rows that
 differ. The market as known at some moment is the copy from before the test and the increments until
@@ -86,7 +86,7 @@ class Increment(Value):
         return content_hash(to_plain(self))
 
     def content(self) -> JsonValue:
-        """Return what the source said, without the moment."""
+        """Return the content from the source, without the time."""
         plain = to_plain(self)
         if isinstance(plain, dict):
             plain.pop("known_at")
@@ -95,7 +95,7 @@ class Increment(Value):
 
 
 def check_increment(increment: Increment, base: MarketSnapshot) -> None:
-    """Raise DataError with the first row that can't be one of this market."""
+    """Raise DataError with the first row that is invalid in this market."""
     known = set(base.codes)
     seen: set[str] = set()
     for bar in increment.bars:
@@ -144,8 +144,10 @@ def _check_bar(bar: Bar, where: str) -> None:
 
 
 def revision(known: Sequence[Increment], now: Increment) -> Increment | None:
-    """Return the rows of `now` that differ from what is known of its day; None if none does. Rows
-    that are no longer there stay as they were known.
+    """Return the rows of `now` that differ from the known rows of its day; None if there is no
+    difference.
+
+    Rows that the source no longer has stay as they were known.
     """
     bars: dict[str, Bar] = {}
     indices: dict[str, float] = {}
@@ -173,7 +175,7 @@ def revision(known: Sequence[Increment], now: Increment) -> Increment | None:
 
 
 def days_before(market: MarketSnapshot, cut: int) -> MarketSnapshot:
-    """Return the first `cut` days of a market, with what was known by the last of them."""
+    """Return the first `cut` days of a market, with the data known by the last of them."""
     grids: dict[str, Any] = {name: getattr(market, name)[:cut] for name in BAR_FIELDS}
     view = market.as_of(cut - 1)
     documents = market.documents.first(len(view.documents))
@@ -195,9 +197,12 @@ def days_before(market: MarketSnapshot, cut: int) -> MarketSnapshot:
 def market_as_known(
     base: MarketSnapshot, days: Sequence[str], increments: Sequence[Increment]
 ) -> MarketSnapshot:
-    """Return a market with the days of a test, filled as far as increments tell; the later ones
-    have no bars. `base` ends where the test begins, and may lack its first day or have it;
-    `increments` are in the order in which they were frozen.
+    """Return a market with the days of a test, filled by the increments; the later days have no
+    bars.
+
+    `base` ends where the test begins, with or without its first day; `increments` are in the order
+    in
+    which they were frozen.
     """
     cut = int(np.searchsorted(base.days, np.datetime64(days[0], "D")))
     length = len(days)
@@ -218,7 +223,7 @@ def market_as_known(
             levels[code][row] = level
 
     _fill_factor(grids["factor"], changes, cut)
-    # Who is a member on the last day before the test stays one.
+    # A member on the last day before the test stays a member.
     last_members = base.member[cut - 1 : cut]
     member = np.concatenate([base.member[:cut], np.repeat(last_members, length, axis=0)])
     return with_id(
@@ -266,7 +271,7 @@ def _documents(base: MarketSnapshot, increments: Sequence[Increment]) -> Documen
 
 
 def _limits(base: MarketSnapshot, cut: int, days: int) -> PriceLimits:
-    """Return the facts on price limits, none of them known of the days of the test."""
+    """Return the facts on price limits; they are unknown on the days of the test."""
     arrays: dict[str, Any] = {}
     for name, array in base.price_limits.arrays.items():
         blank = np.zeros((days, array.shape[1]), dtype=array.dtype)
@@ -278,6 +283,6 @@ def _limits(base: MarketSnapshot, cut: int, days: int) -> PriceLimits:
 
 
 def _quotes(base: MarketSnapshot, cut: int, days: int) -> Quotes:
-    """Return the quotes, none of them known of the days of the test."""
+    """Return the quotes; they are unknown on the days of the test."""
     arrays = {name: _extend_array(grid[:cut], days) for name, grid in base.quotes.arrays.items()}
     return Quotes(**arrays)

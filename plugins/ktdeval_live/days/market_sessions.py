@@ -1,10 +1,10 @@
-"""Sessions of a market during a test: when a day is over, and until when a decision on it counts.
+"""Sessions of a market during a test: when a day is over, and until when a decision on it is
+accepted.
 
 The days of a market are those of all calendars of its assets. A day's data are complete after the
 last close of any of them. A decision must be committed before the first moment at which one of its
-orders could fill: the next day's open, or its close where the venue fills at closes. Times come from
-`exchange_calendars`, so that early closes, holidays and daylight saving time are those of the
-exchange.
+orders could fill: the next day's open, or its close if the venue fills at closes. Times come from
+`exchange_calendars`, which knows early closes, holidays and daylight saving time.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ class Schedule(Value):
 
     @property
     def deciding(self) -> tuple[Session, ...]:
-        """Sessions on which is decided: all but the last."""
+        """Sessions with a decision: all but the last."""
         return self.sessions[:-1]
 
 
 def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, FillRule]:
-    """Return the rule of fills on each calendar of a market. Raises ConfigError: a calendar has
-    two, or orders fill at the very close that was decided on.
+    """Return the rule of fills on each calendar of a market.
+
+    Raises ConfigError: a calendar has two rules, or orders fill at the close on which the decision
+    is
+    made.
     """
     scales = MarketRules.of(snapshot, trading).scales
     rules: dict[str, FillRule] = {}
@@ -83,7 +86,7 @@ def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, Fi
 def plan_schedule(
     plan: LivePlan, market: str, base: MarketSnapshot, trading: TradingConfig
 ) -> Schedule:
-    """Return the sessions of a market of a plan, by the calendars of today. Raises ConfigError."""
+    """Return the sessions of a market of a plan, by the current calendars. Raises ConfigError."""
     margin = timedelta(minutes=plan.margin_minutes)
     return schedule(market, fill_rules(base, trading), plan.first, plan.last, margin)
 
@@ -91,8 +94,9 @@ def plan_schedule(
 def schedule(
     market: str, rules: Mapping[str, FillRule], first: str, last: str, margin: timedelta
 ) -> Schedule:
-    """Return the sessions of a market, by the rule of fills on each of its calendars. Raises
-    ConfigError: there is no day to decide on, or no time between a close and the next fill.
+    """Return the sessions of a market, by the rule of fills on each of its calendars.
+
+    Raises ConfigError: no day is left for a decision, or no time between a close and the next fill.
     """
     before = str(np.datetime64(first, "D") - np.timedelta64(15, "D"))
     days_of = {calendar: set(map(str, sessions(before, last, calendar))) for calendar in rules}

@@ -1,7 +1,7 @@
-"""Ask one entrant for one decision, in a process of its own, and write the record of it.
+"""Ask one entrant for one decision, in a separate process, and write its record.
 
-The process is killed at the deadline, so that an entrant that hangs holds nobody up. Each reply is
-on disk before the agent sees it: if the process dies, the next one goes on without paying again.
+The process is killed at the deadline, so that an entrant that hangs delays no other. Each reply is
+on disk before the agent sees it: if the process dies, the next one continues without paying again.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class EntrantAsker:
                 write_atomic(path, encode_canonical(record))
 
     def ask_question(self, entry: Entry, question: Question, home: Path) -> DecisionRecord:
-        """Ask a question and return the record of the answer, with the record of calls in `home`.
-        Data that came after the question was put are not shown. Raises KtdevalError.
+        """Ask a question and return the record of the answer; the record of calls is in `home`.
+
+        Data that arrived after the question are not shown. Raises KtdevalError.
         """
         chain = self.folder.chain()
         market = self.folder.market(entry.market, chain.before_data(question.data))
@@ -69,7 +70,7 @@ class EntrantAsker:
 
 
 def _question(chain: Chain, entry: Entry, day: str, step: int, home: Path) -> Question:
-    """Return the question of a day; one that was asked before, by a process that died, again."""
+    """Return the question of a day; if a process that died had asked it, return the same question."""
     path = home / f"{day}.question.json"
     if path.is_file():
         return decode_json(path.read_bytes(), Question, str(path))

@@ -1,4 +1,4 @@
-"""Beginning of a forward test: the folder with all that is fixed, and the first entry of the chain."""
+"""Beginning of a forward test: the folder with all fixed parts, and the first entry of the chain."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from ktdeval_live.record.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_pl
 
 
 def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFolder:
-    """Make the folder of a test. Raises ConfigError or DataError: the plan can't be run as it is;
-    StoreError: the folder is not empty, or can't be written; UsageError: the test would begin in
-    the past.
+    """Make the folder of a test.
+
+    Raises ConfigError or DataError: the plan can't be run; StoreError: the folder is not empty, or
+    can't be written; UsageError: the test would begin in the past.
     """
     if path.exists() and any(path.iterdir()):
         raise StoreError(f"{path}: is not empty; choose another folder")
@@ -67,14 +68,14 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
 
 
 def _base(plan: LivePlan, name: str, plugins: Plugins) -> MarketSnapshot:
-    """Return a market with the days before the test alone."""
+    """Return the part of a market before the test."""
     planned = plan.markets[name]
     market = open_snapshot(plugins, planned.data, planned.data_args)
     return market_before(market, plan.first)
 
 
 def market_before(market: MarketSnapshot, day: str) -> MarketSnapshot:
-    """Return the days of a market before `day`. Raises ConfigError: it has none."""
+    """Return the days of a market before `day`. Raises ConfigError: the market begins later."""
     cut = int(np.searchsorted(market.days, np.datetime64(day, "D")))
     if cut < 1:
         raise ConfigError(
@@ -88,12 +89,14 @@ def _schedule(
     plan: LivePlan, name: str, base: MarketSnapshot, plugins: Plugins, path: Path
 ) -> Schedule:
     task = plugins.make_task(plan.markets[name].task)
-    make_source(plan.markets[name], plan.kind, plugins, path)  # raises where it is none
+    make_source(
+        plan.markets[name], plan.kind, plugins, path
+    )  # raises if the certificate is invalid
     return plan_schedule(plan, name, base, task.trading)
 
 
 def _check_future(schedules: dict[str, Schedule], clock: Clock) -> None:
-    """Raise UsageError if a test would begin in the past: a backtest is no forward test."""
+    """Raise UsageError if a test would begin in the past: a backtest is not a forward test."""
     for one in schedules.values():
         cutoff = one.sessions[0].cutoff
         if cutoff is not None and cutoff <= clock.now():
@@ -121,9 +124,12 @@ def _system_by_name(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dic
 
 
 def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -> Entrant:
-    """Let an entrant join a test that has begun, from the next day on that can be decided in time;
-    return it with this day. Raises ConfigError: it does not fit the plan, or would begin in the
-    past; UsageError: there is no day left.
+    """Let an entrant join a running test, from the next day that can be decided in time; return it
+    with
+    this day.
+
+    Raises ConfigError: it does not fit the plan, or would begin in the past; UsageError: no day is
+    left.
     """
     plan = folder.plan
     names = entrant.markets or tuple(plan.markets)

@@ -1,6 +1,6 @@
-"""Consistency runs: past days asked again on the same frozen inputs, apart from the record.
+"""Consistency runs: past days asked again on the same frozen inputs, separate from the record.
 
-Nothing of them is on the chain or in a card: they tell how much of a decision is chance.
+They are not on the chain or in a card. They show how much of a decision is chance.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ REPEATS = "_repeats"
 
 @dataclass
 class RepeatAgreement:
-    """How far the repeats of one entry agree with its decisions on record."""
+    """Agreement of one entry's repeats with its recorded decisions."""
 
     entry: Entry
-    days: int = 0  #: that were asked again
-    repeats: int = 0  #: with a decision
-    failed: int = 0  #: without one
-    same_sides: int = 0  #: that buy and sell the same assets
-    same_orders: int = 0  #: whose sizes are the same, too
+    days: int = 0  #: days that were asked again
+    repeats: int = 0  #: repeats with a decision
+    failed: int = 0  #: repeats without a decision
+    same_sides: int = 0  #: repeats that buy and sell the same assets
+    same_orders: int = 0  #: repeats with the same sizes, too
 
 
 def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
-    """Ask each entrant again, so many times for each day whose cutoff is past, and yield what became
-    of each entry. A repeat with a decision is on disk, and is not asked again. Raises KtdevalError.
+    """Ask each entrant again, `times` times for each day whose cutoff is past; yield the agreement
+    of each
+    entry.
+
+    A repeat with a decision is stored, and is not asked again. Raises KtdevalError.
     """
     folder = asker.folder
     chain = folder.chain()
@@ -59,7 +62,7 @@ def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
 def _past_decisions(
     folder: LiveFolder, chain: Chain, entry: Entry, now: datetime
 ) -> Iterator[DecisionRecord]:
-    """Yield the decisions of an entry that stand and whose cutoff is past."""
+    """Yield the valid decisions of an entry whose cutoff is past."""
     ended = answers(chain, entry)
     for session in folder.schedule(entry.market).deciding:
         answer = ended.get(session.day)
@@ -75,7 +78,7 @@ def _past_decisions(
 def _repeat(
     asker: EntrantAsker, entry: Entry, record: DecisionRecord, number: int
 ) -> DecisionRecord:
-    """Return a repeat of a decision, by its number; asked now, or read where it was before."""
+    """Return a repeat of a decision, by its number; asked now, or read if it is stored."""
     home = asker.folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
     make_folder(home)
     path = home / f"{record.question.day}.json"

@@ -1,4 +1,4 @@
-"""Processes that ask: one for each decision, killed at its deadline with all that it started."""
+"""Processes that ask: one for each decision, killed at its deadline with all its child processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GRACE_S = 5.0
 
 
 class ProcessAsker:
-    """Asks by `ktdeval live ask` with further options, in a process of its own each time."""
+    """Asks by `ktdeval live ask` with further options, in a new process each time."""
 
     def __init__(self, test: LiveFolder, options: Sequence[str]) -> None:
         self._test = test
@@ -29,8 +29,8 @@ class ProcessAsker:
         self._has_ended = False
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
-        """Ask one entry within some seconds; return why there is no record, or None."""
-        # -P: modules that lie in the folder in which a scheduler starts are not ours.
+        """Ask one entry within `limit_s` seconds; return why there is no record, or None."""
+        # -P: modules in the folder in which a scheduler starts are not imported.
         words = [sys.executable, "-P", "-m", "ktdeval", "live", "ask", str(self._test.path)]
         words += [due.entry.entrant.name, due.entry.market, due.session.day, *self._options]
         words += ["--limit-s", str(limit_s + _GRACE_S)]
@@ -52,7 +52,7 @@ class ProcessAsker:
         return None
 
     def end(self) -> None:
-        """Kill all that is under way: an interrupt must not leave a process that goes on asking."""
+        """Kill all running processes: after an interrupt none may continue to ask."""
         with self._lock:
             self._has_ended = True
             for process in self._running:
@@ -76,19 +76,19 @@ class ProcessAsker:
 
     def _forget(self, process: subprocess.Popen[str]) -> None:
         with self._lock:
-            _kill(process)  # with what it started and left behind
+            _kill(process)  # with child processes that it left
             self._running.discard(process)
         process.wait()
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill a process with those that it started."""
+    """Kill a process with its child processes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def end_after(limit_s: float) -> None:
-    """Kill this process some seconds from now, with those that it started."""
+    """Kill this process and its child processes after some seconds."""
     timer = threading.Timer(limit_s, _end_this)
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""A whole plan on past days: the same steps, with a clock that goes from close to close."""
+"""Replay of a whole plan on past days: the same steps, with a clock that moves from close to close."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def replay_plan(
 
 
 def _data_times(folder: LiveFolder) -> list[datetime]:
-    """Return the moments at which a day's data are asked for, in order."""
+    """Return the times at which a day's data are fetched, in order."""
     times = set()
     for market, planned in folder.plan.markets.items():
         delay = timedelta(minutes=planned.delay_minutes)
@@ -62,7 +62,7 @@ def _data_times(folder: LiveFolder) -> list[datetime]:
 
 
 class InlineAsker(EntrantAsker):
-    """Asks within this process, where no deadline ends an entrant."""
+    """Asks within this process, without a deadline."""
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:  # noqa: ARG002 - no deadline
         """Ask one entry; return why there is no record, or None."""
@@ -73,4 +73,4 @@ class InlineAsker(EntrantAsker):
         return None
 
     def end(self) -> None:
-        """Let what is under way come to its end."""
+        """Do nothing: calls in this process come to their end."""

@@ -1,8 +1,8 @@
 """One step of a forward test: freeze what became known, ask, commit, publish, and record gaps.
 
-A step may be run at any time and as often as one likes: it does what is due and not done yet. The
-chain says what is done. Each part is durable before the next one begins, so that a process may die
-anywhere.
+A step may be run at any time and any number of times: it does what is due and not done yet. The chain
+records what is done. Each part is durable before the next one begins, so that the process may die at
+any point.
 
     data of closed days -> increments -> chain
     days past their cutoff without a decision -> gaps -> chain -> published before anybody is asked
@@ -52,18 +52,18 @@ class DueDecision:
 
     @property
     def key(self) -> DecisionKey:
-        """Which decision."""
+        """Key of the decision."""
         return self.entry.key(self.session.day)
 
     @property
     def name(self) -> str:
-        """The decision in words."""
+        """Name of the decision in messages: entry and day."""
         return f"{self.entry.name} {self.session.day}"
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one step did, a line each."""
+    """Report of one step, a line for each event."""
 
     frozen: list[str] = field(default_factory=list)
     decided: list[str] = field(default_factory=list)
@@ -76,15 +76,16 @@ Problem = tuple[GapCause, str]
 
 
 class EntryAsker(Protocol):
-    """Asks entries, each call on a thread of its own."""
+    """Asks entries, each call on its own thread."""
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
-        """Ask one entry within some seconds, so that its record is written; return why it is not,
-        or None.
+        """Ask one entry within `limit_s` seconds, so that its record is written; return why it is
+        not, or
+        None.
         """
 
     def end(self) -> None:
-        """End all that is under way."""
+        """End all running calls."""
 
 
 class LiveStep:
@@ -98,8 +99,8 @@ class LiveStep:
         asker: EntryAsker,
         at_once: int = AT_ONCE,
     ) -> None:
-        """`at_once`: entrants that are asked side by side at most; those with the earliest cutoff
-        come first.
+        """`at_once`: most entrants that are asked in parallel; those with the earliest cutoff come
+        first.
         """
         self.report = StepReport()
         self._at_once = at_once
@@ -120,7 +121,7 @@ class LiveStep:
         for market in self._plan.markets:
             self._freeze(market)
 
-        # What entrants are shown of their accounts rests on the gaps before.
+        # The accounts shown to entrants depend on earlier gaps.
         self._record_gaps(self._folder.looked_at())
         if self._publish():
             self._ask_all(list(self._due()))
@@ -154,8 +155,9 @@ class LiveStep:
                 self._freeze_day(increment, now)
 
     def _look(self, market: str, day: str, source: DaySource, now: datetime) -> Increment | None:
-        """Return the rows of a day as a source has them; None where it has none that can be used,
-        which holds up no other day or market.
+        """Return the rows of a day as a source has them; None if it has no usable rows.
+
+        A failure is reported, and does not stop other days or markets.
         """
         try:
             increment = source.day(market, day, now)
@@ -190,9 +192,7 @@ class LiveStep:
     # --- decisions
 
     def _due(self) -> Iterator[DueDecision]:
-        """Yield the decisions that are due: of days whose data are frozen and whose cutoff is to
-        come.
-        """
+        """Yield the due decisions: of days whose data are frozen and whose cutoff is in the future."""
         now = self._clock.now()
         for entry in self._entries:
             frozen = self._chain.list_frozen_days(entry.market)
@@ -214,8 +214,9 @@ class LiveStep:
         return deciding
 
     def _ask_all(self, due: Sequence[DueDecision]) -> None:
-        """Ask all entries that are due side by side; commit and publish them as they answer, so that
-        one that hangs keeps no other from being public in time.
+        """Ask all due entries in parallel; commit and publish their answers as they arrive.
+
+        So an entry that hangs does not delay the publication of others.
         """
         if not due:
             return
@@ -235,8 +236,9 @@ class LiveStep:
     def _wait_for_answers(
         self, asked: Mapping[Future[Problem | None], DueDecision]
     ) -> list[Future[Problem | None]]:
-        """Wait for an answer, and a little for further ones; return those that are there, in the
-        order of the plan.
+        """Wait for an answer, and shortly for further ones; return those that arrived, in the order
+        of the
+        plan.
         """
         wait(asked, return_when=FIRST_COMPLETED)
         cutoff = min(one.cutoff for one in asked.values())
@@ -245,9 +247,9 @@ class LiveStep:
         return [future for future in asked if future.done()]
 
     def _take(self, one: DueDecision, problem: Problem | None) -> None:
-        """Commit to the decision of an entry, or note why there is none."""
+        """Commit to the decision of an entry, or record why it failed."""
         path = self._folder.record_path(one.key, private=True)
-        if problem is None or path.is_file():  # it may have hung after it had written its record
+        if problem is None or path.is_file():  # it may have hung after writing its record
             problem = self._commit(one)
         if problem is not None:
             cause, detail = problem
@@ -255,7 +257,7 @@ class LiveStep:
             self._report_problem(f"{one.name}: {cause}: {detail}")
 
     def _ask(self, one: DueDecision) -> Problem | None:
-        """Ask one entry before its deadline and its cutoff; return why there is no record."""
+        """Ask one entry before its deadline and its cutoff; return why there is no record, or None."""
         left_s = (one.cutoff - self._clock.now()).total_seconds()
         if left_s <= 0:
             return "deadline", "its turn came after its cutoff; ask more entrants at once"
@@ -284,8 +286,9 @@ class LiveStep:
         return None
 
     def _note_unpublished(self) -> None:
-        """Remember that entries are not asked, as the data could not be published before; what an
-        entry that was asked earlier came to stays its cause.
+        """Record that entries are not asked, as the data could not be published in time.
+
+        If an entry was asked earlier, its recorded cause stays.
         """
         detail = "the data could not be published, so nobody was asked"
         for one in self._due():
@@ -299,8 +302,9 @@ class LiveStep:
     # --- gaps
 
     def _record_gaps(self, looked_before: datetime | None) -> None:
-        """Record a gap for each day that is past its cutoff without a decision that was public.
-        `looked_before`: when a step looked for data last, before those cutoffs.
+        """Record a gap for each day that is past its cutoff without a public decision.
+
+        `looked_before`: when a step last looked for data, before those cutoffs.
         """
         now = self._clock.now()
         public = publications(self._folder)
@@ -327,11 +331,11 @@ class LiveStep:
                     self.report.gaps.append(f"{entry.name} {session.day}: {gap.cause}")
 
     def _missing(self, one: DueDecision, looked_before: datetime | None) -> Gap:
-        """Return the gap of a day on which nothing was decided."""
+        """Return the gap of a day without a decision."""
         noted = self._folder.noted_problem(one.key)
         if noted is not None and noted.cause != "unpublished":
             return noted
-        # A later step may have published in time, and died before anybody answered.
+        # A later step may have published in time, and died before an answer came.
         public = publications(self._folder)
         if noted is not None and not was_all_public(self._folder, self._chain, public, one.cutoff):
             return noted
@@ -348,7 +352,7 @@ class LiveStep:
     # --- publication
 
     def _publish(self) -> bool:
-        """Publish the chain; False where that failed, which the next step tries again."""
+        """Publish the chain; return False if that failed: the next step tries again."""
         try:
             publish(self._folder, self._chain, self._clock)
         except KtdevalError as error:
@@ -357,8 +361,11 @@ class LiveStep:
         return True
 
     def _keep_evidence(self) -> None:
-        """Commit and push what the publications of this step prove: for whoever has a copy of the
-        record alone, as a scheduler that starts with a fresh one.
+        """Commit and push the evidence of this step's publications.
+
+        Readers who have only a copy of the record need it, such as a scheduler that starts with a
+        fresh
+        one.
         """
         try:
             publish_evidence(self._folder, self._chain)

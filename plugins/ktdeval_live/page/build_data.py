@@ -1,4 +1,4 @@
-"""Build of the live page's data: a test settled on what is public, and where it stands."""
+"""Build of the live page's data: a test settled on public data, and its status."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LATEST = 20
 
 
 class PublicFolder(LiveFolder):
-    """A test as its readers see it: sealed decisions can't be read."""
+    """Test as its readers see it: sealed decisions can't be read."""
 
     def record(self, key: DecisionKey) -> DecisionRecord | None:
         """Return a decision. Raises StoreError: it is not published."""
@@ -54,13 +54,13 @@ class PublicFolder(LiveFolder):
         return super().record(key)
 
     def is_public(self, key: DecisionKey) -> bool:
-        """Whether a decision can be read."""
+        """Return whether a decision can be read."""
         return self.record_path(key, private=False).is_file()
 
 
 @dataclass(frozen=True)
 class EntryDays:
-    """What the page shows of an entry besides its card and its results."""
+    """Days and costs of an entry for the page, in addition to its card and its results."""
 
     states: tuple[DayState, ...]
     uncounted: int
@@ -68,7 +68,10 @@ class EntryDays:
 
 
 def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
-    """Return the page of a test as of `now`. Raises KtdevalError: a record or the data do not fit."""
+    """Return the page of a test as of `now`.
+
+    Raises KtdevalError: a record or the data are inconsistent.
+    """
     folder = PublicFolder(test.path)
     chain = folder.chain()
     settled = settle_test(folder, plugins, now)
@@ -104,11 +107,11 @@ def _page_gaps(gaps: Sequence[Gap]) -> tuple[PageGap, ...]:
     return tuple(convert_value(gap, PageGap, from_attributes=True) for gap in latest_first)
 
 
-# ---- where a test stands
+# ---- status of a test
 
 
 def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
-    """Return the next moment at which data are asked for; None after the last one."""
+    """Return the next time at which data are fetched; None after the last one."""
     found = due([folder.schedule(market) for market in folder.plan.markets], now)
     if found is None:
         return None
@@ -185,7 +188,7 @@ def _entry_days(
     ended: Mapping[str, DayAnswer],
     now: datetime,
 ) -> EntryDays:
-    """Return what became of each session of an entry that is over."""
+    """Return the outcome of each past session of an entry."""
     sessions = folder.schedule(entry.market).sessions
     over = [session for session in sessions[:-1] if session.complete_at <= now]
     first = entry.entrant.first or entry.plan.first
@@ -248,8 +251,9 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
 
 
 def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:
-    """Return the rank of each card within its market, by its mean excess return; None of a card that
-    can't be ranked.
+    """Return the rank of each card within its market, by its mean excess return; None if the card
+    can't
+    be ranked.
     """
     ranks: list[int | None] = [None] * len(cards)
     for market in {card.market.name for card in cards}:

@@ -1,7 +1,8 @@
-"""Data of the live page as typed values. Nothing in them is private: a sealed decision is a day
-with the state `sealed`, and costs are sums of days that are public.
+"""Data of the live page as typed values, all public.
 
-Series are rounded, to 1e-6 of a return and 1e-3 of a per cent; totals are those of cards.
+A sealed decision is a day with the state `sealed`; costs are sums over public days. Series are
+rounded,
+to 1e-6 of a return and 1e-3 of a per cent; totals are those of cards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Costs of an entry: sums over its model calls by session. The calls themselves stay private."""
+"""Costs of an entry: sums over its model calls by session. The calls themselves are private."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entry_costs(folder: LiveFolder, entry: Entry, public: Sequence[bool]) -> Cos
 
 
 def costs_of(records: Iterable[CallRecord], public: Sequence[bool]) -> Costs:
-    """Return the costs of some calls; replies that were taken from a record cost nothing again."""
+    """Return the costs of some calls; replies taken from a record cost nothing."""
     answered: dict[int, list[CallRecord]] = {}
     attempts = 0
     failed = 0
@@ -63,7 +63,7 @@ def _usd(answers: Collection[CallRecord]) -> float | None:
 
 
 def _tokens(answers: Collection[CallRecord]) -> float | None:
-    """Return the tokens of a session; None without an answer, or if those of one are unknown."""
+    """Return the tokens of a session; None without an answer, or if an answer's tokens are unknown."""
     known = [record.usage for record in answers if record.usage is not None]
     if not answers or len(known) != len(answers):
         return None
@@ -71,7 +71,7 @@ def _tokens(answers: Collection[CallRecord]) -> float | None:
 
 
 def _total(series: Series, sessions: Iterable[int]) -> float | None:
-    """Return the sum over some sessions; None where one is unknown, as the rest would be too low."""
+    """Return the sum over some sessions; None if one is unknown, as the sum would be too low."""
     known = []
     for session in sessions:
         value = series[session]

@@ -39,13 +39,13 @@ def equity_of(result: EntryResult) -> Equity:
 
 
 def _compound_returns(returns: FloatArray) -> Series:
-    """Return the total return after each day; null from a day without a return on."""
+    """Return the total return after each day; null from the first day without a return."""
     totals = np.asarray(np.cumprod(1.0 + returns), dtype=np.float64) - 1.0
     return round_series(totals, _RETURN_DIGITS)
 
 
 def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) -> IntervalSeries:
-    """Return the intervals of the mean excess over some returns; empty where there are none."""
+    """Return the intervals of the mean excess over some returns; empty if no days can be compared."""
     if other is None:
         return _NOTHING
 
@@ -68,8 +68,9 @@ def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) 
 
 
 def sharpe_ends(result: EntryResult, ratio: float | None) -> tuple[float, float] | None:
-    """Return the ends of the 95 % interval of an annualised Sharpe ratio at one look, by the moments
-    of the counted days; None where the ratio is not defined.
+    """Return the ends of the 95 % interval of an annualised Sharpe ratio at one look.
+
+    The interval uses the moments of the counted days. None if the ratio is not defined.
     """
     if ratio is None:
         return None
@@ -81,7 +82,7 @@ def sharpe_ends(result: EntryResult, ratio: float | None) -> tuple[float, float]
 
 
 def _sessions(days: BoolArray) -> tuple[int, ...]:
-    """Return the numbers of the sessions of some days of fills, which begin with the second."""
+    """Return the session numbers of some days of fills; the first day of fills is session 1."""
     return tuple((np.flatnonzero(days) + 1).tolist())
 
 

@@ -1,7 +1,6 @@
 """Files of the live page: one HTML file with style, scripts and data inside, and its data as JSON.
 
-The page asks nothing of the network: its policy allows the scripts and the style that it holds, and
-nothing else.
+The page makes no network requests: its policy allows only the scripts and the style within it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _environment() -> Environment:
 
 
 def site_folder(test: LiveFolder, out: Path | None) -> Path:
-    """Return the folder of the page. Raises UsageError: it would become part of the record."""
+    """Return the folder of the page. Raises UsageError: the folder is part of the record."""
     own = test.path / SITE
     if out is None:
         return own
@@ -56,8 +55,9 @@ def site_folder(test: LiveFolder, out: Path | None) -> Path:
 
 
 def write_page(page: LivePage, folder: Path) -> Path:
-    """Write the page and its data into a folder, and return the page's file. Raises StoreError:
-    they can't be written, or the folder has a page of something else.
+    """Write the page and its data into a folder, and return the page's file.
+
+    Raises StoreError: they can't be written, or the folder has the page of another test.
     """
     refuse_foreign_page(folder / PAGE, "ktdeval live")
     make_folder(folder)

@@ -1,5 +1,6 @@
-"""Git history of a test, read as that of a stranger: nothing that its settings name is run, nothing
-is fetched, and no replaced object is believed.
+"""Git history of a test, read as untrusted: no command from its settings is run, nothing is
+fetched, and
+replaced objects are ignored.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def commit_order(path: Path) -> Mapping[str, int]:
-    """Return the commits of a folder's history with their places, the oldest first. Raises
-    StoreError: there is no history.
+    """Return the commits of a folder's history with their positions, the oldest first.
+
+    Raises StoreError: there is no history.
     """
     try:
         listed = _git(path).read("rev-list", "--reverse", "--topo-order", "HEAD", "--")
@@ -29,8 +31,9 @@ def commit_order(path: Path) -> Mapping[str, int]:
 
 
 def read_committed(path: Path, commits: Iterable[str], name: str) -> Iterator[bytes | None]:
-    """Yield a file as each commit has it; None where there is no such commit or file. Raises
-    StoreError: git can't be run.
+    """Yield a file as each commit has it; None if the commit or file does not exist.
+
+    Raises StoreError: git can't be run.
     """
     process = _git(path).pipe("cat-file", "--batch")
     with process:
@@ -62,7 +65,7 @@ def _file_at(questions: IO[bytes], answers: IO[bytes], commit: str, name: str) -
 
 
 def _skip(answers: IO[bytes], head: list[bytes]) -> None:
-    """Read over an object that is no file; of a missing one there is nothing to read."""
+    """Skip an object that is not a file; a missing object has no content to skip."""
     if len(head) == 3 and head[2].isdigit():
         answers.read(int(head[2]) + 1)
 

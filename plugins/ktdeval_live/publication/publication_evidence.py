@@ -1,4 +1,4 @@
-"""Evidence of when a chain was public: commits of git, and time stamps."""
+"""Evidence that a chain was public at a time: git commits and time stamps."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ PROVES: Mapping[Level, str] = {
 def publication_findings(
     folder: LiveFolder, chain: Chain, due_until: datetime
 ) -> Iterator[Finding]:
-    """Yield evidence that does not hold, and decisions that were not public before their cutoff. One
-    whose cutoff lies after `due_until` may lack evidence: it is published with the next step's.
+    """Yield invalid evidence, and decisions that were not public before their cutoff.
+
+    A decision whose cutoff is after `due_until` may lack evidence: the next step publishes it.
     """
     try:
         public = publications(folder)
@@ -74,14 +75,14 @@ def publication_findings(
 def was_public(
     folder: LiveFolder, public: Iterable[Publication], seq: int, cutoff: datetime
 ) -> bool:
-    """Whether an entry of the chain is proved to have been public before a cutoff."""
+    """Return whether an entry of the chain is proved to have been public before a cutoff."""
     return any(one.seq >= seq and proved_at(folder, one) < cutoff for one in public)
 
 
 def was_all_public(
     folder: LiveFolder, chain: Chain, public: Iterable[Publication], cutoff: datetime
 ) -> bool:
-    """Whether all that was written before a cutoff is proved to have been public before it."""
+    """Return whether all entries written before a cutoff are proved to have been public before it."""
     last = 0
     for link in chain.entries:
         if of_text(link.at) < cutoff:
@@ -90,7 +91,7 @@ def was_all_public(
 
 
 def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
-    """Whether the data of a day were frozen before a cutoff."""
+    """Return whether the data of a day were frozen before a cutoff."""
     for link, body in chain.find_data(market):
         if body.day == day:
             return of_text(link.at) < cutoff
@@ -100,8 +101,10 @@ def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
 def test_level(
     folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: TrustedRoots
 ) -> Level:
-    """Return the weakest evidence of all entries with a decision that stands, to a reader with some
-    trust; `claimed` without any.
+    """Return the weakest evidence of all entries with a valid decision, to a reader with some
+    trust.
+
+    `claimed` without such an entry.
     """
     public = publications(folder)
     decided = {body.entry for _, body in standing(chain)}
@@ -119,9 +122,12 @@ def evidence_level(
     public: Sequence[Publication],
     trust: TrustedRoots,
 ) -> Level:
-    """Return the weakest evidence that a standing decision of an entry, whose cutoff is past, was
-    made before it; `claimed` without any decision, and in a rehearsal, whose time is that of its own
-    clock. `stamped` are those alone whose stamps are checked against a root that the reader trusts.
+    """Return the weakest evidence that an entry's valid decisions were made before their cutoffs.
+
+    Only decisions whose cutoff is past are used. The result is `claimed` without any decision, and
+    in a
+    rehearsal, whose time is that of its own clock. It is `stamped` only if the stamps are checked
+    against a root that the reader trusts.
     """
     if folder.plan.kind == "rehearsal":
         return "claimed"
@@ -157,7 +163,7 @@ def evidence_level(
 
 
 def weakest(levels: Iterable[Level]) -> Level:
-    """Return the weakest of some levels; `claimed` of none."""
+    """Return the weakest of some levels; `claimed` without levels."""
     return min(levels, key=LEVELS.index, default="claimed")
 
 
@@ -174,7 +180,7 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
     continues the one before.
     """
     if not public:
-        with suppress(KtdevalError):  # before the first publication there is no history
+        with suppress(KtdevalError):  # history starts with the first publication
             yield from _lost_publications(folder, commit_order(folder.path))
         return
 
@@ -254,8 +260,10 @@ def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
 
 
 def proved_at(folder: LiveFolder, one: Publication) -> datetime:
-    """Return the time at which a publication is proved to have existed: that of its stamp, or of the
-    entrant's clock. In a rehearsal the clock is the rehearsal's, and so no stamp's.
+    """Return the time at which a publication is proved to have existed: its stamp's, or the
+    clock's.
+
+    In a rehearsal it is always the time of the rehearsal's clock.
     """
     if one.stamp is None or one.stamped_at is None or folder.plan.kind == "rehearsal":
         return one.at

@@ -51,7 +51,7 @@ def publications(folder: LiveFolder) -> list[Publication]:
 
 
 def publication_problems(folder: LiveFolder, public: Sequence[Publication]) -> Iterator[str]:
-    """Yield what is wrong with the links of the publications, as they were read, a line each."""
+    """Yield the problems of the links of publications, a line each."""
     previous = NOTHING_BEFORE
     lines = whole_lines(folder.path / PUBLISHED)
     for number, (one, line) in enumerate(zip(public, lines, strict=True), 1):
@@ -71,7 +71,7 @@ def begin_repository(path: Path, rule: Publishing) -> None:
 
 
 def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
-    """Publish the records of decisions whose fills are past; without a seal, of all."""
+    """Publish the records of decisions whose fills are past; in a test without a seal, all records."""
     cutoffs = folder.cutoffs()
     for _, body in chain.find_links(Decided):
         cutoff = cutoffs[body.market, body.day]
@@ -81,8 +81,9 @@ def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
 
 
 def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | None:
-    """Commit, push and stamp what the chain has gained; None where it has gained nothing. Raises
-    StoreError: it could not be published; the next call tries again.
+    """Commit, push and stamp new entries of the chain; return None without new entries.
+
+    Raises StoreError: they could not be published; the next call tries again.
     """
     rule = folder.plan.publish
     last = chain.entries[-1]
@@ -123,8 +124,9 @@ def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | Non
 
 
 def publish_evidence(folder: LiveFolder, chain: Chain) -> None:
-    """Commit and push the evidence of the publications so far, which is no publication itself.
-    Raises StoreError: it could not be pushed; the next publication has it, too.
+    """Commit and push the evidence of the publications so far, without a new publication.
+
+    Raises StoreError: it could not be pushed; the next publication includes it.
     """
     repository = Repository(folder.path)
     if not repository.has_changes(()):

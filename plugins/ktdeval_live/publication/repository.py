@@ -35,8 +35,9 @@ class Repository:
         self._git = Git(self._git_path, self._path)
 
     def begin(self, branch: str, ignored: str) -> None:
-        """Make the repository where there is none, with the names that are not published. Raises
-        StoreError: git is missing or fails.
+        """Make the repository if it does not exist, with the names that are not published.
+
+        Raises StoreError: git is missing or fails.
         """
         if not self._git_path.exists():
             self._git.init(branch)
@@ -44,8 +45,9 @@ class Repository:
             (self._path / ".gitignore").write_text(ignored, "utf-8")
 
     def commit(self, subject: str, at: str, but: Sequence[str]) -> str:
-        """Commit all that is published, as of a time; return the commit. Files below `but` alone
-        are no reason for a commit. Raises StoreError.
+        """Commit all public files, dated `at`; return the commit.
+
+        Changes only below `but` cause no commit. Raises StoreError.
         """
         who = {**_AUTHOR, "GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
         with self._hold_repository() as lock:
@@ -55,7 +57,7 @@ class Repository:
         return self._git.change("rev-parse", "HEAD").strip()
 
     def has_changes(self, but: Sequence[str]) -> bool:
-        """Whether anything is new, below `but` aside. Raises StoreError."""
+        """Return whether anything outside `but` is new. Raises StoreError."""
         excluded = [f":!{name}" for name in but]
         flags = ("--porcelain", "--untracked-files=all", "--ignore-submodules=all")
         return bool(self._git.change("status", *flags, "--", ".", *excluded).strip())
@@ -66,9 +68,10 @@ class Repository:
 
     @contextmanager
     def _hold_repository(self) -> Iterator[int]:
-        """Hold the repository for processes of git that change it, and remove what killed ones left.
+        """Hold the repository for git processes that change it, and remove locks of killed
+        processes.
 
-        They inherit the lock: one that outlives the step that started it is waited for.
+        Git processes inherit the lock: if one outlives its step, the next step waits for it.
         """
         with wrap_os_error(f"{self._git_path}: can't be opened"):
             descriptor = os.open(self._git_path, os.O_RDONLY)
@@ -96,8 +99,9 @@ class Repository:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a lock file that a killed process left. One that is young may be that of a command of
-    the user, and is waited for.
+    """Remove a lock file that a killed process left.
+
+    A recent one may belong to a command of the user: wait for it.
     """
     with suppress(FileNotFoundError):
         age_s = time.time() - path.stat().st_mtime

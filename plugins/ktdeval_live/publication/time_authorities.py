@@ -1,5 +1,8 @@
-"""Time authorities that a reader trusts. A test names the authority of its stamps itself, and its
-maintainer may have made one of his own: whether its stamps prove anything depends on the reader.
+"""Time authorities that a reader trusts.
+
+A test names the authority of its stamps itself, and its maintainer may have made that authority. So
+the
+reader decides whether its stamps prove anything.
 """
 
 from __future__ import annotations
@@ -42,8 +45,9 @@ class TrustedRoots:
     fingerprints: frozenset[str] = frozenset()
 
     def holds(self, rule: Stamping | None) -> bool:
-        """Whether the stamps of a plan are checked against one of these roots. Raises ConfigError:
-        the plan's certificate is none.
+        """Return whether the stamps of a plan are checked against one of these roots.
+
+        Raises ConfigError: the plan's certificate is invalid.
         """
         return rule is not None and authority_of(rule).sha256 in self.fingerprints
 
@@ -60,14 +64,14 @@ def plan_trust(rule: Stamping | None) -> TrustedRoots:
 
 
 def authority_of(rule: Stamping) -> TimeAuthority:
-    """Return the authority of a plan. Raises ConfigError: its certificate is none."""
+    """Return the authority of a plan. Raises ConfigError: its certificate is invalid."""
     certificate = certificate_of(rule.certificate)
     subject = certificate.subject.rfc4514_string() or "without a name"
     return TimeAuthority(subject=subject, sha256=_fingerprint(certificate))
 
 
 def authority_words(authority: TimeAuthority, is_trusted: bool) -> str:
-    """Return an authority as it is printed; its name may come from a stranger's files."""
+    """Return an authority as printed; its name may come from untrusted files."""
     words = "which you trust"
     if not is_trusted:
         words = "which you do not trust so far (--trust)"
@@ -83,8 +87,10 @@ def _fingerprint(certificate: cryptography.x509.Certificate) -> str:
 
 
 def load_trust(path: Path) -> TrustedRoots:
-    """Read the roots that a reader trusts: a file in PEM, or a board's `board.yaml` with its
-    `time_authorities`. Raises ConfigError: there is none in it.
+    """Read the roots that a reader trusts: a file in PEM, or a board's `board.yaml` with
+    `time_authorities`.
+
+    Raises ConfigError: the file has no such root.
     """
     if path.suffix in _BOARD_SUFFIXES:
         return TrustedRoots(_listed_fingerprints(path))

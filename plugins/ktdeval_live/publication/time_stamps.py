@@ -1,8 +1,7 @@
 """Time stamps of the chain's head by an authority (RFC 3161).
 
-A stamp proves to who trusts the authority that the head existed at its time. It covers the SHA-512
-of the head's 64 hexadecimal digits. The authority is sent this hash and a random number, and
-nothing else.
+To readers who trust the authority, a stamp proves that the head existed at its time. It covers the
+SHA-512 of the head's 64 hexadecimal digits. The authority receives only this hash and a random number.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ _MAX_BYTES = 1 << 20
 
 
 def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[str, datetime]:
-    """Have the head of a chain stamped for a publication of this number; return the name of the
-    stamp's file, and its time. Raises StoreError: the authority can't be reached;
-    VerificationError: its answer does not hold.
+    """Have the head of a chain stamped for a publication; return the stamp's file name and its
+    time.
+
+    Raises StoreError: the authority can't be reached; VerificationError: its answer is invalid.
     """
     client = _client()
     builder = client.TimestampRequestBuilder().data(head.encode()).nonce()
     builder = builder.hash_algorithm(client.HashAlgorithm.SHA512)
-    # Whoever has the signer's certificate needs none in the answer.
+    # With the signer's certificate known, the answer needs none.
     request = builder.cert_request(cert_request=rule.signer is None).build()
     answer = _ask(rule.url, request.as_bytes())
     time = _verified_time(answer, head, rule, f"{rule.url}: its stamp")
@@ -44,15 +44,17 @@ def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[st
 
 
 def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
-    """Return the time of a stored stamp of a head, UTC. Raises VerificationError: it is none of the
-    authority, or of another head.
+    """Return the time of a stored stamp of a head, UTC.
+
+    Raises VerificationError: the stamp is not from the authority, or is of another head.
     """
     return _verified_time(_read_stored(folder, name), head, rule, name)
 
 
 def stamp_sha256(folder: Path, name: str) -> str:
-    """Return the SHA-256 of a stored stamp, parts of which its signature does not cover. Raises
-    VerificationError or StoreError: it can't be read.
+    """Return the SHA-256 of a stored stamp, parts of which its signature does not cover.
+
+    Raises VerificationError or StoreError: it can't be read.
     """
     return sha256_hex(_read_stored(folder, name))
 
@@ -96,7 +98,7 @@ def _verified_time(answer: bytes, head: str, rule: Stamping, where: str) -> date
 
 
 def certificate_of(pem: str) -> cryptography.x509.Certificate:
-    """Return a certificate from PEM text. Raises ConfigError: it is none."""
+    """Return a certificate from PEM text. Raises ConfigError: it is not a certificate."""
     _client()
     from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`
 
@@ -109,7 +111,10 @@ def certificate_of(pem: str) -> cryptography.x509.Certificate:
 
 
 def certificates_of(pem: str, where: str) -> list[cryptography.x509.Certificate]:
-    """Return the certificates of a PEM text, at least one. Raises ConfigError: there is none."""
+    """Return the certificates of a PEM text, at least one.
+
+    Raises ConfigError: it has no certificate.
+    """
     _client()
     from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`
 

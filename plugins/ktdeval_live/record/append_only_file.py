@@ -14,8 +14,10 @@ MAX_BYTES = 256 * 2**20
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, none if it is absent. An end without a line break is left out: a
-    process that was killed wrote it, or one writes it now. Raises StoreError: it can't be read.
+    """Return the lines of a file; empty if the file is absent.
+
+    An end without a line break is left out: a killed process left it, or a process is writing it.
+    Raises StoreError: it can't be read.
     """
     with wrap_os_error(f"{path}: can't be read"):
         if not path.exists():
@@ -27,8 +29,9 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Write a line durably, or nothing of it. One process at a time may write. Raises StoreError:
-    the file can't be written.
+    """Write a line durably, or nothing of it. Only one process at a time may write.
+
+    Raises StoreError: the file can't be written.
     """
     is_new = not path.exists()
     with wrap_os_error(f"{path}: can't append a line", "free space on the disk"):

@@ -1,8 +1,8 @@
 """Chain of entries of a forward test: each names the hash of the one before.
 
 One entry is one line of canonical JSON in `chain.jsonl`. An entry that was changed, removed, added
-or moved breaks the chain; a chain that was made anew has another head than the one that was
-published. Entries hold hashes of texts and data, which lie beside the chain as files.
+or moved breaks the chain. A rewritten chain has another head than the published one. Entries hold
+hashes of texts and data, which are files next to the chain.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Frozen(Value, tag="frozen", tag_field="kind"):
 
 # a tuple: its fields become those of entries and questions, by `_asdict`
 class DecisionKey(NamedTuple):
-    """Which decision of a test: whose, on which market, on the close of which ISO day."""
+    """Key of a decision: entrant, market, and the ISO day on whose close it is made."""
 
     entrant: str
     market: str
@@ -79,7 +79,7 @@ class OfDecision(Value):
 
     @property
     def key(self) -> DecisionKey:
-        """Which decision."""
+        """Key of the decision."""
         return DecisionKey(self.entrant, self.market, self.day)
 
     @property
@@ -133,7 +133,7 @@ NOTHING_BEFORE = "0" * 64
 
 
 class Chain:
-    """The entries of a test, and the file that they are appended to. One process at a time writes."""
+    """Entries of a test, and the file that they are appended to. One process at a time writes."""
 
     def __init__(self, path: Path, entries: Sequence[Entry] | None = None) -> None:
         """Read a chain, or take entries that were read before. Raises StoreError: a line is
@@ -166,7 +166,7 @@ class Chain:
                 yield entry, body
 
     def list_frozen_days(self, market: str) -> set[str]:
-        """Return the days of a market whose data are there."""
+        """Return the days of a market whose data are frozen."""
         return {body.day for _, body in self.find_data(market)}
 
     def before_data(self, data: str) -> Chain:
@@ -194,8 +194,10 @@ class Chain:
 
 
 def read_chain(path: Path) -> list[Entry]:
-    """Return the entries of a file whose links hold. A last line without an end, which a killed
-    process leaves, is no entry. Raises StoreError or VerificationError, which name the line.
+    """Return the entries of a file with valid links.
+
+    A last line without an end, which a killed process leaves, is ignored. Raises StoreError or
+    VerificationError, which name the line.
     """
     entries = []
     for number, line in enumerate(whole_lines(path), 1):

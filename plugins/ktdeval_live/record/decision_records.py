@@ -1,4 +1,4 @@
-"""Record of one decision: what was asked and answered, and what it committed to."""
+"""Record of one decision: its question, its answer, and the hashes that it committed to."""
 
 from __future__ import annotations
 
@@ -121,8 +121,10 @@ def record_of(
 
 
 def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
-    """Return the decision of a record, ready to be settled. Raises StoreError: an order's code is
-    no asset of the snapshot.
+    """Return the decision of a record, ready to be settled.
+
+    Raises StoreError: an order's code is not in
+    the snapshot.
     """
     action = []
     for planned in record.orders:
@@ -153,8 +155,9 @@ def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
 
 
 def held_step(step: int, memory: JsonValue, shown: tuple[str, ...]) -> DecidedStep:
-    """Return a day without a decision, on which positions stay: as the engine holds after a failed
-    call. The memory is that of the day before.
+    """Return a day without a decision: positions stay, and the memory is that of the day before.
+
+    This equals the engine's hold after a failed call.
     """
     nothing = TranscriptEntry(step=step, exchanges=(), submission=None)
     held = Decision((), "error", memory=memory)

@@ -32,7 +32,7 @@ WINDOW = "live"
 
 @dataclass(frozen=True)
 class Entry:
-    """An entrant on a market, as the plan has it."""
+    """Entrant on a market, from the plan."""
 
     plan: LivePlan
     entrant: Entrant
@@ -56,7 +56,7 @@ class Entry:
             "model_args": self.entrant.model_args,
             "agent_args": self.entrant.agent_args,
             "canary": 0,
-            # The record of calls is the cache: a call that was paid is never asked again.
+            # The record of calls is the cache: a paid call is never repeated.
             "cache": "run",
             **self.entrant.options,
         }
@@ -76,8 +76,9 @@ class Entry:
         return task
 
     def spec(self, base: MarketSnapshot, config: RunConfig, plugins: Plugins) -> EpisodeSpec:
-        """Return the episode of the whole test; its id is the entry's identity. The snapshot is the
-        market before the test, as the days to come are not known.
+        """Return the episode of the whole test; its id is the entry's identity.
+
+        `base` is the market before the test, as the later days are unknown.
         """
         task = self.task(plugins)
         addressed = with_address(config, plugins)
@@ -107,8 +108,8 @@ def find_entries(plan: LivePlan) -> Iterator[Entry]:
 
 @dataclass(frozen=True)
 class DayAnswer:
-    """How a day of an entry ended in the chain: with a decision, a gap, or both, when a decision
-    came to nothing afterwards.
+    """End of an entry's day in the chain: a decision, a gap, or both if a gap made the decision
+    void.
     """
 
     decided: Decided | None = None
@@ -116,7 +117,7 @@ class DayAnswer:
 
     @property
     def counts(self) -> bool:
-        """Whether there is a decision that stands."""
+        """True if there is a decision that no gap made void."""
         return self.decided is not None and self.gap is None
 
 
@@ -138,7 +139,7 @@ def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
 
 
 class _NoModel:
-    """Model of days that are settled again: nobody is asked."""
+    """Model for days that are settled again; it is never called."""
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - it refuses every one
         """Raise UsageError: decisions that are settled were made before."""
@@ -177,16 +178,17 @@ class EntryEpisode:
         self._shown: tuple[str, ...] = ()
 
     def settle(self, chain: Chain, sessions: int) -> None:
-        """Settle the decisions on the first `sessions` sessions, on the market as known to this
-        episode; those that it has settled before stay. A day without one holds what there is.
+        """Settle the decisions on the first `sessions` sessions, on the market known to this
+        episode.
 
-        Raises VerificationError: a record is not the one that was committed to; StoreError: it is
-        missing.
+        Decisions that it has settled before stay. On a day without a decision, positions stay.
+
+        Raises VerificationError: a record is not the one that was committed to; StoreError: it is missing.
         """
         self.settle_ended(answers(chain, self._entry), sessions)
 
     def settle_ended(self, ended: Mapping[str, DayAnswer], sessions: int) -> None:
-        """Settle as `settle`, with the ends of days as the chain has them."""
+        """Settle like `settle`, with the given ends of days."""
         days = self._folder.schedule(self._entry.market).days
         for number in range(len(self.records), sessions):
             step = self._step(days[number], number, ended)

@@ -1,5 +1,5 @@
-"""Folder of a forward test. All but `private/` is published. `site/` is made from what is
-published, and is no part of the record.
+"""Folder of a forward test. All but `private/` is published. `site/` is made from published
+files, and is not part of the record.
 
 plan.json, schedules/MARKET.json, base/MARKET/   written when the test begins
 data/MARKET/DAY-N.json                           increments
@@ -71,7 +71,7 @@ class LiveFolder:
     """Files of a forward test, with those that never change read once."""
 
     def __init__(self, path: Path) -> None:
-        """Open a test. Raises StoreError: the folder has none."""
+        """Open a test. Raises StoreError: the folder has no test."""
         self.path = path.absolute()
         if not (self.path / PLAN).is_file():
             raise StoreError(
@@ -83,8 +83,9 @@ class LiveFolder:
         self._check_version()
 
     def _check_version(self) -> None:
-        """Raise StoreError where the chain begins with another version of a test's files. Whether it
-        is a chain at all is for its own reader to say.
+        """Raise StoreError if the chain begins with another version of a test's files.
+
+        The reader of the chain checks whether it is a chain at all.
         """
         chain = self.path / CHAIN
         if not chain.is_file():
@@ -107,7 +108,7 @@ class LiveFolder:
 
     @cached_property
     def plan(self) -> LivePlan:
-        """Plan with the entrants that have joined since, as of when it is first asked for."""
+        """Plan with the entrants that have joined, as of the first access."""
         plan = self.begun_plan
         joined = [body.entrant for _, body in self.chain().find_links(Joined)]
         return msgspec.structs.replace(plan, entrants=(*plan.entrants, *joined))
@@ -120,7 +121,7 @@ class LiveFolder:
         return self._schedules[market]
 
     def cutoffs(self) -> dict[tuple[str, str], datetime | None]:
-        """Return the cutoff of each market and day on which is decided."""
+        """Return the cutoff of each market and day with a decision."""
         cutoffs = {}
         for market in self.plan.markets:
             for session in self.schedule(market).deciding:
@@ -148,18 +149,20 @@ class LiveFolder:
 
     @property
     def private(self) -> Path:
-        """Folder of what is not published."""
+        """Folder of unpublished files."""
         return self.path / PRIVATE
 
     def store_increment(self, increment: Increment, number: int) -> None:
-        """Write an increment; it is frozen when the chain has it."""
+        """Write an increment; it is frozen once the chain has it."""
         path = self._increment_path(increment.market, increment.day, number)
         make_folder(path.parent)
         write_atomic(path, encode_canonical(increment))
 
     def increment(self, frozen: Frozen) -> Increment:
-        """Return the increment of an entry. Raises VerificationError: the file has another one;
-        DataError: it can't be one of its market.
+        """Return the increment of an entry.
+
+        Raises VerificationError: the file has another increment; DataError: it is invalid in its
+        market.
         """
         if frozen.day not in self.schedule(frozen.market).days:
             raise VerificationError(f"{frozen.market} has no session {frozen.day}")
@@ -181,14 +184,12 @@ class LiveFolder:
         return self.path / "data" / market / f"{day}-{number}.json"
 
     def increments(self, market: str, chain: Chain | None = None) -> list[Increment]:
-        """Return the increments of a market in the order of a chain; of the present one by
-        default.
-        """
+        """Return the increments of a market in the order of a chain; by default of the current one."""
         known = chain or self.chain()
         return [self.increment(body) for _, body in known.find_data(market)]
 
     def market(self, name: str, chain: Chain | None = None) -> MarketSnapshot:
-        """Return a market as known by a chain; by the present one by default."""
+        """Return a market as known by a chain; by default by the current one."""
         days = self.schedule(name).days
         return market_as_known(self.base(name), days, self.increments(name, chain))
 
@@ -200,7 +201,7 @@ class LiveFolder:
         return above / key.entrant / key.market / f"{key.day}.json"
 
     def record(self, key: DecisionKey) -> DecisionRecord | None:
-        """Return a decision, published or sealed; None where there is none."""
+        """Return a decision, published or sealed; None if it does not exist."""
         for private in (False, True):
             path = self.record_path(key, private)
             if path.is_file():
@@ -220,34 +221,34 @@ class LiveFolder:
             sealed.unlink()
 
     def set_aside(self, key: DecisionKey) -> None:
-        """Rename a record that is no decision, so that the entrant may be asked again."""
+        """Rename a record without a valid decision, so that the entrant may be asked again."""
         sealed = self.record_path(key, private=True)
         number = len(list(sealed.parent.glob(f"{key.day}.failed-*.json")))
         with wrap_os_error(f"{sealed}: can't be renamed"):
             sealed.rename(sealed.with_name(f"{key.day}.failed-{number}.json"))
 
     def note_problem(self, gap: Gap) -> None:
-        """Keep the latest reason why a day has no decision."""
+        """Store the latest reason why a day has no decision."""
         path = self._problem_path(gap.key)
         make_folder(path.parent)
         write_atomic(path, encode_canonical(gap))
 
     def noted_problem(self, key: DecisionKey) -> Gap | None:
-        """Return the latest reason why a day has no decision; None where nothing went wrong."""
+        """Return the latest reason why a day has no decision; None if no failure is recorded."""
         path = self._problem_path(key)
         if not path.is_file():
             return None
         return self._read(path, Gap)
 
     def looked_at(self) -> datetime | None:
-        """Return when a step looked for data last; None before the first one."""
+        """Return when a step last looked for data; None before the first one."""
         path = self.private / _LOOKED
         if not path.is_file():
             return None
         return of_text(read_plain(path).decode("ascii").strip())
 
     def note_look(self, time: datetime) -> None:
-        """Keep when a step looked for data."""
+        """Store when a step looked for data."""
         write_atomic(self.private / _LOOKED, in_text(time) + "\n")
 
     def _problem_path(self, key: DecisionKey) -> Path:

@@ -1,4 +1,4 @@
-"""Live cards as a kind of cards: how they are shown, and what can't stand together in one."""
+"""Live cards as a kind of cards: how they are shown, and which values contradict each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def derive_live(card: LiveCard) -> LiveCard:
 
 
 def live_problems(card: LiveCard) -> Iterator[Problem]:
-    """Yield the contradictions in a card that follows its type."""
+    """Yield the contradictions in a card that its type allows."""
     days = card.days
     if days.counted + days.shadow != days.settled:
         yield ("days", "settled"), "is not the sum of shadow and counted days"
@@ -54,7 +54,7 @@ def _ranking(card: LiveCard) -> str:
 
 
 def can_be_ranked(card: LiveCard) -> bool:
-    """Whether a board may rank the card."""
+    """Return whether a board may rank the card."""
     return not {"rehearsal", "inactive", "few days"}.intersection(card.labels)
 
 

@@ -1,4 +1,4 @@
-"""Labels of live cards: what a reader must see before any figure."""
+"""Labels of live cards: warnings that a reader must see before any figure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEW_DAYS = 20
 
 
 def labels_of(card: LiveCard) -> list[Label]:
-    """Return what a reader must see before any figure."""
+    """Return the labels of a card, which a reader must see before any figure."""
     activity = card.results.activity.value
     conditions: dict[Label, bool] = {
         "rehearsal": card.test.kind == "rehearsal",
@@ -27,7 +27,7 @@ def labels_of(card: LiveCard) -> list[Label]:
 
 
 def has_wide_bounds(results: ResultPart) -> bool:
-    """Whether the bounds of gaps are too wide to mean anything, or there are none."""
+    """Return whether the bounds of gaps are missing or too wide to mean anything."""
     low = results.low.value
     high = results.high.value
     if low is None or high is None:
@@ -49,7 +49,7 @@ def percent_text(figure: LiveFigure) -> str:
 
 
 def wide_words(results: ResultPart) -> str:
-    """Return the bounds of gaps that are too wide, and what that means."""
+    """Return the bounds of gaps that are too wide, and their meaning."""
     ends = []
     for figure in (results.low, results.high):
         ends.append("no end" if figure.value is None else f"{100 * figure.value:+.1f} %")

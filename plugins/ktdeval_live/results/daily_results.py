@@ -1,8 +1,8 @@
 """Results of an entry: its returns by day, with gaps held, flat and within bounds.
 
-A day of fills counts as missing if there was no decision before it. Three answers are given:
+A day of fills counts as missing if there was no decision before it. Three results are given:
 
-* **held**: positions stay, as the account really does;
+* **held**: positions stay, as in the account;
 * **flat**: the day's return is 0, as if the entrant had been in cash for it;
 * **bounds**: the best and the worst that the missing decision could have made of the time until the
   next one's orders fill (`ktdeval_live.results.missing_decision_bounds`).
@@ -30,20 +30,21 @@ from ktdeval_live.results.missing_decision_bounds import AccountMoves, return_bo
 
 @dataclass(frozen=True)
 class EntryResult:
-    """Days of fills of one entry, T of them, on the market as known now. Returns are simple returns
-    of one day, as fractions.
+    """Days of fills of one entry, T of them, on the market as known now.
+
+    Returns are simple returns of one day, as fractions.
     """
 
     entry: Entry
     days: tuple[str, ...]  #: [T] ISO days of fills
     counted: BoolArray  #: [T] after the shadow days, and since the entrant joined
-    decided: BoolArray  #: [T] with a decision that stands
+    decided: BoolArray  #: [T] with a decision that no gap made void
     active: BoolArray  #: [T] with an order before it, or a position at its close
     nav: FloatArray  #: [T] in units of the currency
     held: FloatArray  #: [T] returns of the account
     low: FloatArray  #: [T] least return that missing decisions could have made; else that of `held`
     high: FloatArray  #: [T] greatest
-    index: FloatArray | None  #: [T] returns of the market's index; None where it has none
+    index: FloatArray | None  #: [T] returns of the market's index; None without an index
     buy_and_hold: FloatArray  #: [T] returns of equal parts of all assets, held since the first day
     records: tuple[StepRecord, ...]
     currency: str
@@ -63,15 +64,16 @@ class EntryResult:
 
 
 def total_return(returns: npt.NDArray[np.float64]) -> float | None:
-    """Return the compounded return of some days, as a fraction; None of no day."""
+    """Return the compounded return of some days, as a fraction; None without days."""
     if not len(returns):
         return None
     return float(np.prod(1.0 + returns) - 1.0)
 
 
 def settled_sessions(folder: LiveFolder, chain: Chain, market: str) -> int:
-    """Return how many decisions of a market have a day of fills that is frozen, counted from the
-    first: one day that is not there yet ends them.
+    """Return how many decisions of a market have a frozen day of fills, counted from the first.
+
+    The count ends at the first day that is not frozen.
     """
     frozen = chain.list_frozen_days(market)
     days = folder.schedule(market).days
@@ -129,7 +131,7 @@ def _joined_days(entry: Entry, days: Sequence[str]) -> BoolArray:
 
 
 def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
-    """Return the rules that bound what a missing decision could have held."""
+    """Return the limits of the positions that a missing decision could have held."""
     task = episode.parts.task
     if not task.scene(episode.spec, market).lens.mask.is_coarse:
         return task.trading
@@ -141,7 +143,7 @@ def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
 def _nav_and_moves(
     episode: EntryEpisode, market: MarketSnapshot
 ) -> tuple[FloatArray, AccountMoves]:
-    """Return [T] NAV in units of currency, and what made it."""
+    """Return [T] NAV in units of currency, and the moves of the account."""
     ledger = episode.parts.ledger(episode.spec, episode.records)
     before = float(ledger.initial_cash_minor)
     navs = []

@@ -1,4 +1,4 @@
-"""Shape of daily differences: how far they are from what the intervals need."""
+"""Shape of daily differences: deviations from the assumptions of the intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_SPREAD = "all days are equal"
 
 def skewness(values: FloatArray) -> LiveFigure:
     """Return the skewness of [T] values: their third central moment over the cube of their standard
-    deviation, both with T as divisor.
+    deviation, both with divisor T.
     """
     if len(values) < FEWEST:
         return LiveFigure(value=None, reason=_TOO_FEW)

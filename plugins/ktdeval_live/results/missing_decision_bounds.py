@@ -1,9 +1,9 @@
-"""Bounds on what the decisions that are missing could have made.
+"""Bounds on the returns that missing decisions could have made.
 
-A missing decision would have ruled the portfolio from the first moment at which its orders could
+A missing decision would have determined the portfolio from the first moment at which its orders could
 fill until the next decision's orders fill: from one open to the next one, or from one close to the
-next. Within that time any portfolio is possible that could be held. Outside of it, the return is
-that of the account.
+next. Within that time every feasible portfolio is possible. Outside of it, the return is that of the
+account.
 
 A name's cap is the largest weight that it can have. At a moment of fills it is the larger of the
 task's largest weight and what is held already, which may have grown beyond it. From there on it
@@ -30,7 +30,7 @@ MAX_WIDTH = 0.5
 than what separates a very good year of a stock market from a very bad one.
 """
 
-_MIN_MARGIN = 1e-9  # in place of none, to divide by
+_MIN_MARGIN = 1e-9  # replaces 0 as a divisor
 _LOSES_ALL = -1.0
 _MIN_NAV = 1e-9  # of 1 before; below it weights are not defined
 _MAX_ROUNDS = 100  # of a ratio's search, which takes a handful
@@ -47,7 +47,7 @@ class AccountMoves:
 
 
 def are_too_wide(low: float, high: float) -> bool:
-    """Whether bounds of a total return are too wide to mean anything."""
+    """Return whether bounds of a total return are too wide to mean anything."""
     return high - low > MAX_WIDTH
 
 
@@ -58,10 +58,12 @@ def return_bounds(
     account: AccountMoves,
     missing: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [T] the least and the greatest return of each day; both are the account's where no
-    missing decision has a part in the day. The greatest is infinite after a short that could have
-    lost everything. The first of the days is row `first_row + 1` of the market; `missing` says
-    whether a decision is missing whose orders would have filled on the day.
+    """Return [T] the least and the greatest return of each day.
+
+    Both are the account's if no missing decision affects the day. The greatest is infinite after a
+    short
+    that could have lost everything. The first of the days is row `first_row + 1` of the market.
+    `missing`: whether a decision is missing whose orders would have filled on the day.
     """
     limits = _TaskLimits.of(market, trading)
     until_open, after_open = _moves(market, first_row, len(missing))
@@ -104,7 +106,7 @@ def return_bounds(
 
 
 def _of(returns: FloatArray, number: int) -> tuple[float, float]:
-    """Return the range of a part of a day in which the account is what it is."""
+    """Return the range of a part of a day in which the account is unchanged."""
     return float(returns[number]), float(returns[number])
 
 
@@ -131,8 +133,9 @@ def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArra
 
 @dataclass(frozen=True)
 class _PossiblePortfolios:
-    """All portfolios that could be held: 2 N positions, the longs of N assets and then their
-    shorts, each up to its cap, and together within the cash. Sizes are fractions of NAV.
+    """All feasible portfolios: 2 N positions, first N longs, then N shorts.
+
+    Each is at most its cap, and together they are within the cash. Sizes are fractions of NAV.
     """
 
     caps: FloatArray  #: [2 N]
@@ -161,7 +164,9 @@ class _PossiblePortfolios:
             own = np.zeros(count)
             own[position] = grown[position]
             others = gains.copy()
-            others[(position + count // 2) % count] = 0.0  # nobody is long and short in one asset
+            others[(position + count // 2) % count] = (
+                0.0  # no portfolio is long and short in one asset
+            )
             caps[position] = self._max_of_nav(own, others)
 
         cash = self._max_of_nav(self.costs * grown, gains)
@@ -188,8 +193,9 @@ class _PossiblePortfolios:
         return ratio
 
     def _best(self, gains: FloatArray) -> FloatArray:
-        """Return the [2 N] sizes with the largest sum of gains. What ties up cash best comes first,
-        as in a knapsack whose items can be divided.
+        """Return the [2 N] sizes with the largest sum of gains.
+
+        Positions with the largest gain per tied-up cash come first, as in a fractional knapsack.
         """
         order = np.argsort(-gains / self.costs, kind="stable")
         order = order[gains[order] > 0]
@@ -208,7 +214,7 @@ def _gains(moves: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _TaskLimits:
-    """What a task allows on a market of N assets at a moment of fills."""
+    """Limits of a task on a market of N assets at a moment of fills."""
 
     caps: FloatArray  #: [2 N] largest sizes of longs and of shorts that orders reach
     costs: FloatArray  #: [2 N]
@@ -237,8 +243,9 @@ class _TaskLimits:
     def held_or_filled(
         self, held: FloatArray, possible: _PossiblePortfolios | None, fills: bool
     ) -> _PossiblePortfolios:
-        """Return what could be held: what an earlier gap left possible, else what the account holds,
-        given as [N] weights; at a moment of fills, what orders could reach as well.
+        """Return the feasible portfolios: those that an earlier gap left possible, else the
+        account's [N]
+        weights; at a moment of fills, also those that orders could reach.
         """
         if possible is None:
             sizes = np.concatenate([np.maximum(held, 0.0), np.maximum(-held, 0.0)])

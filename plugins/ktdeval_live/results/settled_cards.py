@@ -1,4 +1,4 @@
-"""Settling: the whole chain executed again on the data as known now, as a card of the kind live."""
+"""Settling: the whole chain executed again on the data as known now, as a live card."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NO_SHARED_DAY = "no counted day on which both are known"
 
 @dataclass(frozen=True)
 class CardBasis:
-    """What a card rests on."""
+    """Chain, publications and market that a card rests on."""
 
     chain: Chain
     public: Sequence[Publication]  #: evidence of the chain
@@ -122,7 +122,7 @@ def _evidence_part(folder: LiveFolder, basis: CardBasis, entry: Entry) -> Eviden
     public = basis.public
     rule = folder.plan.publish.stamp
     untrusted = level(NOBODY)
-    assert untrusted != "stamped"  # by nobody's trust
+    assert untrusted != "stamped"  # without trust in any authority
     return EvidencePart(
         publications=len(public),
         pushed=sum(one.pushed for one in public),
@@ -183,7 +183,7 @@ def _total(returns: FloatArray) -> LiveFigure:
 
 
 def _greatest(returns: FloatArray) -> LiveFigure:
-    """Return the greatest total return; null where nothing bounds it."""
+    """Return the greatest total return; null if it is unbounded."""
     if np.isposinf(returns).any():
         return LiveFigure(value=None, reason=NO_BOUND)
     return _total(returns)
@@ -223,8 +223,9 @@ def difference(plan: LivePlan, one: EntryResult, other: EntryResult) -> Excess:
 
 
 def shown_in_a_year(plan: LivePlan, days_a_year: int) -> float:
-    """Return the half width of an interval for a mean excess return that is to be expected after a
-    year, in per cent a year, at the tracking error of the plan.
+    """Return the half width of the interval of a mean excess return that is expected after a year.
+
+    In per cent a year, at the tracking error of the plan.
     """
     daily = plan.tracking_error_pct / 100 / math.sqrt(days_a_year)
     rho = mixture_variance((plan.tracking_error_pct / 100) ** 2, LEVEL)
@@ -296,7 +297,7 @@ class SettledTest:
 
 
 def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> SettledTest:
-    """Settle all entries of a test. Raises KtdevalError: a record or the data do not fit."""
+    """Settle all entries of a test. Raises KtdevalError: a record or the data are inconsistent."""
     chain = folder.chain()
     public = publications(folder)
     markets = {name: folder.market(name, chain) for name in folder.plan.markets}

@@ -1,5 +1,6 @@
-"""Factors of bars: from a file of their own, or a column beside the prices: a divisor, an adjusted
-close, splits, or the exchange's reference price.
+"""Factors of bars: from a separate file, or a column next to the prices: a divisor, an adjusted
+close,
+splits, or the exchange's reference price.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ktdeval_tables.options import ReadingOptions
 _MAX_EX_DAYS = 0.1  # part of a code's days
 _NEAR = np.log(
     1.35,
-)  # a change of factor by which the close does not move the other way is none of that day
+)  # a change of factor without an opposite move of the close belongs to another day
 
 
 def factors_of_file(
@@ -97,8 +98,9 @@ def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[s
 def factors_beside(
     bars: pd.DataFrame, params: LongParams, reading: ReadingOptions
 ) -> tuple[str, ...]:
-    """Fill the factor of bars without one, in place, from columns beside their prices; return notes
-    on what is read.
+    """Fill the factor of bars without one, in place, from columns next to their prices; return
+    notes on
+    the columns.
     """
     column = reading.columns_of
     has_factor = bool(bars["factor"].notna().any())
@@ -138,8 +140,11 @@ def factors_beside(
 
 
 def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) -> str:
-    """Fill the factor of bars without one, in place, with 1 over the number that divides prices,
-    times that of dividends where there is one; return a note.
+    """Fill the factor of bars without one, in place; return a note.
+
+    The factor is 1 over the column that divides prices, times the dividend factor if there is such
+    a
+    column.
     """
     divisor = reading.columns_of["divisor"]
     if has_factor:
@@ -244,11 +249,11 @@ def _decimals(values: pd.Series) -> int:
 
 
 def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
-    """Judge a column of splits beside prices, and fill the factor of bars without one, in place,
-    where the closes move by them; return a note. Where no close moves, the prices are adjusted
-    for splits already.
+    """Check a column of splits against the closes, and fill the factor of bars without one, in place,
+    if the closes move by the splits; return a note. If no close moves, the prices are already
+    adjusted for splits.
 
-    Raises DataError: the closes move by some of them only.
+        Raises DataError: the closes move by some of them only.
     """
     rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
     ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)

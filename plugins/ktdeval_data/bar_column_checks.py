@@ -1,5 +1,6 @@
-"""How bars are read, and what their columns mean: units in names, currencies, rates named as
-amounts, lost zeros, other intervals.
+"""Reading of bars and meaning of their columns: units in names, currencies, rates named as amounts,
+lost
+zeros, other intervals.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "re
 _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
 _DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of its records
 _FIXED = 1e9  # units of a price
-_UNDEFINED_PRICE = 9.2e18  # the largest number of 64 bits stands for no price
+_UNDEFINED_PRICE = 9.2e18  # the largest number of 64 bits means a missing price
 _MIN_FIXED = 1e6  # of a close: a thousandth of a unit of currency
-_RATE = 5e-7  # turnover over volume times price: less is no amount, but a rate of all shares
+_RATE = (
+    5e-7  # turnover over volume times price: below it, the column is a turnover rate, not an amount
+)
 # days between two bars, in the middle of all
 _MONTH = 25
 _WEEK = 5
@@ -43,7 +46,7 @@ _EXCHANGED = 12  # days a year, or fewer, of months taken for days
 
 
 def reading_of(params: LongParams) -> ReadingOptions:
-    """Return how the files are read. Raises UsageError: a format or zone of days is none."""
+    """Return how the files are read. Raises UsageError: a format of days or a zone is invalid."""
     reading = ReadingOptions(
         columns=params.columns,
         code=params.code or "",
@@ -56,7 +59,7 @@ def reading_of(params: LongParams) -> ReadingOptions:
     DayForm(
         reading.date_format,
         reading.date_zone,
-    )  # refuses a format or zone that is none before any file is read
+    )  # refuses an invalid format or zone before any file is read
     return reading
 
 
@@ -208,8 +211,10 @@ def name_unread(reading: ReadingOptions) -> None:
 
 
 def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
-    """Refuse bars of which some prices have a column and others have none, while a column is left
-    that may be it; note a volume that has none likewise. Bars of closes only are whole.
+    """Refuse bars if some prices have a column and others do not, while an unknown column may be
+    one.
+
+    A missing volume gives a note. Bars with closes only are complete.
     """
     read = set(reading.columns_of.values())
     unknown = [name for name in reading.header if name not in read and not is_known(name)]
@@ -269,8 +274,9 @@ def refuse_lost_zeros(codes: pd.Series, where: str) -> None:
 
 
 def refuse_lost_zeros_beside(bars: pd.DataFrame, codes: pd.Series, where: str) -> None:
-    """Raise DataError for codes beside bars of A-shares whose zeros were lost: their rows would be
-    of no asset.
+    """Raise DataError for codes, in a file next to bars of A-shares, that have lost their zeros.
+
+    Their rows would match no asset.
     """
     exchanges = (".SH", ".SZ", ".BJ")
     if any(str(code).endswith(exchanges) for code in bars["code"].unique()):
@@ -299,8 +305,10 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
 
 
 def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
-    """Raise DataError for bars of several venues or vendors under one code, which a column tells
-    apart: which of them comes first is chance.
+    """Raise DataError if a column shows that bars under one code come from several venues or
+    vendors.
+
+    Their order is arbitrary.
     """
     for column, values in reading.sources.items():
         shown = ", ".join(values[:_MAX_NAMED])

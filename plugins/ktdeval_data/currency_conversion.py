@@ -83,8 +83,10 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
 
 
 def _other_currencies(raw: RawMarket, account: str, params: LongParams) -> dict[str, str]:
-    """Return the currency of each code that has another one than the account. Raises UsageError if
-    there are none, or if the benchmark or bars within days would have to be converted.
+    """Return the currency of each code that is not quoted in the account's.
+
+    Raises UsageError if all codes are, or if the benchmark or bars within days would have to be
+    converted.
     """
     quoted = {}
     for code in raw.codes:
@@ -165,7 +167,8 @@ def _rates_at(
     rows: pd.DataFrame, rates: pd.DataFrame, where: str, *, opens: bool = False
 ) -> pd.Series:
     """Return the last rate of each row's currency up to its date, or with `opens` before its date.
-    Raises DataError if there is none, or it is too old.
+
+    Raises DataError if there is no rate, or it is too old.
     """
     sorted_rows = rows[["date", "currency"]].sort_values("date", kind="stable")
     oldest = pd.Timedelta(days=MAX_AGE_DAYS)

@@ -23,11 +23,13 @@ def read_entity_table(
     form: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> list[Entity]:
-    """Read entities from a file: objects in lines, whose fields have our names, or a table under the
-    names of vendors, without the columns that it has besides. `form` normalises codes.
+    """Read entities from a file; `form` normalises codes.
+
+    The file has JSON lines with our field names, or a table with vendors' column names; other
+    columns are ignored.
 
     Raises DataError if the file can't be read, lacks a column, or a row is wrong; UsageError for a
-    mapping of objects in lines.
+    mapping of JSON lines.
     """
     if _has_objects(path):
         if mapping:
@@ -55,7 +57,7 @@ def read_entity_table(
 
 
 def _has_objects(path: Path) -> bool:
-    """Whether a file has a JSON object in each line, by its name or its first bytes."""
+    """Return whether a file has a JSON object in each line, by its name or its first bytes."""
     if path.name.lower().endswith(_LINES):
         return True
     return path.is_file() and first_bytes(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")

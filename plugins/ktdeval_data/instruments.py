@@ -83,7 +83,9 @@ def among(codes: pd.Series, known: Collection[str]) -> pd.Series:
 
 
 def _code(text: str, venue: Venue) -> str:
-    """Return a code in the form that its venue uses; the text itself if it is no code there."""
+    """Return a code in the form that its venue uses; the text itself if it is not a code of the
+    venue.
+    """
     if venue.has_boards:
         return parse_code(text) or text
 
@@ -100,7 +102,7 @@ def read_listing(
     kind: str | None,
     reading: ReadingOptions | None = None,
 ) -> Listing:
-    """Read the file of assets; `venue` and `kind` are the defaults of codes for which it has none.
+    """Read the file of assets; `venue` and `kind` are the defaults of codes without their own.
 
     It has a row for each code, with code and optionally name, industry, venue, kind, currency,
     list_date. Raises UsageError if `venue` is unknown; DataError if a venue, kind or currency in

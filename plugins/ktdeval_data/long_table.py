@@ -439,7 +439,7 @@ def _read_bars(
 def _bars_of_index(
     bars: pd.DataFrame, params: LongParams, present: Callable[[pd.Series], pd.Series]
 ) -> pd.DataFrame:
-    """Return the bars of the asset that is the index; all bars where the index is no asset."""
+    """Return the bars of the asset that is the index; all bars if the index is not an asset."""
     if not params.index_is_asset:
         return bars
     index_asset: str = present(pd.Series([params.benchmark_code]))[0]

@@ -45,7 +45,7 @@ _CLOSE_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentParams:
-    """Where the documents are."""
+    """Location of the documents."""
 
     documents: str | None = option(None, help=_DOCUMENTS_HELP)
     entities: str | None = option(None, help=_ENTITIES_HELP)
@@ -54,7 +54,7 @@ class DocumentParams:
 
 @dataclass(frozen=True)
 class LongParams(DocumentParams):
-    """Where the tables are and how to read them."""
+    """Location of the tables, and how to read them."""
 
     bars: str = option(
         help=(
@@ -211,7 +211,7 @@ class LongParams(DocumentParams):
 
     @property
     def index_is_asset(self) -> bool:
-        """Whether the index is one of the codes of the bars' own file, however the two paths are
+        """True if the index is one of the codes of the bars' own file, however the two paths are
         written.
         """
         return (
@@ -222,7 +222,7 @@ class LongParams(DocumentParams):
 
 @dataclass(frozen=True)
 class QlibParams(DocumentParams):
-    """Where the folder is and how to read it."""
+    """Location of the folder, and how to read it."""
 
     folder: str = option(help="folder with calendars/, instruments/ and features/")
     universe: str = option("csi300", help="name of the file in instruments/ that holds membership")
@@ -257,7 +257,7 @@ _SYMBOLS_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class FetchParams:
-    """What to ask any vendor."""
+    """Request to any vendor."""
 
     vendor: str = field(metadata=_FROM)
     first: str = option(help="first day (ISO date)")
@@ -287,7 +287,7 @@ class FetchParams:
 
 @dataclass(frozen=True, kw_only=True)
 class FetchIndexParams(FetchParams):
-    """What to ask for an index's members."""
+    """Request for an index's members."""
 
     vendor: Literal["baostock", "akshare", "tushare"] = field(metadata=_FROM)
     members: str | None = option(
@@ -301,7 +301,7 @@ class FetchIndexParams(FetchParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FetchSymbolsParams(FetchParams):
-    """What to ask for assets that the user names."""
+    """Request for assets that the user names."""
 
     fx: str | None = option(None, help=_FX_HELP)
     currency: str | None = option(None, help="currency of the account, with --fx: USD")
@@ -309,7 +309,7 @@ class FetchSymbolsParams(FetchParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FetchStocksParams(FetchSymbolsParams):
-    """What to ask for US stocks and ETFs."""
+    """Request for US stocks and ETFs."""
 
     vendor: Literal["alpaca", "yfinance"] = field(metadata=_FROM)
     symbols: tuple[str, ...] = option(help=_SYMBOLS_HELP)
@@ -317,7 +317,7 @@ class FetchStocksParams(FetchSymbolsParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FetchCoinsParams(FetchSymbolsParams):
-    """What to ask for coins."""
+    """Request for coins."""
 
     vendor: Literal["binance", "ccxt"] = field(metadata=_FROM)
     exchange: str = option("binance", help="exchange that ccxt asks, such as kraken")

@@ -117,7 +117,7 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
         )
 
     parts = take_apart(source)
-    # First day on which every style has a value for some asset; the number of days if there is none.
+    # First day on which every style has a value for some asset; the number of days without such a day.
     is_styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
     styled = len(is_styled)
     if is_styled.any():
@@ -315,7 +315,7 @@ class BarParts:
     fit: Fit  # the regressions of close-to-close returns on an intercept and nine styles
     # [2, D, P] common and style returns a unit of exposure, to the close and to the open
     coefficients: FloatArray
-    residuals: FloatArray  # [2, D, N] rest of each asset's two returns; 0 where it has none
+    residuals: FloatArray  # [2, D, N] rest of each asset's two returns; 0 without one
     reach_up: FloatArray
     reach_down: FloatArray
     #: [D, N] greatest distance of a price from its reference, as a fraction: the board's limit, or

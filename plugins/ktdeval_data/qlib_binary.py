@@ -31,7 +31,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
     """Read the universe's members, their bars and the benchmark from a folder; nothing is checked
     or repaired.
 
-    Codes are normalised, prices in CNY unadjusted where there is a factor, volume in shares and
+    Codes are normalised, prices in CNY unadjusted if the data have a factor, volume in shares and
     amount in CNY. A member without a folder in `features` has no bars. Raises DataError: a file is
     missing, unreadable, or reaches outside the calendar.
     """
@@ -68,8 +68,9 @@ def read_qlib(params: QlibParams) -> RawMarket:
 
 
 def _entries(folder: Path) -> dict[str, Path]:
-    """Entries of a folder by their names in lower case; of names that differ in case alone, the one
-    in lower case is taken.
+    """Entries of a folder by their names in lower case; if names differ only in case, the one in
+    lower
+    case is used.
     """
     return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
@@ -192,8 +193,9 @@ def _read_bars(
 
 
 def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> pd.DataFrame:
-    """Levels of the benchmark, divided by its first factor where it has one: as stored they are
-    adjusted, and a split of a fund is no fall of the index that it stands for.
+    """Levels of the benchmark, divided by its first factor if it has one.
+
+    Stored levels are adjusted, so that a split of a fund is not a fall of its index.
     """
     name = f"{code[7:]}{code[:6]}".lower()
     files = _entries(features[name]) if name in features else {}

@@ -73,7 +73,7 @@ def _read_splits(
 
     table = table.assign(ratio=ratios.to_numpy(dtype=np.float64))
 
-    # Tables of a row for each day, or for each dividend, have 0 or nothing where there is no split.
+    # Tables of a row for each day, or for each dividend, have 0 or nothing on days without a split.
     is_empty = table["ratio"].isna() | (table["ratio"] == 0)
     is_one_of_several = table.groupby("code")["code"].transform("size") > 1
     left_out = is_empty & is_one_of_several
@@ -85,7 +85,7 @@ def _read_splits(
 
 
 def _ratios(cells: pd.Series, path: str) -> pd.Series:
-    """Return ratios as numbers, NaN where a cell is empty. Raises DataError: a cell is no ratio."""
+    """Return ratios as numbers, NaN for empty cells. Raises DataError: a cell is not a ratio."""
     texts = cells.astype(object).where(cells.notna(), "").astype(str).str.strip()
     ratios = texts.map(ratio_of)
     bad = ratios.isna() & cells.notna()

@@ -88,7 +88,7 @@ class Truth:
 
 
 def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
-    """Return the snapshot alone, without an id."""
+    """Return only the snapshot, without an id."""
     return build(params)[0]
 
 
@@ -503,8 +503,9 @@ def _record(
     turnover: FloatArray,
     states: tuple[BoolArray, BoolArray],
 ) -> None:
-    """Write one day. Without trading there are no prices and volume is 0; before listing it is
-    NaN.
+    """Write one day.
+
+    Without trading, prices are missing and volume is 0; before listing, volume is NaN.
     """
     trading, listed = states
     # The mean price in ticks of 1/10000 CNY is a whole number, so amount = volume * price is exact.

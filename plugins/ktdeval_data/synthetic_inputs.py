@@ -257,7 +257,7 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
     index_return = np.append(0.0, target[1:] / target[:-1] - 1.0)
     returns[:, names.index("RV_60")] += RV_MARKET_SLOPE * index_return
     # Centred, so that the planted premia hold in this sample and not only on average over seeds:
-    # four years of chance alone would move a premium by about three points a year.
+    # by chance, four years would move a premium by about three points a year.
     returns += premia - returns.mean(axis=0)
 
     return returns

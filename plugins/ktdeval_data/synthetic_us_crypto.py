@@ -199,7 +199,7 @@ class GroupPart:
     named: Sequence[InventedNames]
     bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
     truth: Mapping[str, pd.DataFrame]  # as of `make_with_files`, markets by day
-    items: Sequence[Document]  # the news in words
+    items: Sequence[Document]  # the news as texts
     minutes: pd.DataFrame  # of the last days, as of `MinuteBars.of`
 
 
@@ -282,7 +282,7 @@ def clustered_volatility(
     a first-order autoregression.
 
     `clusters`: standard deviation of the logarithm, and the share of it that a day keeps (Taylor
-    1986). Shocks of today do not enter: a multiplier tells nothing about the sign of a return.
+    1986). Shocks of today do not enter: a multiplier has no information on the sign of a return.
     """
     spread, memory = clusters
     steps = rng.standard_normal(shape)
@@ -291,7 +291,7 @@ def clustered_volatility(
     for row in range(1, shape[0]):
         level[row] = memory * level[row - 1] + np.sqrt(1.0 - memory**2) * steps[row]
 
-    # The planted volatility holds in the sample: by chance alone four years would miss it by 15 %.
+    # The planted volatility holds in the sample: by chance, four years would miss it by 15 %.
     multipliers = np.exp(spread * level)
     return np.asarray(multipliers / np.sqrt(np.mean(multipliers**2, axis=0)))
 
@@ -483,7 +483,7 @@ def _join(meta: SnapshotMeta, parts: Sequence[GroupPart]) -> MarketSnapshot:
 
 
 def entities(named: Iterable[InventedNames]) -> Iterator[Entity]:
-    """Yield the words that identify an asset besides its code, name and sector."""
+    """Yield the words that identify an asset, in addition to its code, name and sector."""
     for asset in named:
         yield Entity(asset.code, "name", asset.short)
         yield Entity(asset.code, "product", asset.product)

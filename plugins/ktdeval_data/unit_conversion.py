@@ -84,7 +84,9 @@ def to_our_units(
 
 
 def _are_continuous(bars: pd.DataFrame, factor: pd.Series) -> bool:
-    """Whether most closes do not jump on days on which the factor does, as adjusted ones."""
+    """Return whether on most days with a jump of the factor the close does not jump, as adjusted
+    closes.
+    """
     rows = bars[["code", "date", "close"]].assign(factor=factor)
     rows = rows.sort_values(["code", "date"], kind="stable")
     logs = pd.DataFrame(np.log(rows[["close", "factor"]].where(rows[["close", "factor"]] > 0)))
@@ -95,7 +97,7 @@ def _are_continuous(bars: pd.DataFrame, factor: pd.Series) -> bool:
 
 
 def _bound_prices(bars: pd.DataFrame) -> bool:
-    """Whether limit prices bound the bars as they are stored, so that both are adjusted."""
+    """Return whether limit prices bound the stored bars, so that both are adjusted."""
     if not {"limit_up", "limit_down"} <= {*bars.columns}:
         return False
 
@@ -129,7 +131,7 @@ def in_shares(bars: pd.DataFrame, unit: Unit) -> pd.Series:
 
 
 def _notes_on_values(unit: Unit) -> tuple[str, ...]:
-    """Note that volumes are no counts, where a unit says so."""
+    """Note that volumes are not counts, if a unit says so."""
     values = [str(scope) for scope, scale in unit.scopes if scale == VALUE]
     if unit.scale == VALUE:
         return ("volumes are traded values over the typical price of the day, no counts of shares",)

@@ -165,8 +165,9 @@ class TargetMove:
 
 
 def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[TargetMove]:
-    """Return the orders from positions to target weights, sells first. `held`: each slot's position
-    as a share of NAV, None where nothing is held.
+    """Return the orders from positions to target weights, sells first.
+
+    `held`: each slot's position as a share of NAV, None without a position.
     """
     sells: list[TargetMove] = []
     buys: list[TargetMove] = []
@@ -211,7 +212,9 @@ class ActionsModel:
     """Submits recorded actions, step by step."""
 
     def __init__(self, _name: str, params: ActionsParams) -> None:
-        """Read the actions. Raises DataError: there are none; UsageError: not those that the
+        """Read the actions.
+
+        Raises DataError: the file has no actions; UsageError: not the actions that the
         parameters pin.
         """
         self._actions, digest = read_actions(user_path(params.file))

@@ -21,7 +21,7 @@ Observed = dict[str, npt.NDArray[Any]]
 FIGURE_LIMIT = 10.0
 WEIGHT_LIMIT = 10.0
 _PER_CENT = "_pct"
-_PER_FIGURE = 10.0  #: per cent of a change that a figure of 1 stands for
+_PER_FIGURE = 10.0  #: per cent of a change that equals a figure of 1
 
 
 class _Described(msgspec.Struct):
@@ -73,8 +73,9 @@ class TaskForm:
 
 
 def weights_in(action: Any, number: int) -> list[float]:
-    """Return an action as so many target weights, rounded to float32. Raises UsageError: it is
-    another number of them, or not all are from 0 to 1.
+    """Return an action as `number` target weights, rounded to float32.
+
+    Raises UsageError: it has another length, or a weight is not from 0 to 1.
     """
     given = np.asarray(action)
     if not (_is_row(given, number) and bool(((given >= 0) & (given <= 1)).all())):
@@ -85,7 +86,7 @@ def weights_in(action: Any, number: int) -> list[float]:
 
 
 def _is_row(given: npt.NDArray[Any], number: int) -> bool:
-    """Return whether an array has one axis of so many numbers."""
+    """Return whether an array has one axis of `number` numbers."""
     return given.shape == (number,) and given.dtype.kind in "iuf"
 
 

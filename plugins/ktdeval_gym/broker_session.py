@@ -25,7 +25,9 @@ from ktdeval_gym.action_submissions import SubmittedCall
 
 TASK = "broker_session"
 _BASE = "qfinzero_planning_live"
-_CALLS_A_DAY = 4  #: besides one order for each stock: step, bars, positions, and one to spare
+_CALLS_A_DAY = (
+    4  #: in addition to one order for each stock: step, bars, positions, and one to spare
+)
 _CALLS_BEFORE = 20
 
 
@@ -42,7 +44,7 @@ class BrokerOptions:
     out: str | None = None  #: folder of the records of episodes that ended
 
     def check(self) -> None:
-        """Raise UsageError for a value that is none."""
+        """Raise UsageError if a value is invalid."""
         if isinstance(self.stocks, str) or not self.stocks:
             raise UsageError("stocks: name symbols in a list, such as ['AVLN', 'BRKT']")
         for name, least in (("days", 1), ("lookback", 2)):
@@ -54,7 +56,7 @@ class BrokerOptions:
 
     @property
     def task_file(self) -> str:
-        """Task file of the session, YAML. Its text depends on the session alone."""
+        """Task file of the session, YAML. Its text depends only on the session."""
         calls = self.days * (len(self.stocks) + _CALLS_A_DAY) + len(self.stocks) + _CALLS_BEFORE
         session = {
             "as_of": self.as_of,
@@ -130,8 +132,11 @@ class _Event(msgspec.Struct):
 
 
 class BrokerTools:
-    """Tools of one workspace, as typed calls. `calls`: those made so far, refused ones among them.
-    Raises DataError for a refusal that is no outcome of an order.
+    """Tools of one workspace, as typed calls.
+
+    `calls`: the calls so far, including refused ones. Raises DataError for a refusal that is not
+    the
+    outcome of an order.
     """
 
     def __init__(self, tools: Sequence[Tool], context: Any) -> None:
@@ -140,7 +145,7 @@ class BrokerTools:
         self.calls: list[SubmittedCall] = []
 
     def moment(self) -> str:
-        """Return where the clock stands."""
+        """Return the time of the session's clock."""
         return str(self._call("upq_health_freshness", {})["as_of_ts"])
 
     def open_account(self, cash: float) -> tuple[str, ShownAnswer]:
@@ -160,7 +165,9 @@ class BrokerTools:
         return str(self._call("pmb_session_create", arguments)["session_id"])
 
     def step(self, session: str) -> tuple[str, bool, ShownAnswer, float]:
-        """Go on by a day. Return the day, whether the session goes on, the account, and the value of
+        """Advance by a day.
+
+        Return the day, whether the session continues, the account, and the value of
         the day's executions.
         """
         answer = self._call("pmb_session_step", {"session_id": session, "step": 1})

@@ -364,7 +364,7 @@ def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
 
 @dataclass(frozen=True)
 class _OrderTerms:
-    """What an order is judged by, [N] each."""
+    """Account values by which an order is checked, [N] each."""
 
     held: IntArray
     cash: IntArray  #: at the opens

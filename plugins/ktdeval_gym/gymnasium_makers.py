@@ -148,7 +148,7 @@ def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
 
 
 def _in_turn(windows: Sequence[Window], number: int | None) -> list[Window]:
-    """Return so many windows, in turn; each of them once where no number is given."""
+    """Return `number` windows in turn; without a number, each window once."""
     if number is not None and number < 1:
         raise UsageError(f"num_envs is {number}; choose 1 or more")
     size = number or len(windows)

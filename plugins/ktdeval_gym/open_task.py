@@ -67,8 +67,10 @@ class OpenedTask:
 
     @classmethod
     def of(cls, choice: TaskChoice, plugins: Plugins | None = None) -> OpenedTask:
-        """Open a task. Raises KtdevalError: it is none, does not trade, or the market lacks what it
-        needs.
+        """Open a task.
+
+        Raises KtdevalError: the name is unknown, the task does not trade, or the market lacks
+        data that it needs.
         """
         plugins = plugins or load_plugins()
         task = plugins.make_task(choice.task)

@@ -21,7 +21,7 @@ _NAMES = {"Dockerfile.txt": "Dockerfile", "app.txt": "app.py", "init.txt": "__in
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Where an environment is served, and to how many, or its folder."""
+    """Options of serving an environment, or of writing its folder."""
 
     new: Path | None = flag(
         None,
@@ -83,8 +83,9 @@ def task_source(options: dict[str, Any]) -> TaskSource:
 
 
 def write_folder(folder: Path, tasks: tuple[str, ...], data: str) -> None:
-    """Write the folder of an environment, with a wheel of this installation. Raises UsageError: the
-    folder has files already, or there is no wheel.
+    """Write the folder of an environment, with a wheel of this installation.
+
+    Raises UsageError: the folder has files already, or no wheel can be found.
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; choose a new folder")

@@ -54,7 +54,7 @@ _Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]  #: [F] figures,
 
 @dataclass(frozen=True)
 class _CloseListing:
-    """What a close lists."""
+    """Assets that a close lists, with their figures and limits."""
 
     labels: tuple[str, ...]
     assets: tuple[int, ...]  #: columns
@@ -83,7 +83,7 @@ class TaskWindow:
         self._cash_only = _AccountBooks(self)
         traits = task_traits(opened.task)
         self._adds_positions = traits.adds_positions
-        #: form of decisions of the task's own; None where it asks for orders
+        #: form of decisions of the task's own; None if the task asks for orders
         self.submission_form: SubmissionForm | None = None
         if traits.submission_form is not None:
             self.submission_form = traits.submission_form(self.scene)
@@ -91,7 +91,7 @@ class TaskWindow:
 
     @property
     def has_form(self) -> bool:
-        """Whether the task asks for decisions, by a form of its own."""
+        """Return whether the task asks for decisions, by its own form."""
         return self.submission_form is not None
 
     def state(self, step: int, books: _AccountBooks) -> ObservedState:

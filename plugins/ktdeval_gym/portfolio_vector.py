@@ -51,7 +51,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
     def __init__(
         self, opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
     ) -> None:
-        """Raises UsageError: there is no window, or the windows do not fit one form."""
+        """Raises UsageError: no window is given, or the windows do not fit one form."""
         if not windows:
             raise UsageError("a vector environment needs at least one window")
 

@@ -10,7 +10,7 @@ so that a vector environment's rewards are the same numbers.
 * `differential_sharpe`: change of the Sharpe ratio to first order in `eta`, see
   `DifferentialSharpe`.
 
-An account whose NAV is not positive is ruined: its NAV counts as one minor unit.
+An account whose NAV is not positive is ruined: its NAV is set to one minor unit.
 """
 
 from __future__ import annotations

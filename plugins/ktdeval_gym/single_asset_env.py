@@ -83,7 +83,7 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         return self.simulation.reset(), self.info()
 
     def step(self, action: int) -> tuple[Vector, float, bool, bool, Info]:
-        """Settle one decision. Raises UsageError: it is none, or the episode is over."""
+        """Settle one decision. Raises UsageError: the action is invalid, or the episode is over."""
         if not self.action_space.contains(action):
             raise UsageError(f"action {action!r} is not 0 (SELL), 1 (HOLD) or 2 (BUY)")
         if self._is_over:
@@ -130,7 +130,7 @@ def render_info(info: Info) -> str:
 
 @dataclass
 class _EnvProgress:
-    """Where each environment is, [N]."""
+    """State of each environment, [N]."""
 
     row: IntArray  #: decided on next
     is_over: BoolArray  #: the next step begins again
@@ -146,8 +146,9 @@ class TradingVectorEnv(StepwiseVectorEnv):
     def __init__(
         self, simulations: Sequence[TradingSimulation], reward: RewardConfig | None = None
     ) -> None:
-        """`simulations`: one for each environment, on one market and with one lookback. Raises
-        UsageError: they have several, or there are none.
+        """`simulations`: one for each environment, on one market and with one lookback.
+
+        Raises UsageError: they are empty, or differ in market or lookback.
         """
         if not simulations:
             raise UsageError("a vector environment needs at least one window")

@@ -47,8 +47,9 @@ class _EpisodeEnded:
 
 @dataclass(frozen=True)
 class EpisodeTurn:
-    """What the caller receives: a request, or None at the end, with the reward of the steps that
-    were finished since the turn before.
+    """Result of a turn for the caller: a request, or None at the end, with the reward of the steps
+    finished
+    since the previous turn.
     """
 
     request: ModelRequest | None
@@ -61,7 +62,7 @@ class AskedEpisode:
     """One episode, request by request. `close` it."""
 
     def __init__(self, tasks: TaskSource, name: str, seed: int) -> None:
-        """Raises KtdevalError: there is no such task, or it can't be opened."""
+        """Raises KtdevalError: the task does not exist, or can't be opened."""
         self._to_model: Queue[Reply | None] = Queue()
         self._to_caller: Queue[_ModelAsked | _EpisodeEnded] = Queue()
         self._records: list[Record] = []
@@ -130,8 +131,9 @@ class AskedEpisode:
 
 
 def mean_score(records: Sequence[AnswerRecord]) -> float | None:
-    """Return the mean of all scores between 0 and 1 of some answers; 0.0 of a sample without a
-    valid answer, None where no score is such a number.
+    """Return the mean of all scores between 0 and 1 of some answers.
+
+    A sample without a valid answer scores 0.0. None if there is no such score.
     """
     figures: list[float] = []
     for record in records:
@@ -243,7 +245,7 @@ class TaskSource:
         )
 
     def _snapshot(self, task: Any) -> MarketSnapshot | None:
-        """Return the market of a task; None where it asks about none."""
+        """Return the market of a task; None if it needs no market."""
         if not needs_market(task):
             return None
         return open_snapshot(self._plugins, self._market.data, dict(self._market.data_args))

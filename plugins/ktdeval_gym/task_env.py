@@ -44,7 +44,7 @@ class _ActionModel:
         self.action: Sequence[Decision | float] | None = None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission of the action. Raises _AskedError: there is no action yet."""
+        """Return the submission of the action. Raises _AskedError: the action is not set yet."""
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")
@@ -216,7 +216,10 @@ def benchmark_return(levels: FloatArray, before: int, row: int) -> float:
 
 def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
     """Return the standard deviation of the benchmark's last log returns, at most 250, before an
-    episode's first decision. Raises DataError: there are none that move.
+    episode's
+    first decision.
+
+    Raises DataError: no return differs from the others.
     """
     snapshot = opened.snapshot
     first = int(np.searchsorted(snapshot.days, np.datetime64(spec.span.first))) - 1

@@ -164,7 +164,7 @@ def _trainable(plugins: Plugins) -> Iterator[tuple[str, int]]:
     for name in plugins.specs("tasks"):
         try:
             rules = _rules(plugins.make_task(name))
-        except KtdevalError:  # a task of another plugin that fails to load is no choice here
+        except KtdevalError:  # skip a task of another plugin that fails to load
             continue
 
         if form_problem(rules) is None and _history(rules) > 1:

@@ -1,4 +1,4 @@
-"""What vector environments share: spaces, and their beginning."""
+"""Common parts of vector environments: spaces, and their beginning."""
 
 from __future__ import annotations
 

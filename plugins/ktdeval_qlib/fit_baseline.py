@@ -54,7 +54,7 @@ _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "sc
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """Settings of a training besides recipe and samples."""
+    """Settings of a training, in addition to recipe and samples."""
 
     seed: int = 0
     rounds: int | None = None  #: instead of the published epochs, boosting rounds or steps
@@ -152,7 +152,8 @@ def is_trained(
     samples: Samples,
     settings: TrainingSettings,
 ) -> bool:
-    """Whether a folder contains exactly this training. Raises UsageError if it contains another;
+    """Return whether a folder contains exactly this training. Raises UsageError if it contains
+    another;
     DataError if it can't be read.
     """
     if not folder.exists():
@@ -168,7 +169,7 @@ def is_trained(
     }
 
     for name, value in requested.items():
-        # A training on another number of threads counts as the same one.
+        # The number of threads does not make another training.
         if name != "threads" and getattr(content, name) != value:
             difference = f"{name} is {getattr(content, name)!r}, not {value!r}"
             raise UsageError(

@@ -121,7 +121,7 @@ def recipes() -> MappingProxyType[str, BaselineRecipe]:
 class Estimator:
     """Baseline to be trained, with controlled seeds, threads and temporary files.
 
-    `model` is pyqlib's object, built anew by each `fit` (None before). `scores` are its scores of
+    `model` is pyqlib's object, rebuilt by each `fit` (None before). `scores` are its scores of
     each round on `train` and `valid`.
     """
 

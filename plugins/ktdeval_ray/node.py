@@ -1,4 +1,4 @@
-"""What runs on a node of a Ray cluster: one worker, as a process of its own."""
+"""Process on a node of a Ray cluster: starts and watches one worker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeCommand:
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """How a worker ended."""
+    """Exit of a worker."""
 
     code: int
     printed: str  #: the last that it printed
@@ -57,7 +57,7 @@ def run_on_node(command: NodeCommand) -> WorkerEnd:
 def _start(command: NodeCommand, log: IO[bytes]) -> subprocess.Popen[bytes]:
     environment = {**command.inherited, **os.environ, **command.environment, WITH_PARENT: "1"}
     folder = command.folder if Path(command.folder).is_dir() else None
-    # The pipe ends with this process: if Ray's process dies, the worker stops, and does not go on
+    # The pipe ends with this process: if Ray's process dies, the worker stops, and does not continue
     # next to the one that is started in its place.
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "ktdeval", *command.arguments],

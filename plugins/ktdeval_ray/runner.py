@@ -1,8 +1,7 @@
 """Backend that starts the workers of a grid on a Ray cluster.
 
-Ray does no more than start the command `ktdeval grid worker` on its nodes, and start it again
-where a node is lost. What a worker has to do, and what it has done, stands in the grid's store
-alone: a grid resumes from there, never from Ray.
+Ray only starts the command `ktdeval grid worker` on its nodes, and restarts it if a node is lost. Open
+and finished work is recorded only in the grid's store: a grid resumes from there, never from Ray.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class RayWorkers:
         if self._is_own_connection:
             _connect(ray)
 
-        # One worker keeps one processor busy. Only a lost node or process counts as a retry: a
+        # One worker keeps one processor busy. Only a lost node or process is retried: a
         # worker that fails by itself returns its exit code.
         start = ray.remote(
             num_cpus=1, max_retries=RESTARTS, scheduling_strategy="SPREAD", max_calls=1

@@ -166,7 +166,7 @@ class MlflowTracker:
         self._run = ""
 
     def _child(self, spec: EpisodeSpec) -> _EpisodeRun:
-        """Return the child run of an episode, of an earlier session where there was one."""
+        """Return the child run of an episode; if an earlier session has made one, that run."""
         if spec.id not in self._episodes:
             tags = self._tags(spec.id)
             child = self._find_run(tags) or self._create_run(tags, spec.label)

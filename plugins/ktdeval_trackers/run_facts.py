@@ -1,5 +1,6 @@
-"""What trackers are given of a run: parameters of its specs, figures of its cards, sums of its
-calls. Nothing of a prompt, and no mask key.
+"""Facts of a run for trackers: parameters of its specs, figures of its cards, sums of its calls.
+
+They contain no prompts and no mask key.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A run of ktdeval is a run of W&B: parameters as its config, the NAV of each episode by step, the
 figures of its cards as its summary, and the cards as an artefact. A resumed run continues the same
 run. Neither console nor code, packages, git or machine are recorded. Project and mode are those of
-`WANDB_PROJECT` and `WANDB_MODE` (`offline` writes to this machine alone).
+`WANDB_PROJECT` and `WANDB_MODE` (`offline` writes to this machine only).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class _FetchedMarket:
     """Market to fetch: the members of an index, or assets that the user names."""
 
     hours: int  #: offset of its clock from UTC
-    index: str  #: code of the index, empty where there is none
+    index: str  #: code of the index; empty without an index
     instrument: Instrument
 
 
@@ -174,8 +174,9 @@ def _member_days(spells: pd.DataFrame, days: DayArray) -> DayArray:
 
 
 def _missing_lists(tables: VendorTables) -> list[str]:
-    """Return the requests for lists of members that were answered without a row, in words. A month
-    that is not over has none.
+    """Return a text for each request for lists of members that was answered without a row.
+
+    A month that is not over has no list yet.
     """
     absent = []
     for request in tables.unanswered.get("members", ()):
@@ -435,8 +436,10 @@ def _asset_table(tables: VendorTables, index: str) -> pd.DataFrame:
 
 
 def _dated_names(tables: VendorTables, codes: Sequence[str]) -> pd.DataFrame:
-    """Dated names; each holds until the day before the next one's first, whatever end the vendor
-    gives. Empty where it has none.
+    """Dated names; each holds until the day before the next name begins, whatever end the vendor
+    gives.
+
+    Empty if the vendor has no names.
     """
     columns: dict[str, Any] = {"code": [], "first": [], "last": [], "name": [], "code_then": []}
     if not tables.has("names"):

@@ -77,8 +77,10 @@ def far_from(got: DayArray, expected: DayArray) -> DayArray:
 
 
 def problems_of(missing: MissingSessions, listed: str) -> list[str]:
-    """Return what is missing without an explanation, in words. A late first day is explained by the
-    day of listing; without one it is no problem but a note (`late_starts`).
+    """Return a text for each unexplained gap.
+
+    A late first day is explained by the day of listing; without one it gives only a note
+    (`late_starts`).
     """
     problems = []
     if listed:
@@ -118,8 +120,9 @@ def late_starts(all_missing: Sequence[MissingSessions], listed: Mapping[str, str
 
 
 def settle(problems: Sequence[str], accepted: bool, asked: str, answers: str) -> list[str]:
-    """Return a note that states the gaps, none where there are none. Raises DataError: there are
-    some, and they are not accepted.
+    """Return a note that states the gaps; empty without gaps.
+
+    Raises DataError: gaps are not accepted.
     """
     if not problems:
         return []

@@ -127,10 +127,10 @@ def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
 def make_hub(params: FetchHubParams) -> MarketSnapshot:
     """Return a snapshot from a dataset.
 
-    The licence is printed before a file is asked for, and becomes a note of the snapshot. Raises
-    UsageError if the configuration or split is unknown, or no licence is stated; DataError if the
-    hub refuses or does not answer, if there are no tables, or as `read_long` and `assemble`;
-    StoreError if files can't be written.
+        The licence is printed before a file is asked for, and becomes a note of the snapshot. Raises
+        UsageError if the configuration or split is unknown, or the licence is missing; DataError if the
+    hub refuses or does not answer, if the tables are missing, or as in `read_long` and `assemble`;
+        StoreError if files can't be written.
     """
     params = with_mapping(params)
     answers = _open_answers(params)
@@ -257,6 +257,6 @@ def _fits_any(path: str, patterns: list[str]) -> bool:
 
 
 def _is_path_match(path: str, pattern: str) -> bool:
-    """Whether a path matches a pattern; only `**` crosses folders."""
+    """Return whether a path matches a pattern; only `**` crosses folders."""
     level = "**" in pattern or path.count("/") == pattern.count("/")
     return level and (fnmatchcase(path, pattern) or fnmatchcase(path, pattern.replace("**/", "")))

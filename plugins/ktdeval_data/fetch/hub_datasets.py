@@ -87,7 +87,7 @@ def licence_of(params: FetchHubParams, stated: JsonValue) -> str:
 
 
 def _in_words(stated: JsonValue) -> str:
-    """Return a card's licence, a text or a list of texts, in words."""
+    """Return a card's licence, a text or a list of texts, as one text."""
     if isinstance(stated, str):
         return stated.strip()
     if isinstance(stated, list):

@@ -125,8 +125,9 @@ class Akshare(_VendorLibrary):
     package = "akshare"
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call, as `Transport.call`. Errors of the library count as temporary: most come from
-        pages that were not served.
+        """Make a call, like `Transport.call`.
+
+        Errors of the library are temporary: most come from pages that were not served.
         """
         where = f"akshare {request.api}"
         call = getattr(self._library, request.api, None)

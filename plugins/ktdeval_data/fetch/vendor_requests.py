@@ -54,12 +54,12 @@ class VendorTable:
 class Vendor:
     """A source of market data."""
 
-    words: str  #: its name in words
+    words: str  #: its name in texts
     days: str  #: how it writes days, as of `strftime`
     per_minute: int  #: most requests a minute, unless the user says otherwise
     tables: Mapping[str, VendorTable]
     notes: tuple[str, ...] = ()  #: how its answers are read, for the snapshot
-    endpoint: Address | None = None  #: base URL; None where a library knows it
+    endpoint: Address | None = None  #: base URL; None if a library knows it
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ def plan(
     last: date,
     exchange: str = "",
 ) -> Iterator[VendorRequest]:
-    """Requests for a table: of the days `first` to `last`, both included, and the assets `codes`
-    (or the index alone).
+    """Requests for a table: for the days `first` to `last`, both included, and the assets `codes`
+    (or only
+    the index).
     """
     for code in codes:
         for span in _spans(table, first, last):

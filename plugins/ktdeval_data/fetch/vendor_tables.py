@@ -62,7 +62,7 @@ class VendorTables:
         self.unanswered: dict[str, list[VendorRequest]] = {}
 
     def has(self, table: str) -> bool:
-        """Whether the vendor has a table."""
+        """Return whether the vendor has a table."""
         return table in self.vendor.tables
 
     def read(self, name: str, codes: Sequence[str]) -> pd.DataFrame:
@@ -122,8 +122,9 @@ class VendorTables:
         absent: DayArray,
         got: DayArray,
     ) -> tuple[pd.DataFrame, DayArray]:
-        """Return the answer to a request for the sessions that are `absent`, empty if it has none
-        of them, and the days known with it.
+        """Return the answer to a request for the `absent` sessions, empty if it has no such
+        session, and
+        the days known with it.
         """
         span = (cast("date", absent[0].item()), cast("date", absent[-1].item()))
         further = request_of(self.vendor, table, request.code, span, self._exchange)

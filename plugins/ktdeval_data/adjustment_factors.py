@@ -249,11 +249,11 @@ def _decimals(values: pd.Series) -> int:
 
 
 def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
-    """Check a column of splits against the closes, and fill the factor of bars without one, in place,
-    if the closes move by the splits; return a note. If no close moves, the prices are already
-    adjusted for splits.
+    """Check a column of splits against the closes, and fill the factor of bars without one, in
+    place, if the closes move by the splits; return a note. If no close moves, the prices are
+    already adjusted for splits.
 
-        Raises DataError: the closes move by some of them only.
+    Raises DataError: the closes move by some of them only.
     """
     rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
     ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)

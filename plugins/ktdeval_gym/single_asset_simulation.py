@@ -201,7 +201,7 @@ class TradingSimulation:
         return facts, self.nav <= 0, self.row == self.stop - 1
 
     def _order(self, action: int) -> Order | None:
-        """Return the order that a decision comes to; None where nothing changes."""
+        """Return the order that a decision leads to; None if nothing changes."""
         market = self.market
         exposure = 0.0
         if self.nav > 0:

@@ -15,8 +15,9 @@ from ktdeval_gym.single_asset_env import Info, TradingEnv, render_info
 class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
     """A `TradingEnv` whose `info` and text show asset, day and close as a mask does.
 
-        Its observations are scaled returns and a side; they identify nothing, and are not changed. With
-    `rebase_prices` the close of the day before the episode is shown as 100. `seed` draws the handles.
+    Its observations are scaled returns and a side; they identify nothing, and are not changed. With
+    `rebase_prices` the close of the day before the episode is shown as 100. `seed` draws the
+    handles.
     """
 
     def __init__(

@@ -41,13 +41,13 @@ class AccountCourse:
     path: FloatArray  #: [n + 1] worth after the trades of each close, the last position closed
     before: FloatArray  #: [n + 1] worth before them
     sides: FloatArray  #: [n] side held from a close to the next: +1, −1, or 0
-    held: FloatArray | None  #: [n + 1] worth of Buy & Hold; None where no asset or price is known
+    held: FloatArray | None  #: [n + 1] worth of Buy & Hold; None if no asset or price is known
     cost: float  #: of a fill, as a share of its notional
     days: int  #: a year
 
 
 def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCourse | str:
-    """Return the course of a ledger, or why there is none."""
+    """Return the course of a ledger, or why it can't be computed."""
     steps = ledger.steps
     if not steps:
         return "no steps"
@@ -105,7 +105,7 @@ def _side(step: StepRecord) -> float:
 
 
 def _involved_assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
-    """Assets that were held or ordered, or all of the market if there are none."""
+    """Assets that were held or ordered; all of the market if there were no orders or positions."""
     codes: set[str] = set()
     for step in steps:
         codes.update(position.code for position in step.positions)
@@ -206,7 +206,7 @@ def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
 
 
 def _find_moves(levels: FloatArray) -> npt.NDArray[np.bool_]:
-    """Whether each return is not zero, but for rounding."""
+    """Return whether each return differs from zero by more than rounding."""
     return np.asarray(np.abs(np.diff(levels) / levels[:-1]) > _EQUAL)
 
 

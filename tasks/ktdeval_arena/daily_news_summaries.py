@@ -69,8 +69,9 @@ class NewsDay:
         return list(sources)
 
     def facts(self) -> dict[str, JsonValue]:
-        """What is recorded of the day, with scores of 0, 1 or 2 by the quality rules that can be
-        counted: bias needs a reader.
+        """Record of the day, with scores of 0, 1 or 2 by the quality rules that can be computed;
+        bias needs a
+        reader.
         """
         sources = self.sources
         drivers = themes(self)
@@ -223,7 +224,8 @@ class _StoryIndex:
         self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def add(self, article: Document, row: int) -> str | None:
-        """Add an article of a session to the story that it tells, or as a new one; return the rule
+        """Add an article of a session to the story that it matches, or as a new story; return the
+        rule
         that leaves it out, if any.
         """
         words = words_of(article)
@@ -383,7 +385,7 @@ def _question(day: NewsDay) -> str:
 
 
 def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None:
-    """Share of a summary's numbers that its articles have; None where it has none."""
+    """Share of a summary's numbers that its articles contain; None if it has no numbers."""
     numbers = _NUMBER.findall(answer)
     if not numbers:
         return None

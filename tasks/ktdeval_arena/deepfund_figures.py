@@ -168,7 +168,7 @@ class MarketModel:
 
 
 def market_model(ledger: Ledger, market: MarketSnapshot) -> MarketModel | str:
-    """Return the market model of a ledger, or why there is none."""
+    """Return the market model of a ledger, or why it can't be computed."""
     problem = level_problem(ledger.nav)
     if problem:
         return problem

@@ -45,14 +45,15 @@ class EpisodeGroup:
 
     folder: RunFolder
     task: str
-    experiment: str  #: the task, with the run where there are several
-    model: str  #: model and agent, and what tells its system from others of these names
+    experiment: str  #: the task, with the run if there are several
+    model: str  #: model and agent, and what distinguishes its system from others of these names
     specs: Sequence[EpisodeSpec]
 
 
 def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
-    """Open run folders; a card stands for its run. Raises StoreError: no run; UsageError: no
-    trading episode is finished in one.
+    """Open run folders; a card is replaced by its run.
+
+    Raises StoreError: not a run; UsageError: no trading episode is finished in a run.
     """
     folders: dict[Path, None] = {}
     for path in paths:
@@ -85,9 +86,7 @@ def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
 
 
 def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
-    """Name each by model and agent, and where these are of several systems, by what tells the
-    systems apart.
-    """
+    """Name each group by model and agent, and if several systems share these, by their differences."""
     systems = [
         System.of_spec(group.specs[0], group.folder.manifest.request_settings) for group in groups
     ]
@@ -112,8 +111,8 @@ def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
 
 
 def read_record(groups: Sequence[EpisodeGroup]) -> SignalRecord:
-    """Find signals and decisions in transcripts. A ticker is the asset's code where an order of the
-    episode tells it, else a label.
+    """Find signals and decisions in transcripts. A ticker is the asset's code if an order of the
+    episode shows it, else a label.
 
     Raises StoreError: a record is damaged.
     """
@@ -164,7 +163,7 @@ class _ReadStep:
         self.step = step
         self._ledger = ledger
         self._signals = step_signals(talk)
-        # A decision by vote is no model's submission.
+        # A decision by vote is not the submission of a model.
         self._is_traced = talk.submission is not None
         self.actions, self.orders = _read_submitted(talk, step, self._signals)
 
@@ -272,7 +271,7 @@ class ResultRow:
 def result_rows(
     groups: Sequence[EpisodeGroup], markets: Mapping[Path, MarketSnapshot | str]
 ) -> list[ResultRow]:
-    """One row a group; figures of its card are None where the card has none."""
+    """One row a group; figures that its card lacks are None."""
     rows = []
     for group in groups:
         market = markets[group.folder.path]

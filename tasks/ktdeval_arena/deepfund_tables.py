@@ -38,8 +38,8 @@ def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices
     """Rows of one part (`models`, `analysts`, `decisions`, `results`) of a database of DeepFund, or
     of run folders of a team whose analysts give signals.
 
-    Raises UsageError: `results` of a database, or runs beside one; DataError, StoreError: a file
-    can't be read.
+    Raises UsageError: `results` of a database, or runs together with a database; DataError,
+    StoreError: a file can't be read.
     """
     part = table.settings["part"]
     databases = [path for path in paths if path.suffix == _DATABASE]

@@ -1,11 +1,11 @@
-"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and how far raters agree,
-with and without chance.
+"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and agreement of raters,
+with and without correction for chance.
 
 Agreement is the share of items that all raters gave the same score, the paper's statistic.
 Krippendorff's α corrects it for chance: 1 − D_o / D_e with the squared distance of scores, where
 D_o is the mean over the pairs of an item's ratings, each item weighted by its ratings, and D_e that
-over all pairs of ratings. It is not defined where all scores are equal. Items with fewer than two
-ratings count for the mean score alone.
+over all pairs of ratings. It is not defined if all scores are equal. Items with fewer than two
+ratings enter only the mean score.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
 
 
 def alpha(shared: Sequence[Sequence[int]]) -> float | None:
-    """Krippendorff's α of items with at least two scores each; None where all are equal."""
+    """Krippendorff's α of items with at least two scores each; None if all scores are equal."""
     pooled: list[int] = []
     for scores in shared:
         pooled += scores

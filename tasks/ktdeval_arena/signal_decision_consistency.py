@@ -3,11 +3,11 @@ database and of runs.
 
 The paper calls a Buy after dominant Bullish signals consistent, a Sell after dominant Bearish ones,
 and a Hold after Neutral or mixed ones. *Dominant* is a strict plurality: more signals than of any
-other kind. By that rule alone, Bearish signals call for a Sell also where nothing is held and
-nothing can be sold; `accepts_empty` counts a Hold there as consistent.
+other kind. By that rule, Bearish signals require a Sell even if nothing is held and nothing
+can be sold; with `accepts_empty`, a Hold is consistent there.
 
-A signal or decision that stands for a reply that could not be had or read is invalid. An invalid
-decision is none: it is neither judged nor counted among the actions.
+A signal or decision that replaces a missing or unreadable reply is invalid. An invalid decision is
+neither judged nor counted among the actions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CALLED_FOR: dict[Signal | None, Action] = {
 
 
 def dominant(signals: Sequence[Signal]) -> Signal | None:
-    """Signal given more often than each other one; None where there is none, as of 2 Bearish and 2
+    """Signal given more often than each other one; None without one, as for 2 Bearish and 2
     Neutral.
     """
     counted = Counter(signals).most_common(2)
@@ -49,7 +49,7 @@ def dominant(signals: Sequence[Signal]) -> Signal | None:
 def is_consistent(
     signals: Sequence[Signal], action: Action, held: float, accepts_empty: bool = False
 ) -> bool | None:
-    """Whether a decision follows its signals by strict plurality; None where it had no signals.
+    """Return whether a decision follows its signals by strict plurality; None without signals.
 
     `held`: shares held before the decision. `accepts_empty`: a Hold after dominant Bearish signals
     with nothing held is consistent.
@@ -65,7 +65,7 @@ def is_consistent(
 
 
 def share(flags: Sequence[bool | None]) -> float | None:
-    """Share of True among the flags that are not None, a fraction; None where all are."""
+    """Share of True among the flags that are not None, a fraction; None if all are None."""
     known = [flag for flag in flags if flag is not None]
     return sum(known) / len(known) if known else None
 

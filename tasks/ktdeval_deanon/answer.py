@@ -64,11 +64,11 @@ _WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 
 
 def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Normalised codes of an answer, best first; texts without a code are left out, and repeats
-    count once.
+    """Normalised codes of an answer, best first; texts without a code and repeats are left out.
 
-    A code may stand next to other words (`600519 Kweichow Moutai`): the recovery is scored, not the
-    spelling.
+    A code may be part of a longer text (`600519 Kweichow Moutai`): the score is for the recovery,
+    not
+    the spelling.
     """
     tickers = convert_value(answer["tickers"], list[str])
     codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
@@ -93,9 +93,9 @@ def _code_in(text: str) -> str | None:
 def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
     """Trading days between the answered date and the day of a row: 0 is the day itself.
 
-    A date on which the exchange was closed counts as the trading day next to it that is nearer to
-    the row's. `days`: [T] the snapshot's trading days. Returns the distance; None without a date,
-    with one that is none (a thirtieth of February), or outside the snapshot.
+    A date on which the exchange was closed is moved to the neighbouring trading day that is nearer
+    to the row's. `days`: [T] the snapshot's trading days. Returns the distance; None without a
+    date, with an invalid one (30 February), or outside the snapshot.
     """
     try:
         day = np.datetime64(date.fromisoformat(_answer_text(answer, "date").strip()), "D")
@@ -111,17 +111,18 @@ def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int |
 
 
 def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
-    """Board that an answer names, in English or Chinese; None where it names none, or several."""
+    """Board that an answer names, in English or Chinese; None if it names no board, or several."""
     text = unicodedata.normalize("NFKC", _answer_text(answer, "board")).casefold()
     named = [board for board, words in _BOARD_WORDS.items() if words.search(text)]
     return named[0] if len(named) == 1 else None
 
 
 def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
-    """Whether an answer's sector is an industry, by its name in the data or a known English or
+    """Return whether an answer's sector is an industry, by its name in the data or a known English
+    or
     Chinese one.
 
-    Where an answer gives several, the first counts.
+    If an answer gives several, the first is used.
     """
     named = unicodedata.normalize("NFKC", _answer_text(answer, "sector"))
     pieces = [piece for piece in _ALTERNATIVES.split(named) if piece.strip()]

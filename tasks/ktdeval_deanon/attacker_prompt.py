@@ -102,8 +102,9 @@ def _number_words(lens: Lens) -> str:
 
 
 def quarter_words(day: np.datetime64) -> str:
-    """`the second quarter of twenty twenty-four`: in words, for a leak guard that hides dates lets
-    no year in digits pass.
+    """Return a quarter as text without digits, `the second quarter of twenty twenty-four`.
+
+    A leak guard that hides dates rejects a year in digits.
     """
     plain = date.fromisoformat(str(day))
     quarter = ("first", "second", "third", "fourth")[(plain.month - 1) // 3]

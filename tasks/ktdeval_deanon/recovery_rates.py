@@ -25,7 +25,7 @@ _define = partial(
     better="lower",
     source=_SOURCE,
     headline=True,
-    unanswered="left_out",  # silence is no miss of an attacker, and no merit of the mask
+    unanswered="left_out",  # an unanswered probe is neither a miss of the attacker nor a success of the mask
 )
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
@@ -148,7 +148,8 @@ def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str
 
 
 def _unparsable(records: Sequence[AnswerRecord]) -> Score:
-    """How many probes have no valid answer, and why: no valid form (`fallback`), or a call that
+    """Count of probes without a valid answer, by cause: an invalid form (`fallback`), or a call
+    that
     failed (`error`).
     """
     if not records:

@@ -97,8 +97,8 @@ def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
     """Rows [start, stop) of the days inside a window at whose close a trading episode over this
     window decides.
 
-    An episode also decides at the close before the window, which is no day of it, and decides no
-    more at its last close.
+    An episode also decides at the close before the window, and does not decide at the window's last
+    close.
     """
     start, stop = window_rows(snapshot.days, window.first, window.last)
     if stop - start < 2:
@@ -157,8 +157,8 @@ def _queue(
     max_per_stock: int,
     seed: int,
 ) -> Iterator[Probe]:
-    """Yield the probes of one board in the order in which they are dealt: each stock once, then each
-    a second time, …
+    """Yield the probes of one board in the order in which they are dealt: each stock once, then
+    each a second time, …
     """
     start, eligible = days
     assets: list[int] = []
@@ -203,8 +203,8 @@ class ProbeView:
 def target_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
     """Return the episode of the target task that a probe is taken from.
 
-    Its seed is the probe's own, so its scene draws a fresh alias map: nothing that an attacker
-    learns from one probe, or any other episode, says what a handle stands for in the next.
+    Its seed is the probe's own, so its scene draws a fresh alias map: knowledge from one probe, or
+    any other episode, does not identify the handles of the next.
     """
     task = target_task.task
     seed = derive_seed(spec.mask_seed, "probe", number)
@@ -316,7 +316,7 @@ class DeanonSamples:
         self._brief = ProbeBrief(snapshot, self.period, config.screen_factors)
 
     def __len__(self) -> int:
-        """How many probes there are."""
+        """Number of probes."""
         return len(self.probes)
 
     def sample(self, number: int) -> Sample:
@@ -378,7 +378,7 @@ class DeanonSamples:
             # among them), or the most common
             "sector_members": sector_members,
             "largest_sector": largest_sector,
-            # trading days of the period, and of these the ones that lie within so many trading days
+            # trading days of the period, and of these those that lie within this many trading days
             # of the gold one
             "period_days": stop - start,
             "near_days": near,

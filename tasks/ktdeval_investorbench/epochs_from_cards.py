@@ -69,8 +69,8 @@ class SystemEpochs:
 
 def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpochs]:
     """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order.
-    `rules`: only cards by this rule set. Raises UsageError, CardError: there is none; cards are by
-    two rule sets; those of one task and window differ in task, market or days, or hold a seed
+    `rules`: only cards by this rule set. Raises UsageError, CardError: no card is found; cards are
+    by two rule sets; those of one task and window differ in task, market or days, or hold a seed
     twice.
     """
     cards = []

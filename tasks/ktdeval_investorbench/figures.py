@@ -7,7 +7,7 @@ r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N / 252)) / AV with 
 too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
 NAV_t-1), N returns and the venue's days a year throughout, MDD of the NAV. Where several assets
 were held, `paper` takes ln(NAV_t / NAV_t-1) too, with its own years and path; a portfolio that held
-one asset alone has the figures of that asset. Fractions, not per cent.
+only one asset has the figures of that asset. Fractions, not per cent.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _TRADING_DAYS = 252
 def daily_returns(
     ledger: Ledger, market: MarketSnapshot, rules: RuleSet
 ) -> tuple[FloatArray, int] | str:
-    """Return [days] log returns of what was traded, NaN on a day without a price, and the days a
-    year; or why there are none.
+    """Return [days] log returns of the traded assets, NaN on a day without a price, and the days a
+    year; or
+    why they can't be computed.
     """
     if not ledger.steps:
         return "no steps"

@@ -1,10 +1,10 @@
 """Markets from InvestorBench's public files, and a generated market in the same form.
 
 A file describes one asset: a JSON object of days with `prices`, `news` and, for stocks, `10k` and
-`10q`. Prices are adjusted closes. Texts of a day are known at its close, when the paper's agents see
-them. The sentiment at the end of a text, `(Sentiment: positive)`, becomes a field of the document.
-On a day without a price nothing trades: the previous price and the next one give one return.
-Source: felis33/INVESTOR-BENCH.
+`10q`. Prices are adjusted closes. Texts of a day are known at its close, when the paper's agents
+see them. The sentiment at the end of a text, `(Sentiment: positive)`, becomes a field of the
+document. On a day without a price nothing trades: the previous price and the next one give one
+return. Source: felis33/INVESTOR-BENCH.
 
 The generated market has random-walk closes, news of which some predict them, and filings.
 `twin.yaml` holds periods, the words of the news and their effects. Informative news move the next
@@ -44,7 +44,7 @@ from ktdeval.registry import venue_specs
 from ktdeval.values import csv_rows, derive_seed, load_yaml, loads_data, near_matches, read_plain
 from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 
-#: ISO day, price (None where there is none), cells
+#: ISO day, price (None if missing), cells
 Day = tuple[str, float | None, Mapping[str, Any]]
 _HERE = Path(__file__).parent
 _KINDS = {"news": "news", "10k": "annual report", "10q": "quarterly report"}
@@ -198,7 +198,7 @@ def _symbol_files(
 
 
 def _read_days(path: Path) -> list[Day]:
-    """Return day, price (None if there is none) and cells of each day of a file, ascending."""
+    """Return day, price (None if missing) and cells of each day of a file, ascending."""
     try:
         content = loads_data(read_plain(path))
     except (OSError, ValueError, RecursionError) as error:
@@ -309,7 +309,7 @@ def _walk(
     tells = rng.random(count) < plan["tell_share"]
     side = rng.choice([-1, 1], count)
     has_news = rng.random(count) < plan["news_share"]
-    # What the news of a day tells moves the price of the next one.
+    # The news of a day moves the price of the next one.
     drift = np.zeros(count)
     drift[1:] = np.where(has_news & tells, side, 0)[:-1] * plan["effect"] * params.effect
     start = np.log(rng.uniform(*group["price"]))

@@ -331,7 +331,7 @@ def wilcoxon_rows(
     """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the
     differences of rewards on the same days, p-values adjusted by Holm over all rows. A reward is a
     day's log return in `ib_cumulative_return`: of the epoch shown, or the mean over all epochs.
-    Raises CardError: a model is alone on its task and window; a ledger is missing, or not that of
+    Raises CardError: a task and window have only one model; a ledger is missing, or not that of
     its card.
     """
     rows: list[Row] = []
@@ -413,7 +413,7 @@ def _rewards(
     )
     returns = daily_returns(load_ledger(ledger), markets[snapshot_id], epoch.card.rules)
     cumulative = epoch.episode.metrics[FIGURES[0]].value
-    if isinstance(returns, str) or cumulative is None:  # text: why there are no returns
+    if isinstance(returns, str) or cumulative is None:  # text: why returns are missing
         raise CardError(misfit)
 
     rewards = returns[0]

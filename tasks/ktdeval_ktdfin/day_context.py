@@ -1,7 +1,7 @@
 """Figures of the market as a whole at the close of a day: of its sectors, its breadth and its
 indices.
 
-They follow from the market alone, so runs keep them by day (`MarketView.stored`), each computed
+They depend only on the market, so runs keep them by day (`MarketView.stored`), each computed
 from the view of its own day.
 """
 

@@ -74,7 +74,7 @@ class MarketDay:
 
     @property
     def is_exact(self) -> bool:
-        """Whether figures are computed of the market as it is."""
+        """Return whether figures are computed from the unmasked market."""
         return self._shown is self.view
 
     # --- what traded, and where it may trade next
@@ -121,9 +121,7 @@ class MarketDay:
 
     @cached_property
     def candidates(self) -> BoolArray:
-        """[N] True where the asset can be bought as things stand: a member that trades and is not
-        limit-up.
-        """
+        """[N] True if the asset can be bought now: a member that trades and is not limit-up."""
         is_up, _ = self.limit_moves
         return self.member & self.has_bar & ~is_up
 
@@ -184,9 +182,9 @@ class MarketDay:
         self, keys: Sequence[FloatArray], pool: BoolArray, most: int | None = None
     ) -> list[Sequence[int]]:
         """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
-        larger is better). Ties fall to all factor values, then to the other figures; assets that
-        are equal in all of them are one group, in ascending order. `most`: only the first whole
-        groups that hold at most so many assets together.
+        larger is better). Ties are broken by all factor values, then by the other figures; assets
+        that are equal in all of them are one group, in ascending order. `most`: only the first
+        whole groups that hold at most this many assets together.
         """
         assets = np.flatnonzero(pool)
         columns = chain(keys, self.dims.values())

@@ -1,9 +1,9 @@
 """Two research tools over the market's documents, for tasks that name them: what is known at the
 step's close, masked.
 
-A query is matched with texts as they are shown, never with what the mask took out of them, and a
-document's id is a name of this episode: neither says what a handle stands for. Documents that can't
-be masked safely are left out and counted.
+A query is matched only with the texts as shown, without the parts that the mask removed. A
+document's id is valid in this episode only. So neither identifies a handle. Documents that can't be
+masked safely are left out and counted.
 """
 
 # ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter
@@ -91,8 +91,8 @@ def search_news(
 def get_document(
     step: ResearchStep, document_id: Annotated[str, Length(1, 40)]
 ) -> Payload | Refusal:
-    """One document that search_news has shown, with its text (at most 20,000 characters: of a longer
-    one beginning and end; cut says whether it is longer).
+    """One document that search_news has shown, with its text (at most 20,000 characters: of a
+    longer one beginning and end; cut says whether it is longer).
 
     Args:
         document_id: its id.

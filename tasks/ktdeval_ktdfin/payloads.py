@@ -104,7 +104,7 @@ def weight(fen: int, nav_fen: int) -> float:
 
 
 def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
-    """Return a price that is a close, or `times` one, as a payload; null where there is none."""
+    """Return a price that is a close, or `times` one, as a payload; null without a price."""
     number = float(value)
     if math.isnan(number):
         return None
@@ -152,8 +152,9 @@ def positions(step: ResearchStep) -> Payload:
 
 
 def performance(step: ResearchStep) -> Payload:
-    """Returns since the first decision, of the portfolio and of the benchmark, in per cent; of the
-    portfolio alone where figures of the whole market are left out.
+    """Returns since the first decision, of the portfolio and of the benchmark, in per cent.
+
+    Only the portfolio's if figures of the whole market are left out.
     """
     stage = step.stage
     day = step.view.day
@@ -217,7 +218,7 @@ def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
-    """Rests of orders that work on the next day; nothing where there are none."""
+    """Open rests of orders that work on the next day; empty without rests."""
     rows = []
     for rest in record.working:
         asset = stage.code_column[rest.code]
@@ -377,7 +378,7 @@ def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
 
 
 def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
-    """Return the row of an asset, of figures of the market alone."""
+    """Return the row of an asset, with figures of the market only."""
     figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
     return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
 

@@ -28,7 +28,7 @@ class EpisodeStage:
     limit_ppm: IntArray
     price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
     rules: MarketRules
-    #: [N] each asset's rank in `lens.order`: the order of lists that have none of their own
+    #: [N] each asset's rank in `lens.order`: the order of lists without their own
     rank: IntArray
     #: industry name -> rank of its first asset in `lens.order`, which is independent of the name
     sector_rank: Mapping[str, int]
@@ -137,9 +137,7 @@ class ResearchStep:
 
     @property
     def candidates(self) -> BoolArray:
-        """[N] True where the asset can be bought as things stand: a member that trades and is not
-        limit-up.
-        """
+        """[N] True if the asset can be bought now: a member that trades and is not limit-up."""
         return self.market.candidates
 
     def status(self, asset: int) -> str:
@@ -158,8 +156,8 @@ class ResearchStep:
         return self.market.shown(name, asset)
 
     def shared(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
-        """Return the payload of `make`, which the day's market and `key` decide: its text, made once
-        for all episodes, where the mask shows figures as they are.
+        """Return the payload of `make`, which the day's market and `key` decide: its text, made
+        once for all episodes, where the mask shows figures as they are.
         """
         if not self.stage.lens.shares_prepared_texts:
             return make()

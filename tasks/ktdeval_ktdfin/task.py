@@ -66,7 +66,7 @@ class KtdfinConfig(MaskedConfig):
 
     @property
     def is_at_book(self) -> bool:
-        """Whether the account is shown at book."""
+        """Return whether the account is shown at book."""
         return self.account == "book" or (self.account is None and self.mode == "memory_only")
 
     def check(self, where: str) -> None:
@@ -263,7 +263,7 @@ class KtdfinScene:
             state["candidates"] = payloads.features(step, candidates)
             state["holdings"] = payloads.features(step, others_held)
         else:
-            # §3.4: the prompt has account and constraints alone, so the market must be researched.
+            # §3.4: the prompt has only account and constraints, so the market must be researched.
             state["constraints"] |= {
                 "max_candidates": config.harness.max_candidates,
                 "max_tool_calls": config.harness.max_tool_calls,
@@ -303,7 +303,7 @@ class KtdfinTask:
         hides = config.mask != "bright" and self.mode == "memory_only"
         self.traits = TaskTraits(
             needs_a_shares=True,
-            adds_positions=False,  # candidates depend on the market alone
+            adds_positions=False,  # candidates depend only on the market
             account_at_book=config.is_at_book,
             identifiable_by_account=hides and not config.is_at_book,
         )
@@ -322,7 +322,7 @@ class KtdfinTask:
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode; DataError where the window lies outside the snapshot."""
         lens = self._config.lens(spec, snapshot)
-        # Whether a code has joined the index tells the day, where nothing else does.
+        # Index membership of a code can reveal the day, even if everything else is masked.
         lens.only_shown = self.mode == "memory_only" and lens.hides_dates
         stage = EpisodeStage.open(snapshot, lens, (self.harness, self.trading))
         return KtdfinScene(self._config, lens, stage, self._config.length_words(spec.span))

@@ -114,7 +114,7 @@ class MarketConfig(MaskedConfig):
 
     @property
     def older_closes(self) -> int:
-        """How many of the bars shown, the oldest, are shown by their close alone."""
+        """Number of the oldest bars shown that have only their close."""
         if self.full_bars is None or self.history is None or self.is_compact:
             return 0
         return max(0, self.history - self.full_bars)

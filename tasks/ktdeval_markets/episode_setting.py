@@ -33,8 +33,8 @@ class EpisodeStage:
     news_characters: int  #: most characters of a document's text
     intraday: int = 0  #: most assets whose last session is shown; 0 omits the section
     history: int = 0  #: most bars shown of each asset; 0 omits the section
-    older_closes: int = 0  #: of these bars, how many of the oldest show their close alone
-    length: str = ""  #: how long the episode lasts, in words of the prompt
+    older_closes: int = 0  #: of these bars, number of the oldest that show only their close
+    length: str = ""  #: length of the episode, as text of the prompt
     only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
     _parts: dict[int, int] = field(default_factory=dict)
 

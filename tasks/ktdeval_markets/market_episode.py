@@ -43,7 +43,7 @@ class MarketScene:
         self._dated: list[Venue] = []
         if not stage.lens.hides_dates:
             self._dated = [one for one in venues.values() if has_dated_duties(one, stage.trading)]
-        self.form: StanceForm | None = None  #: of decisions; None where the task asks for orders
+        self.form: StanceForm | None = None  #: of decisions; None if the task asks for orders
         if config.stances.are_asked_for:
             rule = config.stances.rule(stage.rules.shorts)
             self.form = StanceForm(config.harness, stage.lens, rule)
@@ -81,7 +81,7 @@ class MarketScene:
         )
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> None:
-        """There are no research tools."""
+        """Return None: the task has no research tools."""
 
     def _payload(
         self, view: MarketView, last: StepRecord | None, listed: Sequence[int]

@@ -3,15 +3,14 @@
     maximise  mean'w - w'covariance w    0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
     then      w / sum|w|      in millionths; equal sides stay equal
 
-The sum is scaled after the maximum and is no constraint of it: sum|w| = 1, or nothing is held where
+The sum is scaled after the maximum and does not constrain it: sum|w| = 1, or nothing is held if
 every expected return is against the side decided on. Both moments are of simple daily returns and
 shrunk by `SHRINKAGE`: each mean towards the mean of all, the covariance (ddof 1) towards their
 average variance times the unit matrix. They are those of all assets shown, HOLD or not, over the
-closes from the seventh before the first decision on; days on which one of them has none do not
-count. With fewer than `MIN_PRICES` closes the
-sides decided on weigh the same. Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py,
-portfolio.py), which the paper does not describe; it rounds solutions to 1e-4 before they are
-scaled, and holds nothing before there are that many closes.
+closes from the seventh before the first decision on; days on which one of them has no close are
+left out. With fewer than `MIN_PRICES` closes the sides decided on weigh the same. Source: the
+public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py), which the paper does not
+describe; it rounds solutions to 1e-4 before they are scaled, and holds nothing with fewer closes.
 """
 
 from __future__ import annotations
@@ -105,7 +104,9 @@ def scale_weights(raw: FloatArray) -> FloatArray:
 
 def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray:
     """Return the [N] weights, shares of NAV, of the sides decided on ([N] of +1, -1 or 0) after
-    `closes` ([T, N]; days on which an asset has none are left out).
+    `closes` ([T, N]).
+
+    Days on which an asset has no close are left out.
     """
     known = closes[np.isfinite(closes).all(axis=1)]
     # The public code holds nothing before there are as many closes.
@@ -129,7 +130,7 @@ class PortfolioRebuild:
     shown: MarketView | None = None  #: this market at the mask's digits, where they are fewer
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
-        """Return the targets of the sides; an asset without a close has none."""
+        """Return the targets of the sides; an asset without a close has no target."""
         columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
         closes = self._shared_closes(columns)
         decided = np.array([sides.get(column, 0) for column in columns])
@@ -144,8 +145,8 @@ class PortfolioRebuild:
         return targets
 
     def _shared_closes(self, columns: Sequence[int]) -> FloatArray:
-        """[T, N] adjusted closes of the days on which all assets have one, from the seventh such day
-        before the first decision on.
+        """[T, N] adjusted closes of the days on which all assets have one, from the seventh such
+        day before the first decision on.
         """
         closes = (self.shown or self.view).adjusted_close[:, columns]
         shared = np.flatnonzero(np.isfinite(closes).all(axis=1))

@@ -1,6 +1,6 @@
-"""Tables of prices: figures of the assets listed, their last sessions and bars, and what came after a
-day of a warm-up. A figure over n days is over sessions of the asset itself: days on which it has a
-bar, not those on which only other assets of the market trade.
+"""Tables of prices: figures of the assets listed, their last sessions and bars, and what came after
+a day of a warm-up. A figure over n days is over sessions of the asset itself: days on which it has
+a bar, not those on which only other assets of the market trade.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ASSET_COLUMNS = (
 IntArray = npt.NDArray[np.intp]
 LAST_CLOSE = "last_close"  #: column of the assets on days on which one of them has no close
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
-#: columns that a market of closes alone, or one without boards, does not have
+#: columns that a market with closes only, or without boards, does not have
 OPTIONAL_COLUMNS = ("board", "open", "high", "low", "volume")
 HISTORY_COLUMNS = ("stock_id", "day", *PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
@@ -86,16 +86,14 @@ def _asset_row(
 
 
 def _board(stage: EpisodeStage, asset: int) -> str | None:
-    """Return the board that an asset's lots and price limits follow from; None where its venue has
-    no boards.
-    """
+    """Return the board that sets an asset's lots and price limits; None if its venue has no boards."""
     if not stage.rules.venues[asset].has_boards:
         return None
     return str(board_of(stage.snapshot.codes[asset]))
 
 
 def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int) -> Payload:
-    """Return the change of the close over the last sessions; None where the history is shorter."""
+    """Return the change of the close over the last sessions; None if the history is shorter."""
     if len(closes) <= days:
         return None
 
@@ -106,7 +104,7 @@ def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int
 
 
 def _volatility_pct(closes: FloatArray) -> float | None:
-    """Return the standard deviation of daily returns; None where the history is shorter."""
+    """Return the standard deviation of daily returns; None if the history is shorter."""
     recent = closes[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
     if len(moves) < VOLATILITY_DAYS:
@@ -123,7 +121,7 @@ def _drawdown_pct(closes: FloatArray) -> float | None:
 
 
 def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
-    """Return one price of a bar, in shares of another day by `times`; None where there is none."""
+    """Return one price of a bar, in shares of another day by `times`; None if it is missing."""
     value = float(getattr(view, part)[day, asset] * times)
     if value != value:
         return None
@@ -208,8 +206,9 @@ def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[P
 
 def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return the last bars of each asset shown, the oldest first, days without trade left out.
-    Prices and volumes count in shares of the decision's day, so that a split makes no jump and the
-    last bar is that of the assets' table. The oldest show their close alone, if the task
+
+    Prices and volumes are in shares of the decision's day, so that a split makes no jump and the
+    last bar equals that of the assets' table. The oldest bars show only their close, if the task
     says so.
     """
     rows = list[Sequence[Payload]]()

@@ -196,7 +196,7 @@ def rules_prompt(
 
 
 def _row_order(config: MarketConfig) -> str:
-    """Return in which order the rows of each table of the task stand."""
+    """Return the row order of each table of the task, as text of the prompt."""
     orders = _read_words()["row_order"]
     options = [name for name in ("news", "history", "intraday") if getattr(config, name)]
     parts = [orders[name] for name in ("positions", *options, "last_step", "rest")]
@@ -205,7 +205,7 @@ def _row_order(config: MarketConfig) -> str:
 
 
 def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
-    """Return when orders fill, in words."""
+    """Return when orders fill, as text of the prompt."""
     fills = {venue.fill for venue in venues}
     key = "mixed" if len(fills) > 1 else next(iter(fills))
     if not fills & FILLS_OF_MINUTES:
@@ -219,8 +219,8 @@ def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
 
 
 def _state_words(config: MarketConfig) -> str:
-    """Return what the state shows besides the account and the assets, and how orders count where
-    the mask shows figures other than as they are.
+    """Return what the state shows in addition to the account and the assets, and how orders are
+    counted if the mask changes figures.
     """
     parts: list[str] = []
     if config.news:
@@ -261,7 +261,7 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
 
 
 def venue_line(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
-    """Return the trading conditions of a venue in words."""
+    """Return the trading conditions of a venue, as text of the prompt."""
     step = f"{1 / venue.steps_per_unit:.8f}".rstrip("0").rstrip(".")
     lot = ""
     if venue.lot_steps > 1 and not venue.has_boards:  # boards have lots of their own
@@ -338,7 +338,7 @@ def _short_sales(venue: Venue) -> str:
 
 
 def board_lines(rules: BoardRuleSet, venues: Iterable[Venue]) -> list[str]:
-    """Return the rules of the A-share boards in words, if any asset trades on one."""
+    """Return the rules of the A-share boards, as text of the prompt, if any asset trades on one."""
     if not any(venue.has_boards for venue in venues):
         return []
     return [str(_read_words()["boards"][rules])]

@@ -104,8 +104,9 @@ def _weight(minor: int, nav_minor: int) -> float:
 def standings(
     stage: EpisodeStage, last: StepRecord | None, shown: Sequence[int]
 ) -> dict[int, Standing]:
-    """Return how assets stand before a decision: what costs leave to invest, the position's weight,
-    what the last step closed of it.
+    """Return the state of assets before a decision: the amount that costs leave to invest, the
+    position's
+    weight, and the share of it that the last step closed.
     """
     standing = dict[int, Standing]()
     for asset in shown:
@@ -149,7 +150,7 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
 
 def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
     """Return the outcomes of the previous step's orders, filled by the close of row `day`, and what
-    the venue charged. A stock_id that was no asset shows as null.
+    the venue charged. An invalid stock_id is null.
     """
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
@@ -258,8 +259,9 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 
 
 def find_closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
-    """Return the assets whose orders of today can't be filled: they fill at this close, and there
-    is none.
+    """Return the assets whose orders of today can't be filled: they fill at this close, and the
+    asset does
+    not trade.
     """
     venues = stage.rules.venues
     at_this_close = [asset for asset in shown if venues[asset].fill == "same_close"]
@@ -279,9 +281,12 @@ def status(view: MarketView, asset: int) -> str:
 def list_assets(
     stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int
 ) -> list[int]:
-    """Return members and what is held, in the episode's own order; the most traded ones where there
-    are too many to show. Assets that are traded alike are told apart by their volumes and prices of
-    the day; equal ones are shown all or none.
+    """Return members and held assets in the episode's own order; the most traded ones if there are
+    too
+    many to show.
+
+    Ties in trading are broken by the volumes and prices of the day; equal assets are shown all or
+    none.
     """
     day = view.day
     records = last.positions if last else ()

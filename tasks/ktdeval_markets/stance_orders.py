@@ -1,5 +1,5 @@
-"""Decisions in place of orders: what BUY, SELL and HOLD of each asset come to in a task, and which of
-its options go together.
+"""Decisions in place of orders: what BUY, SELL and HOLD of each asset come to in a task, and which
+of its options go together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StanceConfig:
 
     @property
     def are_asked_for(self) -> bool:
-        """Whether the task asks for decisions, not for orders."""
+        """Return whether the task asks for decisions, not for orders."""
         return self.answers == "stances"
 
     def rule(self, shorts: bool) -> StanceRule:

@@ -93,7 +93,7 @@ class MarketTask:
         return MarketScene(config, stage, self._venues(stage), warm_up)
 
     def _warm_up_from(self, window: Window) -> str | None:
-        """Return the first day of a window's warm-up; None where it has none, as windows named by
+        """Return the first day of a window's warm-up; None without one, as for windows named by
         their days.
         """
         warm_up = self._config.warm_up or {}

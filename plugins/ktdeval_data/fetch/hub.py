@@ -127,10 +127,10 @@ def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
 def make_hub(params: FetchHubParams) -> MarketSnapshot:
     """Return a snapshot from a dataset.
 
-        The licence is printed before a file is asked for, and becomes a note of the snapshot. Raises
-        UsageError if the configuration or split is unknown, or the licence is missing; DataError if the
+    The licence is printed before a file is asked for, and becomes a note of the snapshot. Raises
+    UsageError if the configuration or split is unknown, or the licence is missing; DataError if the
     hub refuses or does not answer, if the tables are missing, or as in `read_long` and `assemble`;
-        StoreError if files can't be written.
+    StoreError if files can't be written.
     """
     params = with_mapping(params)
     answers = _open_answers(params)

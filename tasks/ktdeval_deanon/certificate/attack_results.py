@@ -1,7 +1,9 @@
-"""What attackers recovered of a probe set: those without a language model, put to the very
-questions that models get, and by which field; and models, by their answers in finished runs of the
-scoring task, accepted only to these questions. Each with its positive control, the unmasked
-questions about the same windows.
+"""Results of attackers on a probe set, with positive controls.
+
+Attackers without a language model get the same questions as models, also by single fields. Models
+are
+scored by their answers in finished runs of the scoring task, which must match these questions. The
+positive control of each is the unmasked questions about the same windows.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def attack_questions(
     """Put every question to the exact matcher, the date matcher and chance, and every unmasked
     question of the control without its labels.
 
-    The exact matcher answers by all fields, by each field alone, and by all fields but one.
+    The exact matcher answers by all fields, by each single field, and by all fields but one.
     `on_probe` is called with the number of probes done. Returns the entries of a certificate's
     `attackers`, and its `identifiability`. Raises ConfigError: these attackers can't read or answer
     the questions; DataError: a payload is not what the research tools give.
@@ -196,7 +198,7 @@ def _units(
     """Return the unit in which payloads show each factor (1, or 100 for per cent), and the names of
     all shown figures.
 
-    Units are no secret (tool descriptions state them), but only the tools know them. They are
+    Units are public (tool descriptions state them), but only the tools define them. They are
     derived from the median ratio of shown to raw values, which noise and rounding hardly move. A
     factor that fits no unit is not one of ours and is omitted.
     """
@@ -402,7 +404,7 @@ def _answer_problem(
 
 
 def _was_asked(question: ProbeQuestion, entry: TranscriptEntry) -> bool:
-    """Whether the first call of a transcript holds the question as it stands."""
+    """Return whether the first call of a transcript has the question unchanged."""
     try:
         call = read_exchanges(entry, "transcript")[0]
     except (IndexError, StoreError):

@@ -183,13 +183,16 @@ def _labels(certificate: CertificateFacts) -> list[str]:
 
 
 def _names_few(attacker: Attacker) -> bool:
-    """Whether too few answers of an attacker name a stock, or a day, for its misses to bound."""
+    """Return whether too few answers of an attacker name a stock, or a day, for a bound on its
+    misses.
+    """
     return any(_is_short(count, attacker.answered) for count in asdict(attacker.named).values())
 
 
 def _is_incomplete(certificate: CertificateFacts) -> bool:
-    """Whether no model counts for the stock, the day or both together, so that a part of the mask
-    has no bound.
+    """Return whether no model qualifies for the stock, the day or both, so that a part of the mask
+    has no
+    bound.
     """
     counted: set[str] = set()
     for attacker in certificate.counting:
@@ -445,7 +448,7 @@ def _attached_attacker(attacker: Attacker) -> dict[str, JsonValue]:
 
 
 def coverage_difference(covered: Mapping[str, Any], certified: Mapping[str, Any]) -> str | None:
-    """Return the first difference between a card and a certificate in `KEYED`, in words: `another
+    """Return the first difference between a card and a certificate in `KEYED`, as text: `another
     snapshot (1f3a…, the card's is 9bc0…)`; None if they agree.
     """
     ours = covered["snapshot"]

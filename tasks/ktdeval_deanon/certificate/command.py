@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyOptions:
-    """Options of `certify`, besides those of a run."""
+    """Options of `certify` that a run does not have."""
 
     task: str | None = flag(
         None,

@@ -51,7 +51,7 @@ class AttackerGuess:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How well every asset and day of the history fits a payload, by field."""
+    """Misfit of every asset and day of the history to a payload, by field."""
 
     history: PublicHistory
     #: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is not there
@@ -72,11 +72,13 @@ class Evidence:
         return _guess_of(self.history, order, int(total[:, order[0]].argmin()))
 
     def anonymity(self, fields: Collection[Field] = FIELDS) -> int:
-        """How many pairs of asset and day agree with all that these fields show, to the shown
-        precision: k of k-anonymity.
+        """Return how many pairs of asset and day agree with these fields to the shown precision: k
+        of
+        k-anonymity.
 
-        Only assets that had a bar by then count. The payload's own pair is among them, so the least
-        is 1 (under noise, a number beyond `NOISE_BOUND` can shut it out).
+        Only assets that had a bar by then are included. The payload's own pair is among them, so
+        the least
+        is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
         """
         agrees = self.history.is_listed.copy()
         for field in _known_fields(fields):
@@ -102,7 +104,7 @@ def weigh(
     exact matcher's answer.
 
     One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them.
-    `mask`: the options of the mask, which are no secret; the default is the plain one. Raises
+    `mask`: the options of the mask, which are public; the default is the plain mask. Raises
     DataError: the payload is not what the tools give, or a field does not exist.
     """
     chosen = _known_fields(fields)
@@ -218,7 +220,7 @@ class RandomAttacker:
 
 
 def field_sets(fields: Collection[Field] = FIELDS) -> dict[str, tuple[Field, ...]]:
-    """Sets of an ablation by name: each field alone, all but each, and all."""
+    """Sets of an ablation by name: each single field, all but each, and all."""
     everything = tuple(field for field in FIELDS if field in fields)
     sets: dict[str, tuple[Field, ...]] = {field: (field,) for field in everything}
     sets.update(

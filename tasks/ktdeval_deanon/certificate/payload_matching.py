@@ -47,9 +47,9 @@ class ShownPayload:
     """One payload, read."""
 
     stock_id: str  #: the asset's label as shown: a code or a handle
-    #: row of the payload's day in the public calendar, None where only a handle is shown
+    #: row of the payload's day in the public calendar, None if only a handle is shown
     row: int | None
-    since_start: int | None  #: trading days since `day_+0`; None where nothing shows them
+    since_start: int | None  #: trading days since `day_+0`; None if the payload does not show them
     board: str
     member: bool  #: whether the payload calls the stock a member of the index
     figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
@@ -379,8 +379,9 @@ class PayloadComparisons:
         return figure_span(shown, self.mask.round_digits)
 
     def _price(self, shown: float) -> NumberSpan:
-        """Return the logarithms of what a positive number may stand for that only the mask
-        rounds.
+        """Return the logarithms of the true values that a positive number rounded only by the mask
+        may
+        have.
         """
         return stands_for(shown, self.mask.round_digits or MAX_DIGITS).log()
 
@@ -400,7 +401,7 @@ def _field_of(figure: str) -> Field:
 
 @dataclass(frozen=True, slots=True)
 class NumberSpan:
-    """Numbers that a shown one may stand for."""
+    """Range of true values behind a shown number."""
 
     low: float
     high: float
@@ -410,7 +411,7 @@ class NumberSpan:
         return NumberSpan(math.log(self.low), math.log(self.high))
 
     def over(self, other: NumberSpan) -> NumberSpan:
-        """Of logarithms: the ratios to what another one may stand for."""
+        """Return the ratios to another range; both are of logarithms."""
         return NumberSpan(self.low - other.high, self.high - other.low)
 
     def shift(self, by: float) -> NumberSpan:
@@ -423,8 +424,9 @@ class NumberSpan:
 
 
 def stands_for(shown: float, digits: int) -> NumberSpan:
-    """Return the numbers that are rendered as `shown` at so many significant digits (and five
-    decimals below 1).
+    """Return the numbers that are rendered as `shown` at `digits` significant digits (and five
+    decimals
+    below 1).
     """
     if shown < 0.0:
         mirrored = stands_for(-shown, digits)
@@ -447,8 +449,9 @@ def stands_for(shown: float, digits: int) -> NumberSpan:
 
 
 def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
-    """Return the numbers that a figure may stand for: tools round it to four digits, then the mask
-    rounds to its own, and rendering to five decimals.
+    """Return the range of true values behind a figure.
+
+    Tools round it to four digits, then the mask rounds to its own, and rendering to five decimals.
     """
     digits = min(round_digits or FIGURE_DIGITS, FIGURE_DIGITS)
     span = stands_for(shown, digits)
@@ -467,7 +470,7 @@ def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
 
 
 def _rounding_error(value: float, digits: int) -> float:
-    """Return by how much rounding to so many significant digits changes a number at most."""
+    """Return the largest change of a number by rounding to `digits` significant digits."""
     return 0.5 * 10.0 ** (math.floor(math.log10(value)) - digits + 1)
 
 

@@ -39,10 +39,10 @@ _SAMPLED_DAYS = 10
 class PublicHistory:
     """Every asset and day of a snapshot, arranged for comparison with what a payload shows.
 
-    Arrays are [T, N] in single precision, NaN where there is no number. `factors`: name -> [T, N]
-    factor values at each close, in the units that payloads show them in. Names that are not there
-    are not compared; returns, drawdowns and mean amounts are computed here. Raises DataError: a
-    factor has another shape than the market.
+    Arrays are [T, N] in single precision, NaN without a number. `factors`: name -> [T, N] factor
+    values at each close, in the units that payloads show them in. Missing names are not compared;
+    returns, drawdowns and mean amounts are computed here. Raises DataError: a factor has another
+    shape than the market.
     """
 
     def __init__(
@@ -121,10 +121,11 @@ class PublicHistory:
         return self._figures[name]
 
     def figure_under(self, name: str, mask: MaskConfig) -> tuple[SingleArray | None, float]:
-        """Return a figure as a mask with digits lets it be computed, from prices, volumes and
-        amounts of so many digits; and by how much it may differ from the figure shown (root mean
-        square). Rebased prices are rounded on a scale that differs between episodes: of their
-        figures the true ones are returned.
+        """Return a figure computed from prices, volumes and amounts that a mask rounds, and the
+        root mean square of its difference from the figure shown.
+
+        Rebased prices are rounded on a scale that differs between episodes: their true figures are
+        returned.
         """
         if mask.round_digits is None or mask.noise_pct:
             return self.figure(name), 0.0
@@ -255,7 +256,7 @@ def _change_over(values: FloatArray, days: int) -> FloatArray:
 
 
 def _volatility_pct(levels: FloatArray, days: int) -> FloatArray:
-    """Return the annualised standard deviation of daily log returns over so many days, [T]."""
+    """Return the annualised standard deviation of daily log returns over `days` days, [T]."""
     daily = np.diff(np.log(levels))
     values = np.full(len(levels), np.nan)
     for row in range(len(levels)):

@@ -43,7 +43,7 @@ _NOBODY = "builtin/hold"  # plans name a model, questions need none
 class ProbeQuestion:
     """One question of a probe set."""
 
-    spec: EpisodeSpec  #: the episode that it stands in
+    spec: EpisodeSpec  #: the episode that it belongs to
     number: int  #: its index there, from 0
     samples: SampleSet
     sample: Sample
@@ -88,7 +88,7 @@ class ProbeSet:
     task: ScoringTask  #: the scoring task that asks
     target_task: TargetTask  #: the trading task whose mask is under attack, with its tools
     snapshot: MarketSnapshot
-    #: one episode a window, in order; model and agent in them stand for nobody
+    #: one episode a window, in order; their model and agent are placeholders
     specs: tuple[EpisodeSpec, ...]
     all: tuple[ProbeQuestion, ...]  #: the questions in order
 
@@ -185,7 +185,7 @@ def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringT
     """Return the scoring task that asks about a trading task.
 
     `name`: name of the scoring task; empty to find it among all installed tasks. Raises UsageError:
-    there is none, or there are several.
+    no task, or more than one, asks about it.
     """
     if is_scoring(plugins.make_task(target_task)):
         raise UsageError(

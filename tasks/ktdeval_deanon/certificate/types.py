@@ -276,7 +276,7 @@ class CertificateFacts(Card, frozen=True):
     provenance: CertificateProvenance
 
     def scores_of(self, attacker: str) -> dict[str, Recovery]:
-        """Scores of an attacker; empty where there is none of that name."""
+        """Scores of an attacker; empty if no attacker has this name."""
         return next((entry.scores for entry in self.attackers if entry.name == attacker), {})
 
     @property

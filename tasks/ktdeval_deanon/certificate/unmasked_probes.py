@@ -61,8 +61,9 @@ def _probes_by_window(questions: ProbeSet) -> list[tuple[Window, int]]:
 
 
 def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
-    """Return successes, n and baseline over all unmasked probes for each thing that was to be read.
-    A probe without a valid answer counts as not read.
+    """Return successes, n and baseline over all unmasked probes for each thing to be read.
+
+    A probe without a valid answer is a failure.
     """
     hits: dict[str, list[bool]] = {"stock": [], "day": [], "stock_and_day": [], "industry": []}
     for question, record in zip(control.all, records, strict=True):
@@ -84,7 +85,7 @@ def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[st
 
 
 def _names_the_day(control: ProbeSet, question: ProbeQuestion, record: AnswerRecord) -> bool:
-    """Whether an answer names exactly the day of its question."""
+    """Return whether an answer names exactly the day of its question."""
     if record.answer is None:
         return False
 
@@ -94,7 +95,7 @@ def _names_the_day(control: ProbeSet, question: ProbeQuestion, record: AnswerRec
 
 
 def _has_sector(question: ProbeQuestion) -> bool:
-    """Whether the data have an industry for a question's stock."""
+    """Return whether the data have an industry for a question's stock."""
     return question.sample.facts.get("sector") is not None
 
 

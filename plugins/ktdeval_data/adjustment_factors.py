@@ -1,6 +1,5 @@
 """Factors of bars: from a separate file, or a column next to the prices: a divisor, an adjusted
-close,
-splits, or the exchange's reference price.
+close, splits, or the exchange's reference price.
 """
 
 from __future__ import annotations
@@ -99,8 +98,7 @@ def factors_beside(
     bars: pd.DataFrame, params: LongParams, reading: ReadingOptions
 ) -> tuple[str, ...]:
     """Fill the factor of bars without one, in place, from columns next to their prices; return
-    notes on
-    the columns.
+    notes on the columns.
     """
     column = reading.columns_of
     has_factor = bool(bars["factor"].notna().any())
@@ -143,8 +141,7 @@ def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) 
     """Fill the factor of bars without one, in place; return a note.
 
     The factor is 1 over the column that divides prices, times the dividend factor if there is such
-    a
-    column.
+    a column.
     """
     divisor = reading.columns_of["divisor"]
     if has_factor:

@@ -1,6 +1,5 @@
 """Reading of bars and meaning of their columns: units in names, currencies, rates named as amounts,
-lost
-zeros, other intervals.
+lost zeros, other intervals.
 """
 
 from __future__ import annotations

@@ -69,8 +69,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
 
 def _entries(folder: Path) -> dict[str, Path]:
     """Entries of a folder by their names in lower case; if names differ only in case, the one in
-    lower
-    case is used.
+    lower case is used.
     """
     return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 

@@ -214,8 +214,8 @@ class ActionsModel:
     def __init__(self, _name: str, params: ActionsParams) -> None:
         """Read the actions.
 
-        Raises DataError: the file has no actions; UsageError: not the actions that the
-        parameters pin.
+        Raises DataError: the file has no actions; UsageError: not the actions that the parameters
+        pin.
         """
         self._actions, digest = read_actions(user_path(params.file))
         if params.sha256 not in (None, digest):

@@ -135,8 +135,7 @@ class BrokerTools:
     """Tools of one workspace, as typed calls.
 
     `calls`: the calls so far, including refused ones. Raises DataError for a refusal that is not
-    the
-    outcome of an order.
+    the outcome of an order.
     """
 
     def __init__(self, tools: Sequence[Tool], context: Any) -> None:
@@ -167,8 +166,8 @@ class BrokerTools:
     def step(self, session: str) -> tuple[str, bool, ShownAnswer, float]:
         """Advance by a day.
 
-        Return the day, whether the session continues, the account, and the value of
-        the day's executions.
+        Return the day, whether the session continues, the account, and the value of the day's
+        executions.
         """
         answer = self._call("pmb_session_step", {"session_id": session, "step": 1})
         traded = 0.0

@@ -69,8 +69,8 @@ class OpenedTask:
     def of(cls, choice: TaskChoice, plugins: Plugins | None = None) -> OpenedTask:
         """Open a task.
 
-        Raises KtdevalError: the name is unknown, the task does not trade, or the market lacks
-        data that it needs.
+        Raises KtdevalError: the name is unknown, the task does not trade, or the market lacks data
+        that it needs.
         """
         plugins = plugins or load_plugins()
         task = plugins.make_task(choice.task)

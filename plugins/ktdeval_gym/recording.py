@@ -45,8 +45,7 @@ def no_writer(_steps: Steps, _limit: int | None) -> None:
 
 class RunWriter:
     """Writes each finished episode to `FOLDER/episode_0001`, `episode_0002`, …: the actions, and a
-    run
-    folder `run`.
+    run folder `run`.
     """
 
     def __init__(self, folder: Path, choice: TaskChoice, window: Window, plugins: Plugins) -> None:

@@ -48,8 +48,7 @@ class _EpisodeEnded:
 @dataclass(frozen=True)
 class EpisodeTurn:
     """Result of a turn for the caller: a request, or None at the end, with the reward of the steps
-    finished
-    since the previous turn.
+    finished since the previous turn.
     """
 
     request: ModelRequest | None

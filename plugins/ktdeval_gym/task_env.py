@@ -216,8 +216,7 @@ def benchmark_return(levels: FloatArray, before: int, row: int) -> float:
 
 def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
     """Return the standard deviation of the benchmark's last log returns, at most 250, before an
-    episode's
-    first decision.
+    episode's first decision.
 
     Raises DataError: no return differs from the others.
     """

@@ -68,8 +68,7 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
 
 def excess_row(card: LiveCard) -> tuple[str, ...]:
     """Return the row of an entry's mean excess return over the index, in per cent a year, with its
-    number
-    of days.
+    number of days.
 
     Days without a decision are left out.
     """

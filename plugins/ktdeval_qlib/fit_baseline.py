@@ -153,8 +153,7 @@ def is_trained(
     settings: TrainingSettings,
 ) -> bool:
     """Return whether a folder contains exactly this training. Raises UsageError if it contains
-    another;
-    DataError if it can't be read.
+    another; DataError if it can't be read.
     """
     if not folder.exists():
         return False

@@ -121,8 +121,8 @@ def recipes() -> MappingProxyType[str, BaselineRecipe]:
 class Estimator:
     """Baseline to be trained, with controlled seeds, threads and temporary files.
 
-    `model` is pyqlib's object, rebuilt by each `fit` (None before). `scores` are its scores of
-    each round on `train` and `valid`.
+    `model` is pyqlib's object, rebuilt by each `fit` (None before). `scores` are its scores of each
+    round on `train` and `valid`.
     """
 
     def __init__(

@@ -131,8 +131,7 @@ class TrainedModel(TopModel):
     def __init__(self, name: str, params: TrainedParams) -> None:
         """Read the training.
 
-        Raises UsageError: it is missing, or not the pinned one; DataError as in
-        `read_model`.
+        Raises UsageError: it is missing, or not the pinned one; DataError as in `read_model`.
         """
         super().__init__(params)
         self.recipe = recipes()[name]

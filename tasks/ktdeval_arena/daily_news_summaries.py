@@ -70,8 +70,7 @@ class NewsDay:
 
     def facts(self) -> dict[str, JsonValue]:
         """Record of the day, with scores of 0, 1 or 2 by the quality rules that can be computed;
-        bias needs a
-        reader.
+        bias needs a reader.
         """
         sources = self.sources
         drivers = themes(self)
@@ -225,8 +224,7 @@ class _StoryIndex:
 
     def add(self, article: Document, row: int) -> str | None:
         """Add an article of a session to the story that it matches, or as a new story; return the
-        rule
-        that leaves it out, if any.
+        rule that leaves it out, if any.
         """
         words = words_of(article)
         runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}

@@ -3,8 +3,8 @@ database and of runs.
 
 The paper calls a Buy after dominant Bullish signals consistent, a Sell after dominant Bearish ones,
 and a Hold after Neutral or mixed ones. *Dominant* is a strict plurality: more signals than of any
-other kind. By that rule, Bearish signals require a Sell even if nothing is held and nothing
-can be sold; with `accepts_empty`, a Hold is consistent there.
+other kind. By that rule, Bearish signals require a Sell even if nothing is held and nothing can be
+sold; with `accepts_empty`, a Hold is consistent there.
 
 A signal or decision that replaces a missing or unreadable reply is invalid. An invalid decision is
 neither judged nor counted among the actions.

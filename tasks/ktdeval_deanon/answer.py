@@ -67,8 +67,7 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Normalised codes of an answer, best first; texts without a code and repeats are left out.
 
     A code may be part of a longer text (`600519 Kweichow Moutai`): the score is for the recovery,
-    not
-    the spelling.
+    not the spelling.
     """
     tickers = convert_value(answer["tickers"], list[str])
     codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
@@ -119,8 +118,7 @@ def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
 
 def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
     """Return whether an answer's sector is an industry, by its name in the data or a known English
-    or
-    Chinese one.
+    or Chinese one.
 
     If an answer gives several, the first is used.
     """

@@ -149,8 +149,7 @@ def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str
 
 def _unparsable(records: Sequence[AnswerRecord]) -> Score:
     """Count of probes without a valid answer, by cause: an invalid form (`fallback`), or a call
-    that
-    failed (`error`).
+    that failed (`error`).
     """
     if not records:
         return Score(None, 0, reason="there are no probes")

@@ -30,8 +30,7 @@ def daily_returns(
     ledger: Ledger, market: MarketSnapshot, rules: RuleSet
 ) -> tuple[FloatArray, int] | str:
     """Return [days] log returns of the traded assets, NaN on a day without a price, and the days a
-    year; or
-    why they can't be computed.
+    year; or why they can't be computed.
     """
     if not ledger.steps:
         return "no steps"

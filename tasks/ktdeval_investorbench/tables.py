@@ -331,8 +331,8 @@ def wilcoxon_rows(
     """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the
     differences of rewards on the same days, p-values adjusted by Holm over all rows. A reward is a
     day's log return in `ib_cumulative_return`: of the epoch shown, or the mean over all epochs.
-    Raises CardError: a task and window have only one model; a ledger is missing, or not that of
-    its card.
+    Raises CardError: a task and window have only one model; a ledger is missing, or not that of its
+    card.
     """
     rows: list[Row] = []
     markets: dict[str, MarketSnapshot] = {}

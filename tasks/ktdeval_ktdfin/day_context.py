@@ -1,8 +1,8 @@
 """Figures of the market as a whole at the close of a day: of its sectors, its breadth and its
 indices.
 
-They depend only on the market, so runs keep them by day (`MarketView.stored`), each computed
-from the view of its own day.
+They depend only on the market, so runs keep them by day (`MarketView.stored`), each computed from
+the view of its own day.
 """
 
 from __future__ import annotations

@@ -105,8 +105,7 @@ def standings(
     stage: EpisodeStage, last: StepRecord | None, shown: Sequence[int]
 ) -> dict[int, Standing]:
     """Return the state of assets before a decision: the amount that costs leave to invest, the
-    position's
-    weight, and the share of it that the last step closed.
+    position's weight, and the share of it that the last step closed.
     """
     standing = dict[int, Standing]()
     for asset in shown:
@@ -260,8 +259,7 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 
 def find_closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
     """Return the assets whose orders of today can't be filled: they fill at this close, and the
-    asset does
-    not trade.
+    asset does not trade.
     """
     venues = stage.rules.venues
     at_this_close = [asset for asset in shown if venues[asset].fill == "same_close"]
@@ -282,8 +280,7 @@ def list_assets(
     stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int
 ) -> list[int]:
     """Return members and held assets in the episode's own order; the most traded ones if there are
-    too
-    many to show.
+    too many to show.
 
     Ties in trading are broken by the volumes and prices of the day; equal assets are shown all or
     none.

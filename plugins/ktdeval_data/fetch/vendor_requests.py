@@ -110,8 +110,7 @@ def plan(
     exchange: str = "",
 ) -> Iterator[VendorRequest]:
     """Requests for a table: for the days `first` to `last`, both included, and the assets `codes`
-    (or only
-    the index).
+    (or only the index).
     """
     for code in codes:
         for span in _spans(table, first, last):

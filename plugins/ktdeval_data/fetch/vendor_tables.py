@@ -123,8 +123,7 @@ class VendorTables:
         got: DayArray,
     ) -> tuple[pd.DataFrame, DayArray]:
         """Return the answer to a request for the `absent` sessions, empty if it has no such
-        session, and
-        the days known with it.
+        session, and the days known with it.
         """
         span = (cast("date", absent[0].item()), cast("date", absent[-1].item()))
         further = request_of(self.vendor, table, request.code, span, self._exchange)

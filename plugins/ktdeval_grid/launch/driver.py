@@ -210,8 +210,7 @@ def worker_errors(logs: Path) -> Iterator[str]:
 
 def _exit_code(codes: list[int], status: GridStatus | None) -> int:
     """Return 0 if every unit is done, 2 if the grid could not be opened, 3 if only a budget ended
-    the
-    workers, else 1.
+    the workers, else 1.
     """
     if status is None:
         return 2
@@ -226,8 +225,7 @@ def check_result(result: LaunchResult) -> None:
     """Raise an error if a launch ended early.
 
     Raises EpisodeFailure: units are not done; BudgetError: only a budget ended it; UsageError: the
-    grid
-    could not be opened.
+    grid could not be opened.
     """
     if result.exit_code == 0:
         return

@@ -42,10 +42,9 @@ def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None
     """Wait until all workers have ended; return their exit codes.
 
     `on_tick` is called ten times a second, for example to update the display. On the first
-    interrupt
-    or termination signal, workers finish the current steps; on the second they end at once. All
-    workers have ended when the function returns or raises. Raises KeyboardInterrupt after an
-    interrupt.
+    interrupt or termination signal, workers finish the current steps; on the second they end at
+    once. All workers have ended when the function returns or raises. Raises KeyboardInterrupt after
+    an interrupt.
     """
     signals = _Signals(workers)
     try:

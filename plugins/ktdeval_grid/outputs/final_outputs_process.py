@@ -3,8 +3,7 @@
 The commands that make them print to the streams of their process.
 
 A worker that may fork does so before it starts threads. The fork waits until it is called, and
-shares
-the modules that the worker has imported.
+shares the modules that the worker has imported.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ def check_looks(plan: GridPlan, specs: Iterable[EpisodeSpec]) -> None:
     """Check that the windows of each task suit the planned looks.
 
     Raises ConfigError: a task has fewer windows than its last look needs, or its windows share
-    days, so
-    that their differences are not independent.
+    days, so that their differences are not independent.
     """
     rule = plan.settle
     if rule is None:

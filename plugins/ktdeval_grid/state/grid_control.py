@@ -116,8 +116,7 @@ def control_in_force(store: Store, before: Control | None = None) -> SeenControl
     """Return the control of a grid.
 
     If `control.json` was edited by hand and is malformed, return the state `before`, or without one
-    the
-    state after the last command. Raises StoreError: the store fails.
+    the state after the last command. Raises StoreError: the store fails.
     """
     try:
         return SeenControl(control=read_control(store))

@@ -273,8 +273,7 @@ def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, in
     """Return the decisions that units not run would have taken.
 
     A unit's decisions are those of a finished unit of the same task and window, else the mean of
-    the
-    task's finished units.
+    the task's finished units.
     """
     units = {unit.id: unit for _, unit in record.units()}
     by_window: dict[tuple[str, str | None], int] = {}

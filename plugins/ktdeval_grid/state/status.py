@@ -1,8 +1,7 @@
 """Status of a grid, read from its store only.
 
 The status has, for each model, the units that are done, running, failed and left, their cost, and
-the
-expected end.
+the expected end.
 """
 
 from __future__ import annotations
@@ -302,8 +301,8 @@ def _steps_saved(found: FoundGrid) -> int:
 
 
 def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
-    """Return the limits that stopped units and systems exceed, each with the least that all of
-    them need; None if no budget stopped a unit or system.
+    """Return the limits that stopped units and systems exceed, each with the least that all of them
+    need; None if no budget stopped a unit or system.
     """
     stops = [failure.needed for failure in found.failed.values()]
     stops += [system.needed for system in found.record.systems]
@@ -393,8 +392,7 @@ def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float 
     """Return how long the rest takes at the pace of the latest finished units.
 
     None if fewer than two are finished. The pace is measured from the earliest of these units to
-    now, so
-    that it falls while no unit ends.
+    now, so that it falls while no unit ends.
     """
     times = sorted(datetime.fromisoformat(text) for text in finished_at)[-RECENT:]
     if left == 0:

@@ -76,8 +76,7 @@ def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) 
 
 def share_of(total: int, workers: Sequence[str], worker: str) -> int:
     """Return how many of `total` concurrent episodes one of some live workers may run; the shares
-    of
-    all sum to `total`.
+    of all sum to `total`.
     """
     names = sorted({*workers, worker})
     each, left = divmod(total, len(names))

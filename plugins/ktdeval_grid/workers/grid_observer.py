@@ -111,8 +111,7 @@ class GridView:
         """Return whether a unit failed in this launch and is not to be tried again.
 
         A failure recorded before this worker's first look belongs to an earlier launch, unless it
-        names
-        this one.
+        names this one.
         """
         failure = self.failed.get(unit)
         if failure is None or self.control.may_try(unit, failure.requeued):

@@ -69,8 +69,7 @@ class UnitRunner:
         """Run a claimed unit to its end, and record it as done or failed.
 
         After an interrupt, the next worker continues the unit. If it was taken over, the worker
-        that holds
-        it continues. `requeued`: how often it was requeued.
+        that holds it continues. `requeued`: how often it was requeued.
         """
         try:
             ended = self._run_or_continue(turn, claim)

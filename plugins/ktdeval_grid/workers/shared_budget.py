@@ -168,8 +168,7 @@ class GridAllowance:
         """Give back what no call needs.
 
         If no call has been under way for a moment, give back everything, else what exceeds a
-        portion. If the
-        store fails, the next call tries again.
+        portion. If the store fails, the next call tries again.
         """
         with self._lock, suppress(StoreError):
             if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:

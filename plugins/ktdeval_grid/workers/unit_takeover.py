@@ -1,8 +1,7 @@
 """Takeover: continue an episode of another worker.
 
 A worker that takes an episode over starts with everything that the furthest worker had of it. So
-the
-furthest worker holds every finished step and every paid reply, and one comparison finds it.
+the furthest worker holds every finished step and every paid reply, and one comparison finds it.
 """
 
 from __future__ import annotations

@@ -130,8 +130,7 @@ class Worker:
         """Claim the next piece of work.
 
         Providers that have less than their share of the places come first, so that a slow provider
-        does not
-        block others; then any provider.
+        does not block others; then any provider.
         """
         under_way = Counter(running.values())
         shares = self._shares()
@@ -233,8 +232,7 @@ class Worker:
         """Yield the units that are due before the next look at their task.
 
         The look may settle a pair, so that later units need not be run. Without `stop_when:
-        settled`, all
-        units are due.
+        settled`, all units are due.
         """
         if self.record.plan.stop_when == "never":
             yield from turns

@@ -19,8 +19,7 @@ class WorkerName(Closing):
     """Name that only this process has until it closes the name or ends.
 
     A process that gets a name knows that no earlier process of that name lives: the lock on its
-    folder
-    ends with the process. Machines that share a grid must have different host names.
+    folder ends with the process. Machines that share a grid must have different host names.
     """
 
     def __init__(self, place: GridPlace) -> None:

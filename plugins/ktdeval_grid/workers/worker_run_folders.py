@@ -43,8 +43,7 @@ class OpenRunFolders(Closing):
         """Open the part of a system that is being resolved.
 
         The model's tool protocol is checked, unless it is known from `before`; `fence` is called
-        before
-        each call. Raises KtdevalError.
+        before each call. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
         shared = SharedRun(allowance=self.allowance, fence=fence)
@@ -90,8 +89,7 @@ class OpenRunFolders(Closing):
         """Return the config of a system's part.
 
         The grid's limits of dollars and tokens are also those of the part, since a part never
-        exceeds
-        them.
+        exceeds them.
         """
         return replace(
             system.config,

@@ -54,8 +54,7 @@ def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
 
 def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     """Compare each byte of the files that the test began with, including bytes without meaning,
-    such as
-    the label of a market or a blank.
+    such as the label of a market or a blank.
     """
     present = begun_files(checked.folder.path)
     for name in sorted({*first.files, *present}):
@@ -106,8 +105,7 @@ def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Ite
     """Compare stored sessions with those of the exchange's calendar.
 
     A later correction of the calendar is not a finding if the stored times are stricter, as when a
-    day
-    turned out to be a holiday or ended early.
+    day turned out to be a holiday or ended early.
     """
     market = stored.market
     own = {one.day: one for one in stored.sessions}

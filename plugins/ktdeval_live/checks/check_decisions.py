@@ -1,6 +1,5 @@
 """Check of decisions and gaps: entrant, order, time, data, and each record against the hashes that
-were
-committed to.
+were committed to.
 """
 
 from __future__ import annotations

@@ -71,8 +71,7 @@ def verify_test(
 
     With `now`, a live test must have an end of each day whose cutoff is more than a day ago. Stamps
     are evidence only under the roots of `trust`. Raises KtdevalError: a required part of the
-    software
-    is missing.
+    software is missing.
     """
     unsafe = tuple(unsafe_files(folder.path))
     if unsafe:

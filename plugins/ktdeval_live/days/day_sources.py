@@ -1,6 +1,5 @@
 """Sources of the days of a test: a folder into which files are renamed, a provider that fetches
-them, or
-a stored market for rehearsals.
+them, or a stored market for rehearsals.
 """
 
 from __future__ import annotations
@@ -239,8 +238,7 @@ class FetchedDays:
     """Days that a provider of market data fetches from its vendor, one answer a day.
 
     Its adjustment factors restart with each answer, so that only their changes are used. The
-    answers
-    are not cached: a cached answer would hide a revision.
+    answers are not cached: a cached answer would hide a revision.
     """
 
     def __init__(self, provider: str, args: Mapping[str, JsonValue], plugins: Plugins) -> None:
@@ -290,8 +288,7 @@ def _bars_before(code: str, snapshot: MarketSnapshot, row: int) -> BoolArray:
 
 def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
     """Return a bar with the change of its factor since the previous bar instead of the factor; 1
-    for the
-    first bar.
+    for the first bar.
     """
     column = snapshot.asset_index[bar.code]
     before = np.flatnonzero(_bars_before(bar.code, snapshot, row))

@@ -201,8 +201,7 @@ def market_as_known(
     bars.
 
     `base` ends where the test begins, with or without its first day; `increments` are in the order
-    in
-    which they were frozen.
+    in which they were frozen.
     """
     cut = int(np.searchsorted(base.days, np.datetime64(days[0], "D")))
     length = len(days)

@@ -56,8 +56,7 @@ def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, Fi
     """Return the rule of fills on each calendar of a market.
 
     Raises ConfigError: a calendar has two rules, or orders fill at the close on which the decision
-    is
-    made.
+    is made.
     """
     scales = MarketRules.of(snapshot, trading).scales
     rules: dict[str, FillRule] = {}

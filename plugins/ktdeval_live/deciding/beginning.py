@@ -125,8 +125,7 @@ def _system_by_name(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dic
 
 def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -> Entrant:
     """Let an entrant join a running test, from the next day that can be decided in time; return it
-    with
-    this day.
+    with this day.
 
     Raises ConfigError: it does not fit the plan, or would begin in the past; UsageError: no day is
     left.

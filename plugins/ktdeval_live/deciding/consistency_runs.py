@@ -42,8 +42,7 @@ class RepeatAgreement:
 
 def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
     """Ask each entrant again, `times` times for each day whose cutoff is past; yield the agreement
-    of each
-    entry.
+    of each entry.
 
     A repeat with a decision is stored, and is not asked again. Raises KtdevalError.
     """

@@ -80,8 +80,7 @@ class EntryAsker(Protocol):
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
         """Ask one entry within `limit_s` seconds, so that its record is written; return why it is
-        not, or
-        None.
+        not, or None.
         """
 
     def end(self) -> None:
@@ -237,8 +236,7 @@ class LiveStep:
         self, asked: Mapping[Future[Problem | None], DueDecision]
     ) -> list[Future[Problem | None]]:
         """Wait for an answer, and shortly for further ones; return those that arrived, in the order
-        of the
-        plan.
+        of the plan.
         """
         wait(asked, return_when=FIRST_COMPLETED)
         cutoff = min(one.cutoff for one in asked.values())
@@ -364,8 +362,7 @@ class LiveStep:
         """Commit and push the evidence of this step's publications.
 
         Readers who have only a copy of the record need it, such as a scheduler that starts with a
-        fresh
-        one.
+        fresh one.
         """
         try:
             publish_evidence(self._folder, self._chain)

@@ -252,8 +252,7 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
 
 def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:
     """Return the rank of each card within its market, by its mean excess return; None if the card
-    can't
-    be ranked.
+    can't be ranked.
     """
     ranks: list[int | None] = [None] * len(cards)
     for market in {card.market.name for card in cards}:

@@ -1,8 +1,7 @@
 """Data of the live page as typed values, all public.
 
 A sealed decision is a day with the state `sealed`; costs are sums over public days. Series are
-rounded,
-to 1e-6 of a return and 1e-3 of a per cent; totals are those of cards.
+rounded, to 1e-6 of a return and 1e-3 of a per cent; totals are those of cards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Git history of a test, read as untrusted: no command from its settings is run, nothing is
-fetched, and
-replaced objects are ignored.
+fetched, and replaced objects are ignored.
 """
 
 from __future__ import annotations

@@ -125,9 +125,8 @@ def evidence_level(
     """Return the weakest evidence that an entry's valid decisions were made before their cutoffs.
 
     Only decisions whose cutoff is past are used. The result is `claimed` without any decision, and
-    in a
-    rehearsal, whose time is that of its own clock. It is `stamped` only if the stamps are checked
-    against a root that the reader trusts.
+    in a rehearsal, whose time is that of its own clock. It is `stamped` only if the stamps are
+    checked against a root that the reader trusts.
     """
     if folder.plan.kind == "rehearsal":
         return "claimed"

@@ -1,8 +1,7 @@
 """Time authorities that a reader trusts.
 
 A test names the authority of its stamps itself, and its maintainer may have made that authority. So
-the
-reader decides whether its stamps prove anything.
+the reader decides whether its stamps prove anything.
 """
 
 from __future__ import annotations

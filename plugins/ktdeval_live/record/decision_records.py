@@ -123,8 +123,7 @@ def record_of(
 def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
     """Return the decision of a record, ready to be settled.
 
-    Raises StoreError: an order's code is not in
-    the snapshot.
+    Raises StoreError: an order's code is not in the snapshot.
     """
     action = []
     for planned in record.orders:

@@ -1,5 +1,5 @@
-"""Folder of a forward test. All but `private/` is published. `site/` is made from published
-files, and is not part of the record.
+"""Folder of a forward test. All but `private/` is published. `site/` is made from published files,
+and is not part of the record.
 
 plan.json, schedules/MARKET.json, base/MARKET/   written when the test begins
 data/MARKET/DAY-N.json                           increments

@@ -61,9 +61,8 @@ def return_bounds(
     """Return [T] the least and the greatest return of each day.
 
     Both are the account's if no missing decision affects the day. The greatest is infinite after a
-    short
-    that could have lost everything. The first of the days is row `first_row + 1` of the market.
-    `missing`: whether a decision is missing whose orders would have filled on the day.
+    short that could have lost everything. The first of the days is row `first_row + 1` of the
+    market. `missing`: whether a decision is missing whose orders would have filled on the day.
     """
     limits = _TaskLimits.of(market, trading)
     until_open, after_open = _moves(market, first_row, len(missing))
@@ -244,8 +243,7 @@ class _TaskLimits:
         self, held: FloatArray, possible: _PossiblePortfolios | None, fills: bool
     ) -> _PossiblePortfolios:
         """Return the feasible portfolios: those that an earlier gap left possible, else the
-        account's [N]
-        weights; at a moment of fills, also those that orders could reach.
+        account's [N] weights; at a moment of fills, also those that orders could reach.
         """
         if possible is None:
             sizes = np.concatenate([np.maximum(held, 0.0), np.maximum(-held, 0.0)])

@@ -1,9 +1,8 @@
 """Results of attackers on a probe set, with positive controls.
 
 Attackers without a language model get the same questions as models, also by single fields. Models
-are
-scored by their answers in finished runs of the scoring task, which must match these questions. The
-positive control of each is the unmasked questions about the same windows.
+are scored by their answers in finished runs of the scoring task, which must match these questions.
+The positive control of each is the unmasked questions about the same windows.
 """
 
 from __future__ import annotations

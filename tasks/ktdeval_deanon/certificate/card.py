@@ -191,8 +191,7 @@ def _names_few(attacker: Attacker) -> bool:
 
 def _is_incomplete(certificate: CertificateFacts) -> bool:
     """Return whether no model qualifies for the stock, the day or both, so that a part of the mask
-    has no
-    bound.
+    has no bound.
     """
     counted: set[str] = set()
     for attacker in certificate.counting:

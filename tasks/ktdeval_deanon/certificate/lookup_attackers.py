@@ -73,12 +73,10 @@ class Evidence:
 
     def anonymity(self, fields: Collection[Field] = FIELDS) -> int:
         """Return how many pairs of asset and day agree with these fields to the shown precision: k
-        of
-        k-anonymity.
+        of k-anonymity.
 
         Only assets that had a bar by then are included. The payload's own pair is among them, so
-        the least
-        is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
+        the least is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
         """
         agrees = self.history.is_listed.copy()
         for field in _known_fields(fields):

@@ -380,8 +380,7 @@ class PayloadComparisons:
 
     def _price(self, shown: float) -> NumberSpan:
         """Return the logarithms of the true values that a positive number rounded only by the mask
-        may
-        have.
+        may have.
         """
         return stands_for(shown, self.mask.round_digits or MAX_DIGITS).log()
 
@@ -425,8 +424,7 @@ class NumberSpan:
 
 def stands_for(shown: float, digits: int) -> NumberSpan:
     """Return the numbers that are rendered as `shown` at `digits` significant digits (and five
-    decimals
-    below 1).
+    decimals below 1).
     """
     if shown < 0.0:
         mirrored = stands_for(-shown, digits)

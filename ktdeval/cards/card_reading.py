@@ -96,7 +96,7 @@ def attached_block(
     mask: str, task: Mapping[str, Any], snapshot_id: str, attached: Card | None, plugins: Plugins
 ) -> Attachment:
     """Return the `certificate` field of a trading card with this mask, task description and market.
-    `attached` is a valid card of the kind `ATTACHED`; None where none was given.
+    `attached` is a valid card of the kind `ATTACHED`; None if no card was given.
     """
     if mask == "bright":
         return Attachment(value=None, reason=NOTHING_HIDDEN)
@@ -178,7 +178,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
 
 
 def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
-    """Read and check the card of an evaluation; errors as of `load_card`."""
+    """Read and check the card of an evaluation. Raises as `load_card` does."""
     card = load_card(path)
     if not isinstance(card, TradingCard | ScoringCard):
         raise CardError(

@@ -56,7 +56,7 @@ def checklist_names() -> list[str]:
 
 
 def load_checklist(name: str) -> Checklist:
-    """Return a checklist. Raises UsageError: there is none of this name."""
+    """Return a checklist. Raises UsageError if no checklist has this name."""
     names = checklist_names()
     if name not in names:
         advice = near_matches(name, names) or f"; there are {', '.join(names)}"
@@ -86,7 +86,7 @@ def fill_checklist(checklist: Checklist, record: JsonValue) -> list[FilledItem]:
 
 
 def _value_at(record: JsonValue, place: str) -> Any:
-    """Return the value at a dotted place; None where the record has none."""
+    """Return the value at a dotted place; None if the record has no such field."""
     value: Any = record
     for name in place.split("."):
         if not isinstance(value, Mapping):
@@ -97,7 +97,7 @@ def _value_at(record: JsonValue, place: str) -> Any:
 
 
 def _fact_text(value: Any) -> str:
-    """Return a recorded value in words; empty: nothing is recorded."""
+    """Return a recorded value as text; empty if nothing is recorded."""
     if isinstance(value, Mapping):
         return _object_text(value)
     if isinstance(value, list):

@@ -1,4 +1,6 @@
-"""What a card says in sentences: where nothing was decided or traded, and of memory."""
+"""Sentences of a card: nothing was decided, nothing was traded, and what its memory measurement
+shows.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def _bound_words(card: TradingCard) -> str:
 
 
 def _upper(card: TradingCard, score: str) -> float | None:
-    """Return the bound of a score; None where no attacker counts for it."""
+    """Return the bound of a score; None if no attacker measured it."""
     bounds = (card.certificate.value or {}).get("bound")
     entry = bounds.get(score) if isinstance(bounds, Mapping) else None
     upper = entry.get("upper") if isinstance(entry, Mapping) else None
@@ -87,8 +89,8 @@ def _upper(card: TradingCard, score: str) -> float | None:
 
 
 def _limit_words(card: TradingCard) -> str:
-    """Return the sentence on the smallest memory that windows like these show; empty where it was
-    not measured. It needs the card's pair: one mask alone shows no memory.
+    """Return the sentence on the smallest memory that windows like these show; empty if it was not
+    measured. Memory shows only in a pair of masks, so the card needs its pair.
     """
     pair = _PAIRS.get(card.task.mask)
     family = card.task.config.get("family")

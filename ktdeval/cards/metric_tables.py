@@ -117,14 +117,14 @@ def _benchmark_words(card: TradingCard, episode: TradingEpisode) -> str:
 
 
 def _benchmark_return(card: TradingCard, window: str) -> float | None:
-    """Return the total return of the benchmark over a window; None where it is not defined."""
+    """Return the total return of the benchmark over a window; None if it is not defined."""
     reference = card.reference.benchmark_buy_and_hold.get(window)
     return None if reference is None else reference.metrics.total_return.value
 
 
 def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Return the excess return of an episode: its total return less that of the benchmark, bought
-    and held over the same days. None where one of them is not defined.
+    """Return the excess return of an episode: its total return minus that of the benchmark, bought
+    and held over the same days. None if either is not defined.
     """
     gain = episode.metrics.get("total_return")
     held = _benchmark_return(card, episode.window)
@@ -313,7 +313,8 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
     unit = metric.unit
     spread = ""
 
-    # the median of one defined episode among several has its own interval, which is no quartiles
+    # # A median over several episodes of which one is defined has that episode's interval, not
+    # quartiles.
     ends = metric.quartiles if several else metric.interval
     if ends and ends.low is not None:
         spread = f"{number(name, unit, ends.low)} … {number(name, unit, ends.high)}"

@@ -33,8 +33,8 @@ _Same = Callable[[object, object], bool]
 
 
 def path_text(path: JsonPath) -> str:
-    """`metrics.sharpe.value`, `episodes[3].steps`; keys that are no plain words are quoted; `card`
-    for the whole.
+    """Return a path as text, such as `metrics.sharpe.value` or `episodes[3].steps`. Keys that are
+    not plain words are quoted; the empty path is `card`.
     """
     text = ""
     for part in path:
@@ -49,8 +49,8 @@ def path_text(path: JsonPath) -> str:
 
 
 def line_of(text: str, path: JsonPath) -> int:
-    """Return the line (from 1) of the value at `path` in a valid JSON text; of the nearest
-    enclosing value where there is none.
+    """Return the line (from 1) of the value at `path` in a valid JSON text; if there is no such
+    value, that of the nearest enclosing one.
     """
     position = _after_blank(text, 0)
     for part in path:
@@ -210,7 +210,7 @@ def _first_path(
 
 
 def _paired_members(left: object, right: object) -> list[tuple[str | int, object, object]] | None:
-    """Return the members of two objects or of two arrays, by key or index; None of other values."""
+    """Return the members of two objects or of two arrays, by key or index; None for other values."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         # Files are written with sorted keys, so this is their order.
         keys = sorted({*left, *right})
@@ -224,9 +224,9 @@ def _paired_members(left: object, right: object) -> list[tuple[str | int, object
 
 
 def is_same_json(left: object, right: object) -> bool:
-    """Whether two values are the same JSON: most are, and packing both takes far less time than
-    walking through them. MessagePack distinguishes what JSON does, 1 from 1.0 and 0.0 from -0.0,
-    and has NaN.
+    """Return whether two values are the same JSON. Most are, and packing both is much faster than
+    walking through them. MessagePack distinguishes what JSON does (1 from 1.0, 0.0 from -0.0) and
+    has NaN.
     """
     try:
         return _ENCODER.encode(left) == _ENCODER.encode(right)
@@ -244,8 +244,8 @@ def _is_same(left: object, right: object) -> bool:
 
 
 def is_close(left: object, right: object) -> bool:
-    """Whether two values are the same JSON but for the last bits of a figure, in which other sums
-    or libraries may differ.
+    """Return whether two values are the same JSON, except for the last bits of floats, in which
+    other summation orders or libraries may differ.
     """
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)

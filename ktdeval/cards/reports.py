@@ -101,7 +101,9 @@ def _policy_name(card: TradingCard) -> str:
 
 
 def _least(lines: Iterable[Line | MetricLine], episodes: int) -> int:
-    """Return on how many of so many episodes the least of these medians rests."""
+    """Return the smallest number of episodes on which one of these medians rests; `episodes` if
+    there are no medians.
+    """
     return min((line.n for line in lines if line.n), default=episodes)
 
 
@@ -340,7 +342,7 @@ def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:
 
 
 def _short_unit(unit: str) -> str:
-    """Return the unit where there is room for it; a longer one is in a note."""
+    """Return the unit if it is short enough; longer units are given in a note."""
     if is_fraction(unit):
         return "%"
     return clean(unit) if len(unit) <= _LONGEST_UNIT else ""

@@ -37,9 +37,9 @@ def card_text(
     coverage: Coverage,
     figures: Mapping[str, MetricLine | ScoreLine],
 ) -> str:
-    """Return a card in some ten lines: system, task, windows, labels, ranking, headline figures with
-    their intervals, who decided, and how to verify it. `ranking`: whether it may be ranked, in words;
-    `figures`: the headlines, in their order.
+    """Return a card as about ten lines: system, task, windows, labels, ranking, headline figures
+    with their intervals, who decided, and how to verify it. `ranking`: a sentence on whether it may
+    be ranked; `figures`: the headlines, in their order.
     """
     planned = count(coverage.steps_planned, facts.STEP)
     rows = [

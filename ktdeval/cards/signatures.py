@@ -213,8 +213,8 @@ def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
 def check_signature(
     path: Path, predicate: Predicate, trusted: Mapping[str, PublicKey]
 ) -> tuple[str, ...]:
-    """Return the ids of the trusted keys that signed a file. Raises SignatureError as of
-    `check_envelope`, and where there is no signature file.
+    """Return the ids of the trusted keys that signed a file. Raises SignatureError as
+    `check_envelope` does, and if the signature file is missing.
     """
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         sha256 = file_sha256(path)
@@ -232,7 +232,7 @@ def _read_signature_file(path: Path) -> bytes:
 
 
 def _other_statement(payload: bytes, sha256: str, predicate: Predicate, where: str) -> str:
-    """Return in words what a statement is about instead."""
+    """Return a clause that says how a signed statement differs from the expected one."""
     try:
         stated = from_plain(loads_untrusted(payload, levels=8), Statement, where, SignatureError)
     except (ValueError, SignatureError):

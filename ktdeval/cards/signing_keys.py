@@ -78,7 +78,7 @@ class PublicKey:
 
 
 class PrivateKey:
-    """Private key in memory. Its text form shows its id alone."""
+    """Private key in memory. Its text form shows only its id."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -137,7 +137,7 @@ def public_key(raw: bytes, where: str) -> PublicKey:
 
 
 def read_public_key(path: Path) -> PublicKey:
-    """Read the file of a public key. Raises SignatureError: it can't be read, or is no Ed25519
+    """Read the file of a public key. Raises SignatureError if it can't be read or is not an Ed25519
     public key.
     """
     data = _read_key_file(path)
@@ -160,8 +160,8 @@ def read_public_key(path: Path) -> PublicKey:
 
 
 def read_public_keys(path: Path) -> dict[str, PublicKey]:
-    """Read one public key, or all `*.pub` of a folder, by id. Raises SignatureError: one can't be
-    read, or the folder has none.
+    """Read one public key, or all `*.pub` of a folder, by id. Raises SignatureError if a key can't
+    be read or the folder has no key.
     """
     files = [path]
     if path.is_dir():
@@ -176,8 +176,8 @@ def read_public_keys(path: Path) -> dict[str, PublicKey]:
 def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
     """Read the file of a private key; `passphrase` is asked for only if it is encrypted.
 
-    Raises SignatureError: others may read the file, it can't be read, it is no Ed25519 key, or the
-    passphrase is wrong. No message holds any part of the key.
+    Raises SignatureError if others may read the file, it can't be read, it is not an Ed25519 key,
+    or the passphrase is wrong. No message holds any part of the key.
     """
     data = _read_key_file(path)
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):

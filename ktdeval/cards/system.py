@@ -34,8 +34,8 @@ _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 @dataclass(frozen=True, slots=True, order=True)
 class System:
-    """What is evaluated. Two cards are of one system if they differ in none of its fields; seeds of
-    episodes are no part of it.
+    """System under evaluation. Two cards are of the same system if all of its fields are equal;
+    seeds of episodes are not part of it.
     """
 
     model: str  #: name of the model, such as openai/gpt-4.1
@@ -62,8 +62,8 @@ class System:
         return cls(spec.model, _settings(spec.model_args), spec.agent, agent_args, call, further)
 
     def without_seed(self) -> System:
-        """Return the system without seeds among the model's parameters: systems that differ in
-        these alone are its repeats.
+        """Return the system without seeds among the model's parameters: systems that differ only in
+        seeds are repeats.
         """
         others = [(name, value) for name, value in self.model_args if not is_seed(name)]
         return replace(self, model_args=tuple(others))
@@ -138,10 +138,10 @@ def is_seed(name: str) -> bool:
 
 
 def system_labels(systems: Iterable[System]) -> dict[System, str]:
-    """Return a name of each of these systems that no other of them has.
+    """Return a unique name for each of these systems.
 
-    It is the label; where the own name of a model reads as the label of another system, both get a
-    digest besides.
+    It is the label; if the own name of a model equals the label of another system, both get a
+    digest as well.
     """
     every = dict.fromkeys(systems)
     labels = {system: system.label(every) for system in every}
@@ -207,7 +207,7 @@ def _settings(values: Mapping[str, Any], prefix: str = "") -> Settings:
 
 
 def _further(model: FurtherModel) -> dict[str, JsonValue]:
-    """Return what tells a further model from others."""
+    """Return the fields that distinguish a further model from others."""
     return {
         "name": model.name,
         "args": dict(model.args),
@@ -283,8 +283,8 @@ def _readings(pattern: str) -> Iterator[_PatternReading]:
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:
-    """Return a text without the list in parentheses or braces at its end, and that list; None where
-    there is none.
+    """Return a text without the list in parentheses or braces at its end, and that list; None if it
+    has no such list.
     """
     found = _ENDING.fullmatch(text)
     if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:

@@ -13,7 +13,7 @@ Row = Sequence[str]
 
 def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
     """Return rows as aligned lines. `table`: heads, then rows; `left`: whether each column is flush
-    left. Wide characters count as two columns.
+    left. Wide characters take two columns.
     """
     widths = column_widths(table)
     lines = []

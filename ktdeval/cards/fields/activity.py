@@ -1,4 +1,4 @@
-"""What happened in the episodes of a card: decisions, failures, orders, tokens, drift."""
+"""Activity in the episodes of a card: decisions, failures, orders, tokens, drift."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def derive_orders(basis: DerivationBasis[TradingFacts]) -> Orders:
 
 
 def is_untraded(orders: Sequence[Orders]) -> bool:
-    """Whether there are finished episodes, and no order was filled in any of them, even in part."""
+    """Return whether episodes finished and no order was filled in any of them, even in part."""
     return bool(orders) and not any(one.is_any_filled for one in orders)
 
 

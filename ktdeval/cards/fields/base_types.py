@@ -76,8 +76,8 @@ def strict_json(name: str, value: object) -> Any:
 
 
 def decode_part(name: str, value: object, type_: type[T]) -> T:
-    """Decode a foreign value as the part of a card that stands in the field `name`. Raises
-    CardError: it is not strict JSON, or not what the part holds.
+    """Decode a foreign value as the card's field `name`. Raises CardError if it is not strict JSON
+    or does not have the field's type.
     """
     return from_plain(strict_json(name, value), type_, "card", CardError)
 

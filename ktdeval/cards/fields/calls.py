@@ -65,7 +65,7 @@ class ModelCalls(Value, frozen=True, kw_only=True, omit_defaults=True):
     served_by: Counts = field(default_factory=dict)
 
     def are_of_another_model(self, asked: str) -> bool:
-        """Whether the provider named another model than the one `asked`, in any of its answers."""
+        """Return whether the provider named a model other than `asked` in any answer."""
         return any(is_other_model(asked, served) for served in self.served_by)
 
 
@@ -98,8 +98,8 @@ class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
     batched: Count = 0
 
     def are_of_another_model(self, asked: str) -> bool:
-        """Whether the provider named another model than the one `asked`, in any of its answers; of
-        several models, than the one that was asked for that answer.
+        """Return whether the provider named a model other than `asked` in any answer. With several
+        models, each answer is compared with the model that was asked for it.
         """
         if self.models:
             parts = self.models.items()
@@ -240,7 +240,9 @@ def _model_problems(calls: Calls) -> Iterator[Problem]:
 
 
 def _is_sum(stated: float | None, total: float | None) -> bool:
-    """Whether dollars are a sum, but for its last bits; null where a part is not known."""
+    """Return whether an amount in dollars equals a total, up to rounding in the last bits. Null, an
+    unknown amount, equals only null.
+    """
     if stated is None or total is None:
         return stated is total
     return math.isclose(stated, total, rel_tol=1e-9, abs_tol=1e-12)

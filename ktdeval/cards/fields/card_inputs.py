@@ -114,7 +114,7 @@ class ScoringInputs(EvaluationInputs):
 
 @dataclass(frozen=True)
 class CardSources:
-    """What the fields of any card are gathered from."""
+    """Sources of the fields of any card."""
 
     KIND: ClassVar[str]
     """Kind of the card."""
@@ -129,7 +129,7 @@ class CardSources:
 
 @dataclass(frozen=True)
 class TradingSources(CardSources):
-    """What the fields of a trading card are gathered from."""
+    """Sources of the fields of a trading card."""
 
     KIND = "trading"
 
@@ -161,7 +161,7 @@ class TradingSources(CardSources):
 
 @dataclass(frozen=True)
 class ScoringSources(CardSources):
-    """What the fields of a scoring card are gathered from."""
+    """Sources of the fields of a scoring card."""
 
     KIND = "scoring"
 
@@ -170,8 +170,8 @@ class ScoringSources(CardSources):
 
 
 def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSources:
-    """Return the sources of a trading card. `tell` is told of each episode before its metrics are
-    computed. Raises CardError: the inputs contradict each other.
+    """Return the sources of a trading card. `tell` is called for each episode before its metrics
+    are computed. Raises CardError if the inputs contradict each other.
     """
     planned = _ordered_plan(inputs)
     days = planned_days(planned, inputs.snapshot, planned[0].limit)

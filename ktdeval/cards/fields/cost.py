@@ -55,14 +55,14 @@ class TradingCost(TokenCost, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CardPrices:
-    """Prices of the models of a card; None where one is not known."""
+    """Prices of the models of a card; None if a price is not known."""
 
     own: PriceEntry | None
     further: Mapping[str, PriceEntry | None]  #: by the names that the agent asks them by
 
     def cost(self, usage: Usage, roles: Iterable[RoleUsage]) -> float | None:
-        """Return the US dollars of some tokens; None where a price is not known. `roles`: calls of
-        which those of further models are priced on their own.
+        """Return the US dollars of some tokens; None if a price is not known. `roles`: calls by
+        role; those of further models are priced at their own models' prices.
         """
         own = usage
         total = 0.0

@@ -33,12 +33,12 @@ class Coverage(Value, frozen=True):
 
     @property
     def is_low(self) -> bool:
-        """Whether the model decided too few of the planned steps."""
+        """Return whether the model decided too few of the planned steps."""
         return 100 * self.steps_decided < MIN_DECIDED_PERCENT * self.steps_planned
 
     @property
     def is_undecided(self) -> bool:
-        """Whether there are finished episodes, and the model decided no step of them."""
+        """Return whether there are finished episodes, and the model decided no step of them."""
         return self.steps > 0 and self.steps_decided == 0
 
     @property

@@ -154,7 +154,7 @@ def _read_reported_cutoffs() -> dict[str, dict[str, str]]:
 
 def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> CutoffEntry | NoCutoff:
     """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the
-    listed one. Raises UsageError: it is no date and no state.
+    listed one. Raises UsageError if the option is neither a date nor a state.
     """
     if option is None:
         return listed_cutoff(model, args)
@@ -202,7 +202,9 @@ def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side
 
 
 def gather_cutoff(sources: CardSources) -> KnowledgeCutoff | NoCutoff:
-    """Return the cutoff of a card, with the sides of its days where there is one."""
+    """Return the cutoff of a card; if it has a date, with the count of days on each side of it, by
+    window.
+    """
     entry = sources.inputs.knowledge_cutoff
     if isinstance(entry, str):
         return entry
@@ -234,7 +236,9 @@ def _count_sides(days: DayArray, snapshot: MarketSnapshot | None, cutoff: Cutoff
 
 
 def recorded_cutoff(card: Evaluation) -> KnowledgeCutoff | None:
-    """Return the cutoff that a card records; None where nothing was trained, or it is not known."""
+    """Return the cutoff that a card records; None if the model was not trained or its cutoff is not
+    known.
+    """
     return card.knowledge_cutoff if isinstance(card.knowledge_cutoff, KnowledgeCutoff) else None
 
 
@@ -291,8 +295,8 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
 
 
 def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry) -> bool:
-    """Whether a window lies wholly on one side of the cutoff, and its days are not counted there.
-    The first return after the cutoff may begin before it.
+    """Return whether a window lies wholly on one side of the cutoff, but its days are counted
+    differently. The first return after the cutoff may begin before it.
     """
     if window.last <= str(cutoff.first):
         return days.before != days.total

@@ -27,8 +27,8 @@ _SHOWN: Mapping[ShownKind, str] = {
 
 
 def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> list[str]:
-    """Return why a card whose task hides something is not ranked, by each decider. A card from
-    before this field has the walls around an agent outside alone.
+    """Return why a card whose task hides something is not ranked: a reason for each decider. Cards
+    from before this field only record the isolation of an external agent.
     """
     reasons = []
     for decider in deciders:
@@ -42,7 +42,7 @@ def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) 
 
 
 def is_not_isolated(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> bool:
-    """Whether a decider other than a person could look the market up."""
+    """Return whether a decider other than a person could look the market up."""
     if not deciders:
         return _has_open_walls(episodes)
     return any(each.looks_up and each.kind != "person" for each in deciders)
@@ -57,7 +57,7 @@ def _has_open_walls(episodes: Iterable[Finished]) -> bool:
 
 
 def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
-    """Yield that an episode counts more steps than it has."""
+    """Yield a problem if an episode counts more steps than it has."""
     counted = sum(episode.isolation.values())
     steps = episode.decisions.steps
     if counted > steps:

@@ -1,4 +1,4 @@
-"""Parts of a card that stand in each of its episodes: decisions, orders, tokens, roles, makers."""
+"""Parts of a card in each of its episodes: decisions, orders, tokens, roles, makers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Orders(Value, frozen=True):
 
     @property
     def is_any_filled(self) -> bool:
-        """Whether an order was filled, even in part."""
+        """Return whether an order was filled, even in part."""
         return bool(self.filled or self.partially_filled)
 
 
@@ -63,7 +63,7 @@ class UsageCounts(Value, frozen=True):
 
     @property
     def tokens(self) -> Usage:
-        """Tokens alone, as prices take them."""
+        """Token counts only, in the form that prices take."""
         return Usage(
             self.input_tokens,
             self.output_tokens,
@@ -137,7 +137,7 @@ class StepMaker(Maker, frozen=True):
 
     @property
     def maker(self) -> Maker:
-        """The maker alone."""
+        """Only the maker: versions of ktdeval, code and Python."""
         return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
 
 

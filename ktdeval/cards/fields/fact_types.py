@@ -91,19 +91,19 @@ class SnapshotPart(Value, frozen=True, kw_only=True):
 
     @property
     def is_placebo(self) -> bool:
-        """Whether the market was made from another one so that true selection is zero by
+        """Return whether the market was derived from another one so that true selection is zero by
         construction.
         """
         return self.placebo is True
 
     @property
     def has_plain_texts(self) -> bool:
-        """Whether its documents come without a list of words that give assets away."""
+        """Return whether its documents come without a list of words that identify assets."""
         return self.documents == "no entity list"
 
     @property
     def has_unnamed_scripts(self) -> bool:
-        """Whether its documents hold a script in which most assets have no name."""
+        """Return whether its documents contain a script in which most assets have no name."""
         return self.unnamed_scripts is not UNSET
 
 
@@ -167,7 +167,9 @@ class CutoffEntry(Value, frozen=True):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether the data may end later, so that no day is known to lie after them."""
+        """Return whether the data may end later than stated, so that no day is known to be after
+        them.
+        """
         return self.confidence == LOWER_BOUND
 
     @property
@@ -220,7 +222,7 @@ class FurtherModelPart(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DeciderWords:
-    """What a kind of deciders is."""
+    """Description of a kind of decider."""
 
     words: str
     looks_up: bool  #: whether one could look the market up
@@ -256,12 +258,12 @@ class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def looks_up(self) -> bool:
-        """Whether it could look the market up."""
+        """Return whether the decider could look the market up."""
         return DECIDERS[self.kind].looks_up
 
     @property
     def words(self) -> str:
-        """What it is, for readers."""
+        """Description of the decider for readers."""
         words = DECIDERS[self.kind].words
         return f"{words} ({self.why})" if self.why else words
 
@@ -306,8 +308,8 @@ class Attachment(Figure, Value, frozen=True, kw_only=True):
         return tuple((self.value or {}).get("labels", ()))
 
     def certifies(self, mask: MaskKind) -> bool:
-        """Whether a card under this mask is certified, as it claims: holders of the attacks' runs
-        can verify it.
+        """Return whether a card under this mask claims to be certified. Holders of the attacks'
+        runs can verify the claim.
 
         A mask is certified if it was attacked by a whole probe set, with answers that name
         something. A mask that hides nothing needs no certificate.
@@ -402,7 +404,7 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> float | None:
-        """Figure that a sample without a valid answer counts as; None where there is none."""
+        """Figure assigned to a sample without a valid answer; None if there is no such figure."""
         return worst_figure(self.better, self.range, self.unanswered or "worst")
 
 

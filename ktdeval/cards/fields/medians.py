@@ -68,7 +68,7 @@ class Quartiles(Figure, Value, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """How it was made, as an interval says it."""
+        """Kind of the range, in the same field as an interval's kind."""
         return QUARTILES
 
 
@@ -80,9 +80,7 @@ class OrderedFigure(Figure):
 
     @property
     def ordered(self) -> float | None:
-        """Value for orders and medians: infinite where it is never reached, None where it is
-        undefined.
-        """
+        """Value for sorting and medians: infinite if it is never reached, None if it is undefined."""
         if self.value is None and self.reason is not UNSET and is_never(self.reason):
             return math.inf
         return self.value
@@ -149,13 +147,13 @@ def spread_of(
 
 
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
-    """Return the median of a metric over episodes, with the quartiles from two episodes on (linear
-    between order statistics), and with its own interval of a single episode.
+    """Return the median of a metric over episodes, with quartiles (linear between order statistics)
+    if there are two or more; of a single episode, with its own interval.
 
     Episodes where the metric is undefined are excluded, and counted by reason; if it is undefined
-    in all, the value is null. `never` is not undefined: an episode that never reaches the figure
-    counts as later than any number. A median among those is null, and its reason says how many
-    there are.
+    in all, the value is null. `never` is not undefined: an episode that never reaches the figure is
+    ranked later than any number. If the median is such an episode, it is null, and its reason gives
+    their number.
     """
     defined: list[EpisodeMetric | Line] = []
     values: list[float] = []

@@ -1,4 +1,4 @@
-"""What a card's run was planned with: seeds, keys, models, settings, market, windows, rules."""
+"""Plan of a card's run: seeds, keys, models, settings, market, windows, rules."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ NOT_RECORDED = "the decisions were made elsewhere, so there is no record of a mo
 
 
 def is_person(model: str) -> bool:
-    """Whether the model of this full name is a person."""
+    """Return whether this full model name denotes a person."""
     return model.startswith(PEOPLE)
 
 
 def is_declared(model: str) -> bool:
-    """Whether the model of this full name submits decisions that were made elsewhere."""
+    """Return whether the model of this full name submits decisions that were made elsewhere."""
     return model.startswith(DECLARED)
 
 

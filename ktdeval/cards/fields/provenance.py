@@ -31,7 +31,7 @@ _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 def made_at(provenance: Provenance) -> datetime | None:
-    """Return when a card was made, in UTC; None where it states no time."""
+    """Return when a card was made, in UTC; None if it states no time."""
     try:
         moment = datetime.fromisoformat(provenance.created_at)
     except ValueError:
@@ -72,7 +72,7 @@ def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Pro
 
 
 def is_version(text: str) -> bool:
-    """Whether a text is a version as packages have it (PEP 440)."""
+    """Return whether a text is a valid package version (PEP 440)."""
     return _VERSION.fullmatch(text) is not None
 
 
@@ -89,7 +89,7 @@ def unknown_version(provenance: Provenance, installed: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...] | None:
-    """Return the numbers of a release, without zeros at the end; None of no version."""
+    """Return the numbers of a release without trailing zeros; None if the text is not a version."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return None

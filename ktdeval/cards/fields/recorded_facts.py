@@ -87,7 +87,7 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def aliases(self) -> str:
-        """Which handles its episodes had: their key; empty where there was none."""
+        """Mask key, which fixes the aliases of its episodes; empty if it has no key."""
         return self.mask_key or ""
 
 
@@ -194,7 +194,7 @@ F_co = TypeVar("F_co", bound=Evaluation, covariant=True)
 
 @dataclass(frozen=True)
 class DerivationBasis(Generic[F_co]):
-    """What the derived fields of a card follow from."""
+    """Inputs from which the derived fields of a card follow."""
 
     facts: F_co  #: of the card
     price: PriceEntry | None  #: of the tokens of its own model; None where none is known

@@ -50,8 +50,8 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
 
 
 def reference_problems(reference: References, facts: TradingFacts) -> Iterator[Problem]:
-    """Yield the windows of finished episodes that the reference lacks, or has besides, and figures
-    with an interval: there is one path of the benchmark, whose figures are known.
+    """Yield the windows of finished episodes that the reference lacks, the windows that it has in
+    excess, and figures with an interval: the benchmark has a single path, so its figures are exact.
     """
     windows = {episode.window for episode in facts.episodes}
     if set(reference.benchmark_buy_and_hold) != windows:

@@ -113,7 +113,7 @@ def role_rows(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Row]:
 
 
 def sum_known(amounts: Iterable[float | None]) -> float | None:
-    """Return the sum of US dollars; None where one is not known."""
+    """Return the sum of amounts in US dollars; None if an amount is not known."""
     total = 0.0
     for amount in amounts:
         if amount is None:

@@ -1,5 +1,5 @@
-"""What answered: replies by the model that was asked and by what its provider says that it was,
-counted from the transcripts.
+"""Who answered: replies by model asked and by the model that its provider names, counted from the
+transcripts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ktdeval.cards.table_types import count
 
 
 def is_of_another_model(facts: AnyFacts) -> bool:
-    """Whether a provider named another model than the one that was asked, in any of its answers.
+    """Return whether a provider named a model other than the one that was asked, in any answer.
     Cards from before `episodes.served` have the names in the figures of calls.
     """
     asked = {model.asked_as: model.name for model in facts.further_models}
@@ -53,7 +53,7 @@ def _add_up(group: Sequence[Served]) -> Served:
 
 
 def lacks_own_settings(episodes: Iterable[Finished]) -> bool:
-    """Whether a model could not get some setting that the agent's own program sent."""
+    """Return whether a setting that the agent's own program sent could not be applied to a model."""
     parts = chain.from_iterable(episode.served for episode in episodes)
     return any(part.not_applied for part in parts)
 

@@ -17,8 +17,8 @@ from ktdeval.cards.table_types import Row
 
 
 def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> bool:
-    """Whether more than one maker made a card's episodes, or one made a part and what made the rest
-    is not recorded. `episodes`: the steps of each, and its makers.
+    """Return whether a card's episodes have more than one maker, or one maker made a part and the
+    maker of the rest is not recorded. `episodes`: steps and makers of each episode.
     """
     makers: set[Maker | None] = set()
     for steps, made_by in episodes:

@@ -9,8 +9,8 @@ from ktdeval.cards.table_types import UNDEFINED, clean
 
 
 def is_fraction(unit: str) -> bool:
-    """Whether values are shown in per cent: `fraction`, a fraction of something, as `fraction of
-    answers`, or a fraction for a year.
+    """Return whether a unit's values are shown in per cent: `fraction`, a fraction of something,
+    such as `fraction of answers`, or a fraction per year.
     """
     return unit in ("fraction", "fraction per year") or unit.startswith("fraction of ")
 
@@ -21,7 +21,7 @@ def unit_word(unit: str) -> str:
 
 
 def unit_of(unit: str) -> FigureUnit:
-    """Return how figures of a unit are shown, with the word beside them."""
+    """Return how figures of a unit are shown, and the word printed next to them."""
     units = read_words().units
     if unit in units:
         return units[unit]

@@ -43,8 +43,8 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
 
 
 def why_unreachable(url: str) -> str | None:
-    """Return why nobody answers at the host and port of a server, without asking it anything; None
-    where somebody does, or where a proxy stands between.
+    """Return why no server answers at the host and port of a URL, without sending a request; None
+    if one answers, or if a proxy is in between.
     """
     parts = urlsplit(url)
     host = parts.hostname

@@ -38,7 +38,7 @@ class BatchTag:
         return f"{self.name}-{index}"
 
     def index_of(self, request_id: object) -> int | None:
-        """Return the place of a request by its id; None where it is none of this batch."""
+        """Return the index of a request by its id; None if the id is not of this batch."""
         name, _, index = str(request_id).rpartition("-")
         if name != self.name or not (index.isascii() and index.isdecimal()):
             return None
@@ -49,7 +49,7 @@ class BatchTag:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How far a batch is."""
+    """State of a batch."""
 
     done: int  #: requests that are over, as far as the provider tells
     is_over: bool  #: whether there are results, and no more will come
@@ -85,10 +85,10 @@ class Batches(Protocol):
         """Return how many bytes a request takes in a batch, its id included."""
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return the id of the batch that was submitted with a tag; None where there is none.
+        """Return the id of the batch that was submitted with a tag; None if there is no such batch.
 
-        A provider that keeps no tags finds one that can be it, by time and number of requests, and
-        is none of `others`; its results then show whether it is (`BatchResults.foreign`).
+        If a provider keeps no tags, it returns a candidate by time and number of requests that is
+        not in `others`; the results then show whether it is the right one (`BatchResults.foreign`).
         """
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
@@ -102,7 +102,7 @@ class Batches(Protocol):
 
 
 def batches_of(model: object) -> Batches | None:
-    """Return the batch interface that a model's traits name; None where there is none that the
-    adapter speaks.
+    """Return the batch interface that a model's traits name; None if the adapter has no batch
+    interface.
     """
     return cast("Batches | None", model_traits(model).batches)

@@ -144,7 +144,7 @@ class BatchClient(ModelClient):
         return self._openings[episode]
 
     def _reuse(self, call: PendingCall, reply: Reply, began: float) -> Reply:
-        """Return a reply; one of this session's batches stands on record already."""
+        """Return a reply. A reply from one of this session's batches is already recorded."""
         if call.position not in self._fresh:
             return super()._reuse(call, reply, began)
 
@@ -177,14 +177,16 @@ class BatchClient(ModelClient):
         raise BatchUnanswered(self._explain_missing_reply(call.asker.label))
 
     def _is_final(self, position: CallPosition, error: ModelError) -> bool:
-        """Whether a request that failed is not asked again: it was refused before, alike."""
+        """Return whether a failed request is not sent again: it was refused before for the same
+        reason.
+        """
         if error.kind in _PASSING:
             return False
 
         return self._refusals[position, error.kind] > 1
 
     def _explain_missing_reply(self, episode: str) -> str:
-        """Return why an episode can't go on."""
+        """Return why an episode can't continue."""
         kinds = Counter[str]()
         first = ""
         for (label, _), error in self._failed.items():
@@ -211,8 +213,8 @@ class BatchClient(ModelClient):
         return WantedReply(episode, step, request_key(self._model, request), request)
 
     def known(self, wanted: WantedReply) -> Reply | None:
-        """Return the reply to a request, without a record; None where there is none, or it is
-        still to come with a batch.
+        """Return the reply to a request, without recording it; None if there is no reply yet or it
+        is awaited from a batch.
         """
         if self.awaits(wanted.position):
             return None
@@ -221,12 +223,12 @@ class BatchClient(ModelClient):
         return self._log.reply(wanted.key) if reply is None else reply
 
     def awaits(self, position: CallPosition) -> bool:
-        """Whether a request is in a batch whose results are not recorded."""
+        """Return whether a request is in a batch whose results are not recorded."""
         return position in self._awaited
 
     def can_ask(self, wanted: WantedReply) -> bool:
-        """Whether a request is to be asked: not where it failed in this session, or its prompt is
-        known not to fit.
+        """Return whether a request may be sent: not if it failed in this session, or if its prompt
+        is known not to fit.
         """
         if wanted.position in self._failed:
             return False
@@ -399,7 +401,7 @@ class BatchClient(ModelClient):
             ) from error
 
     def _look_for(self, entry: BatchEntry, notify: Notify) -> str | None:
-        """Return the id of a batch that may have been submitted; None where it was not."""
+        """Return the id of a batch that may have been submitted; None if it was not."""
         found = self._batches.find(entry.name, entry.others)
         if found is None:  # a provider's list may lag behind
             notify("no_batch_found_yet", _SETTLE_S, 1, 2, "")
@@ -498,7 +500,7 @@ class BatchClient(ModelClient):
     def _record_result(
         self, wanted: WantedReply, reservation: Reservation, result: Result, took_s: float
     ) -> str | None:
-        """Record what became of one request; return the kind of its failure, None of a reply."""
+        """Record the outcome of one request; return the kind of its failure, None for a reply."""
         position = wanted.position
         if position in self._answered:  # recorded before the process was killed
             self._budget.release(reservation)

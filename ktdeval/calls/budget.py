@@ -132,7 +132,7 @@ class Allowance(Protocol):
 
 @dataclass(slots=True)
 class _BudgetUse:
-    """What a run has used of its budget, and reserved, over all its models."""
+    """Budget that a run has used and reserved, over all its models."""
 
     spent: Amount
     possibly: Amount
@@ -172,7 +172,7 @@ class Budget:
 
     @property
     def _is_bounded(self) -> bool:
-        """Whether calls reserve what they may use."""
+        """Return whether calls reserve their largest possible use."""
         return self._has_limits or self._use.allowance is not None
 
     def share(self, allowance: Allowance) -> None:
@@ -195,11 +195,11 @@ class Budget:
     def reserve(
         self, request: ModelRequest, on_wait: Callable[[], None] | None = None
     ) -> Reservation:
-        """Reserve the most that a call may use.
+        """Reserve the largest amount that a call may use.
 
-        If that does not fit next to the calls under way, those of other processes among them, calls
+        If that does not fit next to the calls under way (including those of other processes), calls
         `on_wait` once and waits. Raises KeyboardInterrupt or RunStop if the run was stopped,
-        BudgetError if the call does not fit even alone.
+        BudgetError if the call would not fit even with no others.
         """
         reservation = Reservation(request, self._price)
         if self._is_bounded:

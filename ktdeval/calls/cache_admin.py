@@ -14,7 +14,7 @@ from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
 from ktdeval.values.files import Closing
 from ktdeval.values.findings import Finding
 
-# Rows in memory and per transaction: a run that uses the cache waits at most for so many.
+# # Rows in memory and per transaction: the longest that a run using the cache waits for.
 _AT_ONCE = 500
 _PAGES_AT_ONCE = 1_000
 _MAX_PROBLEMS = 20  # most problems of the file itself that are reported
@@ -88,7 +88,7 @@ class _StoredReply:
 
 
 def _damage(message: str, key: str = "") -> Finding:
-    """Return the finding of a damaged reply, or of a damaged file where there is no key."""
+    """Return the finding of a damaged reply, or, without a key, of a damaged file."""
     if not key:
         return Finding(rule="damaged", message=message, fix=_REPLACE)
     return Finding(part=key, rule="damaged", message=message)

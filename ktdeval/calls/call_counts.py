@@ -172,10 +172,11 @@ def transcript_difference(
 
 
 def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue]:
-    """Return `provenance.calls` of a card: figures of the calls of some episodes, over all sessions.
+    """Return `provenance.calls` of a card: figures of the calls of some episodes, over all
+    sessions.
 
     `checks` are the calls outside episodes, which serve the whole run. If a resumed run repeats a
-    request, it counts as one request, answered again from the record.
+    request, it is counted as one request, answered again from the record.
     """
     own: list[CallRecord] = []
     checks: list[CallRecord] = []

@@ -149,8 +149,8 @@ class CallLog(Closing):
             return self._openings[episode]
 
     def paid(self) -> dict[str, float | None]:
-        """Return the US dollars of the answered calls of each episode (and of `canary`, `check`)
-        that made one; None where a price is not known.
+        """Return the cost in US dollars of the answered calls by episode (and of `canary`,
+        `check`); None if a price is not known. Labels without an answered call are left out.
         """
         with self._lock:
             return dict(self._paid)
@@ -257,7 +257,7 @@ class CallLog(Closing):
         written.result()
 
     def close(self) -> None:
-        """Write all calls, end the thread and close the file; errors as of `flush`.
+        """Write all calls, end the thread and close the file; raises as `flush` does.
 
         It is safe to call again.
         """
@@ -275,8 +275,9 @@ class CallLog(Closing):
             self._own.close()
 
     def _next_write(self, is_awaited: bool) -> Future[None]:
-        """Return the next write, which all calls share that come until it begins: at once where
-        somebody waits for it. The caller holds the lock. Raises StoreError: there is none any more.
+        """Return the next write, shared by all calls that arrive before it begins. It begins at
+        once if a caller waits for it. The caller holds the lock. Raises StoreError if the log is
+        closed.
         """
         if self._queued is None:
             try:

@@ -124,7 +124,7 @@ class ModelClient:
         return other
 
     def _begin(self, resumed: ResumedCounts) -> None:
-        """Set up what belongs to this client's model alone."""
+        """Set up the state that belongs to this client's model only."""
         settings = self._settings
         self.context = ContextWindow(given_context(settings.context_tokens))  #: what fits the model
 
@@ -159,8 +159,8 @@ class ModelClient:
                 self._paid_replies[call.episode, call.key] = call.reply
 
     def share_budget(self, allowance: Allowance) -> None:
-        """Draw what calls use from an allowance that several processes share; of all clients
-        `beside` this one, too.
+        """Charge calls to an allowance that several processes share, also those of all clients made
+        by `beside`.
         """
         self._budget.share(allowance)
 
@@ -189,7 +189,7 @@ class ModelClient:
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
     ) -> Reply:
-        """Ask the provider even if the cache has a reply; errors as of `for_episode`.
+        """Ask the provider even if the cache has a reply; raises as `for_episode` does.
 
         The reply is stored in this run's log, so a resumed run need not pay for it again.
         """
@@ -205,7 +205,7 @@ class ModelClient:
         """Answer from the cache or by the provider; see `for_episode`."""
         tools = tool_texts(request)
         key = request_key(self._model, request, tools)
-        # a copy: the asker goes on to the next step while this call is recorded
+        # # a copy: the asker moves on to the next step while this call is recorded
         call = PendingCall(request, replace(asker), key, notify, is_cached=True, tools=tools)
         return self._stopping(lambda: self._look_up(call))
 
@@ -289,10 +289,10 @@ class ModelClient:
         return reply
 
     def _counts(self, call: PendingCall) -> bool:
-        """Whether a call that failed for good counts against `max_failures`.
+        """Return whether a call that failed finally counts against `max_failures`.
 
         The check of tool protocols may fail on purpose, so it never counts. Questions of the canary
-        count until the first answer of the run: a server that answers none of them will not answer
+        count until the first answer of the run: a server that does not answer them will not answer
         a step.
         """
         canary, _ = NO_EPISODE
@@ -450,7 +450,9 @@ class ModelClient:
             self._budget.release(reservation)
 
     def _is_known(self, error: ModelError) -> bool:
-        """Whether a server that failed so has worked in this run: it was reached, or has replied."""
+        """Return whether a server that failed with this error has worked in this run: it was
+        reached (for a connection error), or has replied.
+        """
         return self._is_reached if error.kind == "connection" else self._is_answered
 
     def _check_first_contact(self, call: PendingCall, error: ModelError) -> None:
@@ -508,7 +510,7 @@ class ModelClient:
         call.asker.watch(call.request, record, reply)
 
     def _is_shared(self, reply: Reply) -> bool:
-        """Whether a reply may answer the same request again; not if another model wrote it."""
+        """Return whether a reply may answer the same request again; not if another model wrote it."""
         return is_cacheable(reply) and not is_other_model(self._model.name, reply.served_by)
 
     def _note(self, call: PendingCall, record: CallRecord, reply: Reply | None = None) -> None:
@@ -565,5 +567,5 @@ class EpisodeModel:
         self.asker.step = step
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer a request; errors as of `ModelClient.for_episode`."""
+        """Answer a request; raises as `ModelClient.for_episode` does."""
         return self.client.reply(request, self.asker, self.notify)

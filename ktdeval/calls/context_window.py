@@ -67,7 +67,7 @@ class ContextExceeded(ModelError):
 
 
 def given_context(tokens: int | None) -> Context | None:
-    """Return the context that the user gives; None where none is given."""
+    """Return the context that the user gives; None if the user gives none."""
     return None if tokens is None else Context(tokens, "(--context-tokens)")
 
 
@@ -75,7 +75,7 @@ def given_context(tokens: int | None) -> Context | None:
 
 
 def stated_context(model: RemoteModel) -> Context | None:
-    """Return the context that a model's server states; None where it states none."""
+    """Return the context that a model's server states; None if it does not state it."""
     ask_server = model_traits(model).served_context
     if ask_server is None:
         return None
@@ -86,8 +86,8 @@ def stated_context(model: RemoteModel) -> Context | None:
 
 
 def listed_context(full_name: str, price_table: Path | None) -> Context | None:
-    """Return the context of PROVIDER/NAME in the package that a table of prices names; None where it
-    lists none. It may be out of date, or another at another host: it is for plans only.
+    """Return the context of PROVIDER/NAME in the package that a table of prices names; None if it
+    is not listed. It may be out of date or differ by host, so use it for plans only.
     """
     if price_table is None:
         return None
@@ -108,8 +108,8 @@ def listed_context(full_name: str, price_table: Path | None) -> Context | None:
 
 
 def context_exceeded(refusal: Refusal, words: str) -> ContextExceeded | None:
-    """Return the error for a refusal of a prompt that is too long, with what it says of the context;
-    None where it is about something else. `words`: the error's own.
+    """Return the error for a refusal of a prompt that is too long, with the context size that the
+    refusal states; None if the refusal has another reason. `words`: text of the error.
     """
     table = _read_context_words()
     message = refusal.message
@@ -144,7 +144,7 @@ def _read_context_words() -> Mapping[str, Any]:
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of the table, in which N stands for a number."""
+    """Return a pattern of the table with each N replaced by a pattern for a number."""
     with_numbers = re.sub(r"\bN\b", lambda _: _NUMBER, pattern)
     return re.compile(with_numbers, re.IGNORECASE)
 
@@ -165,13 +165,13 @@ def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -
 
 
 class ContextWindow:
-    """What is known of the context of a run's model and of the tokens of its prompts. Thread-safe.
+    """Knowledge about the context of a run's model and the tokens of its prompts. Thread-safe.
 
-    A prompt's tokens are estimated from its bytes. Until the provider has counted one, they are the
-    fewest that so many bytes are likely to be, so that no prompt is held back that might fit; then
-    the rate is that of the largest prompt that was counted. A prompt that is at least as large as
-    one that the server refused does not fit either; one that is no larger than one that it answered
-    does. A refusal of such a prompt has another reason, whatever it says, and teaches nothing.
+    A prompt's tokens are estimated from its bytes. Until the provider has counted one, the estimate
+    is a likely minimum, so that no prompt is held back that might fit; then the rate is that of the
+    largest counted prompt. A prompt that is at least as large as one that the server refused does
+    not fit either; one no larger than an answered one does. If such a prompt is refused, the reason
+    is a different one whatever the message says, and nothing is learned from it.
     """
 
     def __init__(self, context: Context | None = None) -> None:
@@ -190,11 +190,13 @@ class ContextWindow:
 
     @property
     def cuts_prompts(self) -> bool:
-        """Whether the server is known to cut prompts in silence."""
+        """Return whether the server is known to cut prompts silently."""
         return self._context is not None and self._context.cuts_prompts
 
     def learn(self, context: Context | None) -> None:
-        """Take over what the server says; the user's word counts more, unless it takes less."""
+        """Take over the context that the server states. A context given by the user has precedence,
+        unless the server's is smaller.
+        """
         if context is None:
             return
 
@@ -293,7 +295,9 @@ class ContextWindow:
 
 
 def does_not_fit(prompt_tokens: int, context: Context, room: int) -> str:
-    """Say that a prompt does not fit a context, beside a reply of at most `room` tokens."""
+    """Return a message that a prompt does not fit a context together with a reply of at most `room`
+    tokens.
+    """
     needed = f"a prompt of about {prompt_tokens:,} tokens"
     if context.holds_reply:
         needed += f" and a reply of up to {room:,} (--max-output-tokens)"

@@ -151,8 +151,8 @@ class Connection:
 
         is_made = not read_only and _make_whole(path, kind)
         with self.wrap_errors():
-            # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it
-            # is the last; where the file can't be written, SQLite opens it for reading by itself.
+            # # Read-only connections use `rw` too: such a connection tidies SQLite's log away when
+            # it is the last. If the file can't be written, SQLite opens it for reading by itself.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
             self.sql = sqlite3.connect(
                 address, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True
@@ -244,8 +244,8 @@ class Connection:
             # another process may have laid it out meanwhile
             _lay_out(self.sql, is_new=is_new and not self._is_ours())
 
-            # Changes nothing, but as taking the lock alone does not, it finds a file that can't be
-            # written before a reply is paid.
+            # # Changes nothing. Taking the lock does not detect a file that can't be written; this
+            # does, before a reply is paid for.
             self.sql.execute("DELETE FROM calls WHERE number IS NULL")
 
     def _is_ours(self) -> bool:
@@ -356,9 +356,7 @@ class CallDatabase(Closing):
     """
 
     def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
-        """Open the file; make it and its folders where there are none. Errors as of
-        `Connection`.
-        """
+        """Open the file; make it and its folders if they don't exist. Raises as `Connection` does."""
         self.path = path
         self._writer = Connection(path, kind)
         with undone_on_error(lambda _: self._writer.close()):
@@ -367,8 +365,8 @@ class CallDatabase(Closing):
         self._reading, self._writing = threading.Lock(), threading.Lock()
 
     def entry(self, key: str) -> CacheEntry | None:
-        """Return the sound reply kept under a key; None where there is none. Raises StoreError
-        where the file can't be read.
+        """Return the sound reply kept under a key; None if there is no such reply. Raises
+        StoreError if the file can't be read.
         """
         rows = self._read(_FIND_REPLY, key)
         try:
@@ -409,20 +407,20 @@ class CallDatabase(Closing):
             sql.executemany(_ADD_CALL, calls)
 
     def replace_episode(self, episode: str, rows: EpisodeRows) -> None:
-        """Replace the calls of one episode, and keep their replies; errors as of `write`."""
+        """Replace the calls of one episode, and keep their replies; raises as `write` does."""
         with self._transaction() as sql:
             sql.execute("DELETE FROM calls WHERE episode = ?", (episode,))
             rows.add_to(sql)
 
     def write_episodes(self, episodes: Iterable[EpisodeRows]) -> None:
-        """Write calls and replies of many episodes, in their order; errors as of `write`."""
+        """Write calls and replies of many episodes, in their order; raises as `write` does."""
         with self._transaction() as sql:
             for rows in episodes:
                 rows.add_to(sql)
 
     def identity(self, new: LogIdentity) -> LogIdentity:
-        """Return the identity that the file was given; where it has none, it is given `new`. Errors
-        as of `write`.
+        """Return the identity that the file was given; if it has none yet, store `new` and return
+        it. Raises as `write` does.
         """
         with self._transaction() as sql:
             row = sql.execute(_IDENTITY).fetchone()
@@ -463,8 +461,9 @@ def read_episode(path: Path, episode: str) -> EpisodeRows:
 
 
 def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
-    """Return what a record of calls has of some episodes (or of `canary`, `check`), by their ids;
-    a reply that answered several stands with the first. Errors as of `read_records`.
+    """Return the calls and replies of some episodes (or of `canary`, `check`) in a record of calls,
+    by label. A reply that answered several episodes is listed with the first. Raises as
+    `read_records` does.
     """
     found: dict[str, EpisodeRows] = {}
     first: dict[str, str] = {}
@@ -488,8 +487,8 @@ def count_calls(path: Path, episode: str) -> int:
 
 
 def read_identity(path: Path) -> LogIdentity | None:
-    """Return the identity of a run's record of calls; None where it has none. Raises StoreError: it
-    can't be read.
+    """Return the identity of a run's record of calls; None if it has no identity. Raises StoreError
+    if it can't be read.
     """
     rows = _rows_at(path, _IDENTITY)
     return LogIdentity(*rows[0]) if rows else None

@@ -124,7 +124,7 @@ class Caller:
 
     @property
     def key(self) -> str:
-        """Return the variables in words, for messages."""
+        """Return the names of the variables, joined by "or", for messages."""
         return " or ".join(self.variables)
 
 
@@ -196,7 +196,8 @@ def json_object(
 ) -> dict[str, JsonValue]:
     """Return the JSON object in the body of a success, parsed by `loads`.
 
-    Raises ModelError (`bad_response`) if the body is none, OtherServer if it is a page or a text.
+    Raises ModelError (`bad_response`) if the body is not one, OtherServer if it is a page or a
+    text.
     """
     where = f"{caller.provider}/{caller.model}: {caller.endpoint}"
     try:
@@ -247,7 +248,7 @@ def refused_body(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the error object in the body of a success; None if there is no error.
 
     OpenRouter puts an error of the server behind it into the first choice. vLLM and gateways send
-    the error alone, in the same form as with an error status.
+    only the error, in the same form as with an error status.
     """
     base = body.get("base_resp")
     if body.get("error") or (isinstance(base, dict) and base.get("status_code")):
@@ -267,7 +268,7 @@ def refused_body(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_reply(body: Mapping[str, Any]) -> bool:
-    """Whether a JSON object has a field of a reply, of any API."""
+    """Return whether a JSON object has a field of a reply of any supported API."""
     return any(body.get(name) is not None for name in _REPLY_FIELDS)
 
 
@@ -380,14 +381,14 @@ def _meaning(refusal: Refusal, caller: Caller) -> int:
 
 
 def _is_moderated(refusal: Refusal) -> bool:
-    """Whether moderation held back this prompt or its reply, and would let another pass."""
+    """Return whether moderation blocked this prompt or its reply, but might let another one pass."""
     if refusal.status not in _MODERATION_STATUSES or set(refusal.codes) & _PARAMETER_CODES:
         return False
     return _says("filtered", refusal.message) and not _says("barred", refusal.message)
 
 
 def _says(meaning: str, message: str) -> bool:
-    """Whether a message has words of this meaning in `refusal_words.yaml`."""
+    """Return whether a message matches the patterns of this meaning in `refusal_words.yaml`."""
     return _read_refusal_patterns()[meaning].search(message) is not None
 
 
@@ -398,7 +399,9 @@ def _read_refusal_patterns() -> Mapping[str, re.Pattern[str]]:
 
 
 def _status_from_codes(codes: Sequence[str]) -> int | None:
-    """Return the status of an error that came in the body of a success; None if no code tells."""
+    """Return the status of an error that came in the body of a success; None if no code determines
+    it.
+    """
     for code in codes:
         # the code is itself the status that the response should have had
         if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600:
@@ -423,7 +426,7 @@ def _provider_error(status: int, caller: Caller, quote: str) -> ProviderError | 
 
 
 def is_reply_limit(message: str) -> bool:
-    """Whether a refusal says that the requested length exceeds the model's longest reply."""
+    """Return whether a refusal says that the requested length exceeds the model's longest reply."""
     return _says("reply_limit", message)
 
 

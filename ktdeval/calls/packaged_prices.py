@@ -28,7 +28,7 @@ _HOURS = 24
 
 @dataclass(frozen=True)
 class Package:
-    """How a table of prices asks the package."""
+    """Mapping between a table of prices and the price package."""
 
     providers: Mapping[str, str] = option(help="its name of each provider, by ours")
     looked_up: Mapping[str, str] = option(
@@ -44,8 +44,8 @@ class Package:
     name: Literal["genai-prices"] = option("genai-prices", help="package that is asked")
 
     def priced_as(self, provider: str, address: str) -> str | None:
-        """Return the package's name of a provider whose prices hold at an address; None where it
-        has none, or the provider bills another currency there.
+        """Return the package's name of a provider whose prices hold at an address; None if it has
+        no name for it, or the provider bills in another currency there.
         """
         addresses = self.dollars_at.get(provider)
         if addresses is None:
@@ -59,12 +59,12 @@ class Package:
 
 
 def _is_below(address: str, start: str) -> bool:
-    """Whether an address is that of `start`, or lies below it; capitals of the host are ignored."""
+    """Return whether an address equals `start` or is below it; case of the host is ignored."""
     return f"{address.lower()}/".startswith(f"{start}/")
 
 
 def installed_version() -> str | None:
-    """Return the version of the package; None where it is not installed."""
+    """Return the version of the package; None if it is not installed."""
     try:
         return importlib.metadata.version(PRICE_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -74,10 +74,10 @@ def installed_version() -> str | None:
 def packaged_price(
     package: Package, full_name: str, day: date, address: str
 ) -> dict[str, Any] | None:
-    """Return the fields of the price of PROVIDER/NAME at an address on a day; None where the package
-    has none in dollars, or is not installed, which is logged once.
+    """Return the fields of the price of PROVIDER/NAME at an address on a day; None if the package
+    has no dollar price, or is not installed (logged once).
 
-    Of rates that change with the time of day the dearest counts, so that a cost is an upper bound.
+    If rates change with the time of day, the highest is used, so that a cost is an upper bound.
     """
     provider, _, name = full_name.partition("/")
     named = package.priced_as(provider, address)
@@ -97,8 +97,8 @@ def packaged_price(
 
 
 def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None:
-    """Return the tokens of the context of PROVIDER/NAME, and who says so; None where the package has
-    no context of it, or is not installed.
+    """Return the tokens of the context of PROVIDER/NAME, and the source of this figure; None if the
+    package does not list it or is not installed.
     """
     provider, _, name = full_name.partition("/")
     listed = _listed_model(package.providers.get(provider), name)
@@ -123,7 +123,7 @@ class _ListedModel:
 
 
 def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
-    """Return a model of the package by its own name of the provider; None where it has none."""
+    """Return a model of the package by the provider's own name for it; None if it is not listed."""
     if provider is None:
         return None
 
@@ -142,7 +142,7 @@ def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
 
 @cache
 def _packaged_snapshot() -> Any:
-    """Return the package's own data; None where it is not installed."""
+    """Return the package's own data; None if it is not installed."""
     try:
         from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
         from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
@@ -163,8 +163,8 @@ def _warn_that_there_are_none() -> None:
 
 
 def _dearest(model: Any, day: date) -> dict[str, Any] | None:
-    """Return the rates of a model on a day, at its dearest hour; None where it does not bill
-    tokens.
+    """Return the rates of a model on a day, at its most expensive hour; None if it does not bill by
+    token.
     """
     found = None
     for hour in range(_HOURS):

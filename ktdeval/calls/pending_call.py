@@ -1,4 +1,4 @@
-"""A call under way: who asks, what is asked, and who is told of its attempts."""
+"""A call under way: who asks, the request, and the callback for its attempts."""
 
 from __future__ import annotations
 

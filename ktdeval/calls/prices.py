@@ -67,7 +67,7 @@ class PriceEntry(Value, frozen=True, eq=False):
     batch: Literal[True] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other price has the same fields; `Price` only adds defaults."""
+        """Return whether the other price has the same fields; `Price` only adds defaults."""
         return isinstance(other, PriceEntry) and astuple(self) == astuple(other)
 
     def __hash__(self) -> int:
@@ -172,7 +172,7 @@ FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")
 
 
 def is_free_price(price: PriceEntry | None) -> bool:
-    """Whether a price is that of a model of this machine, by what it says of its source."""
+    """Return whether a price is that of a local model, judged by its source."""
     return price is not None and price.source == FREE.source
 
 

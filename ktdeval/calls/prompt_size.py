@@ -1,4 +1,4 @@
-"""Size of a prompt in bytes, by kind of character, and the tokens that so many bytes come to."""
+"""Size of a prompt in bytes by kind of character, and its estimated tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = {
 
 # a tuple: its values have the places of `PromptBytes`
 class BytesPerToken(NamedTuple):
-    """UTF-8 bytes that one token stands for, by kind of character."""
+    """UTF-8 bytes per token, by kind of character."""
 
     letters: float  #: of ASCII
     spaces: float  #: each begins a word, for the most part
@@ -146,7 +146,8 @@ def _message_bytes(message: Message) -> PromptBytes:
 
 def reply_room(request: ModelRequest) -> int:
     """Return the tokens that a request keeps free for its reply."""
-    # Some providers count reasoning within this limit, others beside it: the limit itself is sure.
+    # # Some providers count reasoning within this limit, others in addition to it; only the limit
+    # itself is certain.
     run_params = request.run_params or request.params
     # A program may ask for more than the context has; its provider then gives it less.
     return min(request.params.max_output_tokens, run_params.max_output_tokens)

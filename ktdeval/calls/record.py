@@ -53,8 +53,8 @@ _LEVEL = 3
 
 
 def routing_of(model: object) -> dict[str, str]:
-    """Return what a remote model's traits say that it sends besides its settings: organisation,
-    project, route; empty before `connect`.
+    """Return the fields that a remote model sends besides its settings, from its traits:
+    organisation, project, route; empty before `connect`.
     """
     routing = model_traits(model).routing
     if routing is None:
@@ -140,7 +140,7 @@ def _message_text(message: Message) -> str:
 
 
 def is_cacheable(reply: Reply) -> bool:
-    """Whether a reply may be stored in the cache.
+    """Return whether a reply may be stored in the cache.
 
     Truncated, refused and empty replies may not: the next attempt may succeed.
     """
@@ -317,12 +317,12 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_answered(self) -> bool:
-        """Whether the provider answered this attempt."""
+        """Return whether the provider answered this attempt."""
         return self.outcome in ANSWERS
 
     @property
     def is_finite(self) -> bool:
-        """Whether none of its numbers is NaN or infinite."""
+        """Return whether all of its numbers are finite."""
         numbers = (self.latency_s, self.cost_usd or 0.0, self.held_usd)
         return all(map(math.isfinite, numbers))
 

@@ -96,8 +96,8 @@ class CallParts:
         self._putting = threading.Lock()
 
     def restore(self) -> None:
-        """Make the local record of what the store has; where it has none, there is none. Raises
-        StoreError: a file is missing or damaged.
+        """Rebuild the local record from the store; if the store has no record, delete the local
+        one. Raises StoreError if a file is missing or damaged.
         """
         self._next = None
         identity = self._identity()
@@ -138,7 +138,7 @@ class CallParts:
                 file.replace(left.with_name(f"{left.name}{name}"))
 
         self.restore()
-        # A file that is damaged is passed over: the run goes on from what the store has.
+        # # A damaged file is skipped: the run continues from the store's record.
         with contextlib.suppress(StoreError):
             if left.exists() and path.exists():
                 self._put_left(left, path)
@@ -283,7 +283,7 @@ class CallParts:
 
 
 def call_parts_at(folder: Path) -> CallParts | None:
-    """Return the calls at the store of a run folder; None where the folder is of this machine."""
+    """Return the calls of a run folder that is at a store; None if the folder is on this machine."""
     mirror = mirror_at(folder)
     if mirror is None:
         return None

@@ -9,7 +9,7 @@ from ktdeval.harness.chat_messages import ModelRequest, Reply
 
 
 class NotAsked(KtdevalError):
-    """A request has no reply yet; the step that makes it can't go on."""
+    """A request has no reply yet, so the step that makes it can't continue."""
 
 
 class WantedRequests:
@@ -35,8 +35,8 @@ class WantedRequests:
 
 
 class WantingModel:
-    """Model of one episode that answers what has a reply, and adds the first request of a step that
-    has none to those that are wanted. `step`: the step that asks.
+    """Model of one episode that returns known replies. The first request of a step that has no
+    reply is added to the wanted requests. `step`: the step that asks.
     """
 
     def __init__(self, client: BatchClient, requests: WantedRequests, episode: str) -> None:

@@ -102,7 +102,7 @@ class RetryPolicy:
             notify(error.kind, state.upcoming_sleep, state.attempt_number, most(error), str(error))
 
         def gives_up(state: RetryCallState) -> bool:
-            """Whether no attempt is left, or the next one would come too late."""
+            """Return whether no attempt is left, or the next one would be too late."""
             error = _failure(state)
             left = self.max_wait_s - state.idle_for
             requested = error.retry_after_s or 0.0
@@ -140,7 +140,7 @@ def first_contacts(error: ModelError) -> int | None:
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     return isinstance(error, ModelError) and error.kind in RETRYABLE
 
 

@@ -38,7 +38,7 @@ def served_model(text: str) -> str:
 
 
 def is_other_model(asked: str, served_by: str) -> bool:
-    """Whether the provider names another model than the one that was asked.
+    """Return whether the provider names a model other than the one that was asked.
 
     An alias and its dated version are the same model (`gpt-4.1` and `gpt-4.1-2025-04-14`); two
     versions are not. Capitals, a vendor before the name (`openai/`, `models/`) and a route after it

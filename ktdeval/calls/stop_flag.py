@@ -23,8 +23,8 @@ class StopSignal:
     """Flag that ends a run; it is read between steps, before calls and while waiting.
 
     It uses no lock, since a signal handler may set it at any moment: assignments are atomic, and a
-    wait is a series of short sleeps. `reason`: why the run stops by itself; None while it goes on,
-    and after an interrupt.
+    wait is a series of short sleeps. `reason`: why the run stops by itself; None while it
+    continues, and after an interrupt.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StopSignal:
         self.reason = self.reason or reason
 
     def is_set(self) -> bool:
-        """Whether the run is to end."""
+        """Return whether the run should end."""
         if self.reason is None and self._clock() >= self._deadline:
             self.reason = BudgetError(
                 f"--max-hours {self._hours:g}: they are over; raise it or run the same command"
@@ -77,7 +77,7 @@ class StopSignal:
         raise KeyboardInterrupt
 
     def wait(self, seconds: float) -> None:
-        """Sleep; errors as of `check` if the run ends meanwhile."""
+        """Sleep; raises as `check` does if the run ends meanwhile."""
         deadline = self._clock() + seconds
         left = seconds
         while left > 0:

@@ -60,7 +60,7 @@ class BatchEntry(Value, frozen=True):
 
     @property
     def name(self) -> BatchTag:
-        """Return its tag, as a provider is told it."""
+        """Return its tag in the form that is sent to a provider."""
         return BatchTag(self.tag, datetime.fromisoformat(self.begun_at), len(self.requests))
 
 
@@ -70,10 +70,10 @@ class _BatchFile(Value):
 
 
 class BatchFile:
-    """File of a run's batches, written anew whole with each change."""
+    """File of a run's batches. Each change rewrites it whole."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the file; make it where there is none. Raises StoreError."""
+        """Read the file; create it if it does not exist. Raises StoreError."""
         self.path = folder / BATCHES
         self.entries: list[BatchEntry] = []
         if not self.path.exists():

@@ -2,8 +2,8 @@
 
 Servers claim more than they support. Some accept tools and ignore them, some accept a forced tool
 but refuse an optional one (vLLM without a tool-call parser), some have models without a template
-for tools (Ollama). So a protocol counts as supported only when both halves of a step work in it: a
-look-up by an optional tool, and a forced call after its result.
+for tools (Ollama). So a protocol is supported only if both halves of a step work in it: a look-up
+by an optional tool, and a forced call after its result.
 """
 
 from __future__ import annotations
@@ -64,10 +64,9 @@ def choose_protocol(
     """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a
     resumed run. An explicit request, and a model with one protocol only, cost no call. Otherwise
     the model's protocols are tried in their order, and the first that works is taken: one that
-    works costs two small calls, one that doesn't at most four. Where none works, the first that calls
-    the right tools with other arguments is taken. Raises ConfigError where the
-    requested protocol is not offered, ProviderError where none works, PluginError where there is
-    none.
+    works costs two small calls, one that doesn't at most four. If none works, the first that calls
+    the right tools with other arguments is taken. Raises ConfigError if the requested protocol is
+    not offered, ProviderError if none works, PluginError if the model offers no protocol.
     """
     offered = model.protocols
     name = f"{model.provider}/{model.name}"

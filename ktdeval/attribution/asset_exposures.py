@@ -58,7 +58,7 @@ class ExposureNote:
 
     @property
     def meaning(self) -> str:
-        """What was counted, in words."""
+        """Description of what was counted."""
         return NOTE_MEANINGS[self.kind]
 
     def to_json(self) -> dict[str, JsonValue]:

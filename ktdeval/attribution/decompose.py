@@ -219,7 +219,7 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
     """Decompose each day's NAV return of an episode, on the snapshot that it was settled on.
 
     Weights are positions over NAV at the previous close. `fitted`: factor returns that cover the
-    ledger's days, to share between ledgers. Raises DataError: there is no attribution
+    ledger's days, to share between ledgers. Raises DataError if attribution is not possible
     (`attribution_problem` says why), the fit has other days or assets, or a code is unknown.
     """
     problem = attribution_problem(ledger, snapshot)

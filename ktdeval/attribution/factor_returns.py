@@ -11,13 +11,13 @@ the market of the regression:
 
 (Menchero, Orr and Wang, "The Barra US Equity Model (USE4)", 2011, weigh the constraint by
 capitalisation; a snapshot has none, so here the regression's weights do). By Frisch, Waugh and
-Lovell, f is the regression of what is left of returns and styles after taking out their weighted
+Lovell, f is the regression of the residuals of returns and styles after taking out their weighted
 industry means; `f_0 + g` of an industry is its mean return less its mean exposures times f.
 
 An industry with too few names on a day would explain its names by themselves: their selection would
 be 0 whatever they did. Industries with fewer than `MINIMUM[scheme]` names in the day's regression
-are one, `other`. Where these are too few themselves, the smallest of the others (the first by name
-of equals) joins them. Names of an unknown industry are always of `other`.
+are one, `other`. If these are still too few, the smallest of the other industries joins them (ties:
+the first by name). Names of an unknown industry are always in `other`.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ _FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to
 
 @dataclass(frozen=True, slots=True)
 class Goodness:
-    """How well a fit explains returns, over all its days: weighted within a day, each day of equal
-    weight.
-    """
+    """Goodness of fit over all days: weighted within a day, each day of equal weight."""
 
     #: share of the cross-sectional variance explained; None where nothing varies
     r_squared: float | None
@@ -121,7 +119,7 @@ class Fit:
 
     @cached_property
     def has_industries(self) -> bool:
-        """Whether an industry has a return of its own on a day: it is known, and not pooled."""
+        """Return whether an industry has its own return on a day: it is known, and not pooled."""
         if not self.industry_names:
             return False
 
@@ -157,9 +155,7 @@ class Fit:
 
     @cached_property
     def goodness(self) -> Goodness:
-        """How well the regressions of all days together explain the returns of the names in
-        them.
-        """
+        """Goodness of fit of the regressions of all days together, over the names in them."""
         weights = self.weights / np.maximum(
             self.weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny
         )
@@ -240,12 +236,12 @@ def fit_factors(
     known: Exposures | None = None,
 ) -> Fit:
     """Regress each day's returns on an intercept, the scheme's industries and the style exposures
-    known the day before (weighted least squares). In it are the names that were in the index the
-    day before, have a bar on both days and at least one exposure; on days on which nobody has one,
-    all of them, for the common return and industries alone. With no more names than parameters only
-    the common return is fitted. `known`: exposures of these rows, to share between schemes. A
-    market of other assets than A-shares with fewer than `MINIMUM_NAMES` gets the `market_model`.
-    Raises DataError if rows or factors are unknown, or `known` is of other rows.
+    known the day before (weighted least squares). Names take part if they were in the index the day
+    before, have a bar on both days and at least one exposure. On days when no name has an exposure
+    all take part, and only the common return and industries are fitted. With no more names than
+    parameters only the common return is fitted. `known`: exposures of these rows, to share between
+    schemes. A market of other assets than A-shares with fewer than `MINIMUM_NAMES` gets the
+    `market_model`. Raises DataError if rows or factors are unknown, or `known` is of other rows.
     """
     rows = range(first_row, last_row + 1)
     if has_few_assets(snapshot):
@@ -295,7 +291,7 @@ def fit_factors(
 
 
 def has_few_assets(snapshot: MarketSnapshot) -> bool:
-    """Whether a market is attributed by the `market_model`."""
+    """Return whether a market is attributed by the `market_model`."""
     return bool(snapshot.instruments) and len(snapshot.codes) < MINIMUM_NAMES
 
 
@@ -383,7 +379,9 @@ def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[Float
 
 
 def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> FloatArray:
-    """[T, N] return of the market since each asset's close before the row; 0 where there is none."""
+    """[T, N] return of the market since each asset's close before the row; 0 if there is no such
+    close.
+    """
     days = len(levels)
     has_close = np.isfinite(snapshot.close[:days])
     last = np.maximum.accumulate(np.where(has_close, np.arange(days)[:, None], -1), axis=0)
@@ -489,8 +487,8 @@ def _with_industries(
     industry_of: IndexArray,
     count: int,
 ) -> tuple[CrossSections, FloatArray]:
-    """Fit common, styles and [D, I] industries of weighted mean 0; on days with too few names the
-    common return alone.
+    """Fit common, styles and [D, I] industries of weighted mean 0; on days with too few names only
+    the common return.
     """
     industries = _IndustryShares.of(weights, industry_of, count)
     total = industries.total

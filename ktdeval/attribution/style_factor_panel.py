@@ -187,7 +187,7 @@ class _DayBlock:
 
     @cached_property
     def known_returns(self) -> FloatArray:
-        """[QUARTER - 1 + days, N] returns, 0 where there is none."""
+        """[QUARTER - 1 + days, N] returns, 0 for missing ones."""
         return _set_to_zero(self.returns.copy(), ~self.has_return)
 
     @cached_property
@@ -257,7 +257,7 @@ def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _WindowMoments:
-    """Window figures of a series, [days, N] each: NaN where there are too few values. `count,
+    """Window figures of a series, [days, N] each: NaN if a window has too few values. `count,
     mean`: of the values.
     """
 
@@ -270,8 +270,8 @@ class _WindowMoments:
     def of(
         cls, values: FloatArray, count: FloatArray, width: int, squared: FloatArray | None = None
     ) -> _WindowMoments:
-        """Of [width - 1 + days, N] values that are 0 where there is none; `squared`: their squares,
-        if the caller has them.
+        """Return the moments of [width - 1 + days, N] values that are 0 if missing; `squared`:
+        their squares, if the caller has them.
         """
         if squared is None:
             squared = values * values
@@ -293,8 +293,8 @@ class _WindowMoments:
 
     @property
     def cancels(self) -> BoolArray:
-        """[days, N] where the sum of squared deviations has lost digits, or is no number although
-        there are enough values.
+        """[days, N] where the sum of squared deviations has lost digits, or is not a number
+        although there are enough values.
         """
         keeps_digits = self.squares > _CANCELLATION * self.raw_squares
         cancels: BoolArray = np.logical_not(keeps_digits, out=keeps_digits)
@@ -371,7 +371,7 @@ def _negative_skewness(block: _DayBlock) -> FloatArray:
 
 
 def _price_volume_correlation(block: _DayBlock) -> FloatArray:
-    # The logarithm of no volume is no finite number, nor is a change from or to it.
+    # # The logarithm of zero volume is not finite, nor is a change from or to it.
     volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
     both = np.isfinite(y)

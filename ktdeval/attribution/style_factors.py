@@ -62,8 +62,8 @@ def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
 
 
 def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
-    """Every NaN of [rows, N] replaced by the last number above it in its column; `before` [N]
-    stands above the first row.
+    """[rows, N] values with every NaN replaced by the last number above it in its column; `before`
+    [N] is the row above the first.
     """
     # Missing entries column by column: a run of them ends where the row does not follow on the one
     # before.
@@ -83,7 +83,9 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
 
 
 def last_known(values: FloatArray, row: int) -> FloatArray:
-    """[N] the last number of each column of [rows, N] above `row`; NaN where there is none."""
+    """[N] the last number of each column of [rows, N] above `row`; NaN if a column has no number
+    there.
+    """
     if row == 0:
         return np.full(values.shape[1], np.nan)
 
@@ -175,10 +177,10 @@ class FactorTable:
 
 
 def factor_values(view: MarketView | PriceHistory) -> FactorTable:
-    """Raw style factors of every asset from information up to the close of `view.day`; NaN on too
+    """Raw style factors of every asset from information up to the close of `view.day`; NaN with too
     few observations. Names are those of KTD-Fin, Appendix E; windows and rules for gaps those of
-    docs/attribution.md. Windows count sessions of the asset's own calendar; where it has none on
-    the day, values are those of its last session.
+    docs/attribution.md. Windows count sessions of the asset's own calendar; if the day is not one
+    of its sessions, values are those of its last session.
     """
     if isinstance(view, PriceHistory):
         return _factors_of(view)
@@ -259,8 +261,8 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
         deviation = np.sqrt(
             np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count
         )
-        # A spread at rounding level is no spread: dividing by it would blow noise up to unit
-        # variance.
+        # # A spread at rounding level is treated as zero: dividing by it would blow noise up to
+        # unit variance.
         flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
 
         return np.asarray(np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation)))
@@ -297,7 +299,7 @@ def _average_known(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatA
 
 
 def _deviations(values: FloatArray, mean: FloatArray) -> FloatArray:
-    """Deviations from the mean, 0 where there is no value (so that sums skip it)."""
+    """Deviations from the mean, 0 for missing values (so that sums skip them)."""
     return np.where(np.isfinite(values), values - mean, 0.0)
 
 

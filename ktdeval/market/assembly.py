@@ -124,8 +124,8 @@ def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Replace factors that are missing or not positive by the code's last one before, or by its
-    first one after if there is none before.
+    """Replace factors that are missing or not positive by the code's last valid one before, or by
+    its first valid one after if no earlier one exists.
     """
     if not raw.has_factor:
         return raw, 0
@@ -394,7 +394,7 @@ def _quotes(raw: RawMarket) -> Quotes:
 
 
 def listed_codes(codes: Sequence[str], most: int = 8) -> str:
-    """Return codes as a list in words, cut after `most`."""
+    """Return codes as one text, cut after `most`."""
     listed = ", ".join(codes[:most])
     if len(codes) > most:
         listed = f"{listed} and {len(codes) - most} more"
@@ -448,8 +448,8 @@ def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
 def _worse(
     faults: Mapping[str, Finding], finding: Finding, others: Sequence[Mapping[str, Finding]]
 ) -> str:
-    """Return the first fault that is left of a finding, or more often than without the repair and
-    with each other one; empty if there is none.
+    """Return the first fault that remains of a finding, or that is more frequent than without the
+    repair and with each other repair; empty if there is no such fault.
     """
     for kind, fault in faults.items():
         least = min(other[kind].count if kind in other else 0 for other in others)

@@ -96,7 +96,7 @@ class SecretHider:
 
 
 def hide_keys(text: str, keys: Iterable[str]) -> str:
-    """Return a text without some keys; `[key]` stands in the place of each."""
+    """Return a text in which some keys are replaced by `[key]`."""
     long_ones = tuple(("[key]", key) for key in keys if len(key) >= SHORTEST_SECRET)
     return hider_of(long_ones).hide(text) if long_ones else text
 
@@ -173,7 +173,7 @@ def _unescape_text(reading: _Reading) -> _Reading:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character that an escape stands for; of a byte in a URL, the one of its number."""
+    """Return the character of an escape; a byte in a URL gives the character with its number."""
     if match["sign"]:
         return _SIGNS.get(match["sign"], match["sign"])
     return chr(int(match["url"] or match["json"], 16))

@@ -36,7 +36,7 @@ _ENOUGH = 12.0  # log likelihood ratio for a factor to be divided by
 
 @dataclass(frozen=True)
 class FactorFaults:
-    """What prices say of a market's factors; arrays are [rows]."""
+    """Faults of a market's factors, as its prices show them; arrays are [rows]."""
 
     jump: BoolArray  #: the factor jumps since the last bar with trade; the price does not
     inverse: BoolArray  #: bars of codes whose prices move with the factor, not against it
@@ -210,7 +210,9 @@ def _inverse_codes(evidence: FloatArray) -> BoolArray:
 
 
 def chain_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Take jumps that the price does not follow out of factors: later ones go on from before."""
+    """Remove jumps from factors that the price does not follow: later factors continue from the
+    level before.
+    """
     if not raw.has_factor:
         return raw, 0
 
@@ -252,7 +254,7 @@ def invert_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def factor_of_one(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Take the factor 1 on all days of codes that have none on any."""
+    """Set the factor to 1 on all days of codes that have no factor on any day."""
     if not raw.has_factor:
         return raw, 0
 

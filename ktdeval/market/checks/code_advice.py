@@ -1,4 +1,4 @@
-"""What to do about codes of no A-share: an option is named only where each code fits it."""
+"""Advice on codes that are not A-shares: an option is named only if each code fits it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _VENUES = {"us_equity": _US, "crypto_spot": _PAIR}
 
 
 def advice_on_codes(unknown: Sequence[str]) -> str:
-    """Return what to do about codes that are no A-shares, where no other is in the source: to leave
-    them out would leave nothing.
+    """Return advice for a source whose codes are all not A-shares: leaving them out would leave
+    nothing.
     """
     venues = {_venue_of(code) for code in unknown}
     if "" in venues:
@@ -39,7 +39,7 @@ def advice_on_codes(unknown: Sequence[str]) -> str:
 
 
 def _venue_of(code: str) -> str:
-    """Return the built-in venue whose symbols are written as a code is; empty: there is none."""
+    """Return the built-in venue whose symbol form matches a code; empty if no form matches."""
     for venue, form in _VENUES.items():
         if re.fullmatch(form, code, re.IGNORECASE):
             return venue

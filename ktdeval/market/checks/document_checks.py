@@ -1,4 +1,4 @@
-"""Checks of what stands beside the bars of days: documents, and bars within days."""
+"""Checks of data next to the daily bars: documents, and bars within days."""
 
 from __future__ import annotations
 

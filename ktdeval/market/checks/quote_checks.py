@@ -1,4 +1,4 @@
-"""Checks and a repair of the quotes that a source has beside its bars."""
+"""Checks and a repair of the quotes that a source has next to its bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FAR = 2.0  # times the close that a bid may be below it, or an ask above it
 
 @dataclass(frozen=True)
 class QuoteFaults:
-    """What is wrong with a source's quotes on days with trade, [rows] each."""
+    """Faults of a source's quotes on days with trade, [rows] each."""
 
     impossible: BoolArray
     one_sided: BoolArray
@@ -28,7 +28,7 @@ class QuoteFaults:
 
 
 def source_quotes(raw: RawMarket) -> tuple[FloatArray, FloatArray] | None:
-    """[rows] bids and asks in the order of the sorted table; None where the source has none."""
+    """[rows] bids and asks in the order of the sorted table; None if the source has no quotes."""
     table = raw.table
     if not table.quotes:
         return None
@@ -42,7 +42,7 @@ def source_quotes(raw: RawMarket) -> tuple[FloatArray, FloatArray] | None:
 
 
 def quote_faults(raw: RawMarket) -> QuoteFaults | None:
-    """Return what is wrong with a source's quotes; None where it has none."""
+    """Return the faults of a source's quotes; None if it has no quotes."""
     quotes = source_quotes(raw)
     if quotes is None:
         return None
@@ -78,8 +78,8 @@ def drop_quotes(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def quotes_of_days(raw: RawMarket) -> Iterator[tuple[str, FloatArray]]:
-    """Yield name and values of a source's quotes, [rows] of the sorted table, NaN on days without
-    trade: what stands there is of a day before.
+    """Yield name and values of a source's quotes, [rows] of the sorted table; NaN on days without
+    trade, whose quotes are from an earlier day.
     """
     quotes = source_quotes(raw)
     if quotes is None:

@@ -1,5 +1,5 @@
-"""Assets that trade on under another code: a code that ends where another one begins, at a price
-that goes on.
+"""Assets that continue under another code: one code ends where another begins, at a price that
+continues the first.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, i
 
 
 def _goes_on(raw: RawMarket, lives: _CodeLives, old: int, new: int) -> bool:
-    """Whether the second code looks like that of the first one's asset."""
+    """Return whether the second code looks like a new code of the first one's asset."""
     former = raw.table.codes[old]
     code = raw.table.codes[new]
     move = abs(lives.first_close[new] / lives.last_close[old] - 1)

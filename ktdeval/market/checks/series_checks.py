@@ -63,7 +63,7 @@ class _CodeBars:
 
 
 def check_series(raw: RawMarket) -> Iterator[Finding]:
-    """Find codes whose bars don't go on as before."""
+    """Find codes whose bars do not continue as before."""
     yield _misplaced_prices(raw)
     yield _other_intervals(raw)
     if not any(repair.startswith(ACCEPT_BREAKS) for repair in raw.repairs):
@@ -155,8 +155,8 @@ def _log_prices(part: BarTable, has_factor: bool) -> tuple[IntArray, FloatArray]
 
 def breaks_after_gaps(raw: RawMarket) -> list[tuple[int, int]]:
     """Return (last row before, first row after) of long gaps over which a price moves by more than
-    its code's own moves explain: another company under the same ticker. Codes of A-share boards
-    are never given anew.
+    its code's own moves explain: another company under the same ticker. Codes of A-share boards are
+    never reused.
     """
     table = raw.table
     found = []
@@ -240,8 +240,8 @@ def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
 
 
 def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
-    """Whether volumes move the other way than prices, which step by a power of ten. Volumes that
-    are not known tell nothing: splits by 100 and more are rare.
+    """Return whether volumes move opposite to prices, which step by a power of ten. Without known
+    volumes the answer is False: splits by 100 and more are rare.
     """
     sides = []
     for volumes in (before, after):

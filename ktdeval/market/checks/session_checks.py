@@ -1,5 +1,5 @@
-"""Days of bars against the sessions of their exchange: days beside them, and codes of which all days
-are off by one.
+"""Days of bars against the sessions of their exchange: bars on other days, and codes whose days are
+all off by one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAY = np.timedelta64(1, "D")
 
 
 def check_sessions(raw: RawMarket) -> Iterator[Finding]:
-    """Find days that are no sessions of their exchange, and sessions without a bar."""
+    """Find days that are not sessions of their exchange, and sessions without a bar."""
     days = raw.table.days
     short = len(days) if len(days) < LOOKBACK_DAYS else 0
     yield finding_of("short_history", short, about=LOOKBACK_DAYS)
@@ -80,8 +80,8 @@ def _shifts(raw: RawMarket) -> IntArray:
 
 
 def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> IntArray:
-    """[size] days by which those of each group are late against the sessions of a calendar: many of
-    them are no sessions, and few once they are moved.
+    """[size] days by which each group is late relative to the sessions of a calendar: many of its
+    days are not sessions, and few are left once they are moved.
     """
     shifts = np.zeros(size, dtype=np.int64)
     try:

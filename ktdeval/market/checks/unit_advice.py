@@ -54,7 +54,7 @@ class _ConsistentUnits:
 
     @property
     def changes_by_day(self) -> bool:
-        """Whether a unit holds on some days only."""
+        """Return whether a unit holds on some days only."""
         scopes = [scope for scope, _ in (*self.volume.scopes, *self.amount.scopes)]
         return any(scope.first or scope.last for scope in scopes)
 

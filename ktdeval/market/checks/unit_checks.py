@@ -38,7 +38,7 @@ _FEN = 0.95  # part of closes in whole fen where prices are unadjusted
 
 @dataclass(frozen=True)
 class UnitFaults:
-    """What the quotients of amount and volume say of a market; arrays are [rows]."""
+    """Quotients of amount and volume of a market, as evidence of its units; arrays are [rows]."""
 
     wrong: BoolArray  #: units are wrong, and `power` and `factor_power` say by how much
     power: IntArray  #: of ten, of a quotient over the price; `NO_POWER` where none explains it
@@ -325,7 +325,7 @@ def _board(raw: RawMarket, code: str) -> str:
 
 
 def closes_in_fen(raw: RawMarket) -> bool:
-    """Whether most opens and closes of A-shares in their own currency are in whole fen."""
+    """Return whether most opens and closes of A-shares in their own currency are in whole fen."""
     table = raw.table
     own = table.traded & raw.in_fen[table.column] & np.isfinite(table["close"])
     return bool(own.any() and table.judged(_in_fen)[own].mean() > _FEN)

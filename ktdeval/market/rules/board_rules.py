@@ -175,7 +175,7 @@ def _free_first_days(
 
 def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
     """[T, N] days on which an asset is under special treatment: as its data say, else by its dated
-    names. None where neither is known. The delisting period has the limit of the board again.
+    names. None if neither is known. The delisting period has the limit of the board again.
     """
     given = snapshot.price_limits.special
     if given is None and not snapshot.spells:
@@ -208,10 +208,10 @@ class _AssetListing:
 
 
 def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
-    """[N] listing of each asset; None where it was listed long before the market's first day.
+    """[N] listing of each asset; None if it was listed long before the market's first day.
 
-    The day of listing is the one that the data give. Else it is that of the first record, unless
-    this is the first day of the market, on which most assets are older.
+    The day of listing is taken from the data. Without one it is the day of the first record, unless
+    this is the market's first day, when most assets are older.
     """
     given = snapshot.price_limits.listed or ("",) * len(snapshot.codes)
     # A suspended day before the first bar is a record of an asset that was listed earlier.
@@ -240,7 +240,8 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 
     listed = _parse_day(given)
     if listed >= days[0]:
-        # Days without a record count as days of trade: rather a limit too many than one too few.
+        # # Days without a record are counted as days of trade: rather a limit too many than one too
+        # few.
         before = max(0, first_record - int(np.searchsorted(days, listed)))
     else:
         # Holidays are counted too: rather a day with a limit too many than one too few.
@@ -264,7 +265,7 @@ def _is_free(
 
 
 def _limit_parts(board: Board, name: RuleName, days: DayArray) -> IntArray:
-    """[T] a limit in parts of 1,000; -1 where the board has none on a day."""
+    """[T] a limit in parts of 1,000; -1 on days when the board has no limit."""
     percent = _in_force(board, name, days)
     return np.where(percent >= 0, np.rint(percent * _PARTS / 100), -1).astype(np.int64)
 

@@ -1,5 +1,5 @@
-"""Duties on fills with their days: what the state, clearing houses and regulators take besides the
-broker's commission. They are data, `fees.csv`, each row with its source.
+"""Duties on fills with their days: charges of the state, clearing houses and regulators in addition
+to the broker's commission. They are data, `fees.csv`, each row with its source.
 
 A row says how sure it is: `sourced`, `second_hand` (the figure or its first day is from a page that
 names no document), or `assumed` (days that nobody looked up, or a fee that is not modelled; the
@@ -54,7 +54,7 @@ class DutyRow:
         """Return whether a fill on a board and day pays it."""
         if not self.first <= day <= self.last or self.board not in (None, board):
             return False
-        # Stamp duty: sellers alone since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
+        # # Stamp duty: only sellers since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
         if selling:
             return self.side in ("both", "sell")
         return self.side in ("both", "buy")
@@ -144,7 +144,7 @@ def duties_id() -> str:
 
 
 def _bound_or_none(day: np.datetime64) -> str | None:
-    """Return an ISO day; None for one that stands for an open end."""
+    """Return an ISO day; None for a day that marks an open end."""
     text = str(day)
     if text in (_FIRST_DAY, _NO_END):
         return None
@@ -152,7 +152,7 @@ def _bound_or_none(day: np.datetime64) -> str | None:
 
 
 def _one_of(text: str, kinds: Any) -> Any:
-    """Return a word of the table. Raises DataError: it is none of a Literal's."""
+    """Return a word of the table. Raises DataError if it is not one of a Literal's values."""
     if text not in get_args(kinds):
         raise DataError(
             f"{_TABLE.name}: expected one of {', '.join(get_args(kinds))}, found {text!r}"

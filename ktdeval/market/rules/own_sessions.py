@@ -1,8 +1,8 @@
 """Sessions of an asset in a market whose days are those of several calendars.
 
-The days of a market are those of all its assets: stocks beside coins have rows on weekends, when
-their exchange is closed. A figure over n days counts the asset's own sessions, so that closed days
-take none of its n returns.
+The days of a market are those of all its assets: stocks in a market with coins have rows on
+weekends, when their exchange is closed. A figure over n days counts the asset's own sessions, so
+that closed days are not among its n returns.
 
     bar_rows         sessions on which one asset has traded
     session_groups   sessions of an exchange: also days on which one of its assets was suspended

@@ -1,10 +1,10 @@
 """Arrays that follow from a market alone, kept in files that all processes of a user map into
-memory: written once, read-only, whole or not at all.
+memory: written once, read-only and atomically.
 
 An entry is a folder named by the hash of its key, with one `.npy` file an array and a manifest of
-their checksums. A damaged entry is removed and made again. A process that can't read or write the
-cache makes the arrays for itself: nothing depends on the cache but time and memory. The entries
-used longest ago are removed where all together are too large.
+their checksums. A damaged entry is removed and rebuilt. A process that can't read or write the
+cache builds the arrays for itself: the cache only affects time and memory. If the cache is too
+large, the least recently used entries are removed.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ArrayCache:
         return self.keep(title, key, made) or _read_only(made)
 
     def find(self, key: Mapping[str, Any]) -> Arrays | None:
-        """Return the arrays of a key, mapped into memory; None where there are none, or damaged
-        ones, which are removed.
+        """Return the arrays of a key, mapped into memory; None if there is no entry. A damaged
+        entry is removed, and is None too.
         """
         path = self._path(key)
         try:
@@ -92,7 +92,7 @@ class ArrayCache:
         return arrays
 
     def keep(self, title: str, key: Mapping[str, Any], made: Arrays) -> Arrays | None:
-        """Write arrays and return them mapped into memory; None where they can't be kept."""
+        """Write arrays and return them mapped into memory; None if they can't be kept."""
         if sum(array.nbytes for array in made.values()) > self._max_bytes * _LARGEST_SHARE:
             return None
 

@@ -191,7 +191,7 @@ class Documents:
 
     @cached_property
     def has_sentiment(self) -> bool:
-        """Whether the source gives any item a sentiment."""
+        """Return whether the source gives any item a sentiment."""
         if self.table is None:
             return False
 
@@ -207,7 +207,7 @@ class Documents:
         return len(self.known_at)
 
     def __getitem__(self, row: int) -> Document:
-        """Item of a row. Raises DataError: there is no such row."""
+        """Item of a row. Raises DataError if the row does not exist."""
         if self.table is None or not 0 <= row < len(self):
             raise DataError(f"there is no document {row}; the market has {len(self)}")
         cells = {name: self.table[name][row].as_py() for name in TEXT_FIELDS}
@@ -310,8 +310,8 @@ def _schema() -> pa.Schema:
 
 
 def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
-    """Record batches of so many items at a time: as Python objects a million texts take several
-    times their memory.
+    """Record batches of `_BATCH` items: as Python objects a million texts take several times their
+    memory.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -349,7 +349,7 @@ def _document_cells(item: Document) -> tuple[int | str, ...]:
 
 
 def _sort_rows(table: pa.Table) -> pa.Table:
-    """Return the rows in an order that depends on their content alone."""
+    """Return the rows in an order that depends only on their content."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
     # A table that is sorted already is not copied: its texts may be large.

@@ -16,10 +16,10 @@ QUOTE_COLUMNS = ("bid", "ask")
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """Last quotes of each day, None where the data have none.
+    """Last quotes of each day, None if the data have no quotes.
 
-    They are unadjusted, in units of the price, and known at the close of their day. A quote that is
-    NaN or 0 is none.
+    They are unadjusted, in units of the price, and known at the close of their day. NaN or 0 means
+    no quote.
     """
 
     bid: FloatArray | None = None  #: [T, N]
@@ -52,13 +52,13 @@ NO_QUOTES = Quotes()
 
 
 def two_sided(bid: FloatArray, ask: FloatArray) -> BoolArray:
-    """Whether there are both quotes."""
+    """Return whether both quotes exist."""
     return np.asarray((bid > 0) & (ask > 0))
 
 
 def impossible(bid: FloatArray, ask: FloatArray) -> BoolArray:
-    """Whether no market can have these quotes: the bid is above the ask, or one is below 0 or
-    infinite.
+    """Return whether quotes are impossible in any market: the bid is above the ask, or one is below
+    0 or infinite.
     """
     is_crossed = two_sided(bid, ask) & (bid > ask)
     return np.asarray(is_crossed | (bid < 0) | (ask < 0) | np.isinf(bid) | np.isinf(ask))

@@ -84,8 +84,8 @@ def board_of(code: str) -> Board:
 
 
 def parse_code(text: str) -> str | None:
-    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519,
-    600519 CH Equity), or None. Digits alone get the exchange of their board.
+    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519, 600519
+    CH Equity), or None. Codes of digits only get the exchange of their board.
     """
     text = text.strip()
     match = _LETTERS_FIRST.fullmatch(text)
@@ -365,9 +365,7 @@ class MarketSnapshot:
 
     @cached_property
     def adjusted_close(self) -> FloatArray:
-        """[T, N] close * factor: comparable across splits and dividends. NaN where there is no
-        bar.
-        """
+        """[T, N] close * factor: comparable across splits and dividends. NaN on days without a bar."""
         return _read_only(self.close * self.factor)
 
     @cached_property
@@ -380,8 +378,8 @@ class MarketSnapshot:
         return OrderedDict()
 
     def share(self, cache: ArrayCache) -> None:
-        """Keep what follows from this snapshot, whose id must be that of its content, in a cache
-        for all processes. A changed copy of the snapshot has none.
+        """Keep arrays that follow from this snapshot in a cache for all processes. The snapshot's
+        id must match its content. A changed copy of the snapshot has no cache.
         """
         self._stored.cache = cache
 
@@ -431,8 +429,8 @@ class MarketSnapshot:
         return self.former_codes.get(code, code)
 
     def asset_of(self, code: str, row: int) -> int | None:
-        """Column of the asset that trades, or traded before, under `code` by day `row`; None where
-        none does yet.
+        """Column of the asset that trades, or traded before, under `code` by day `row`; None if no
+        asset has traded under it by then.
         """
         column = self.asset_index.get(self.canonical(code))
         if column is None or not self.spells or self.name_asset(column, row)[0] == code:

@@ -1,4 +1,4 @@
-"""Facts about a market besides its numbers: labels, names by date, instruments."""
+"""Facts about a market in addition to its numbers: labels, names by date, instruments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """Facts about a snapshot besides its numbers, and labels in words. Only the facts are part of
-    the snapshot's identity, and nothing but messages, cards and pages may depend on a label.
+    """Facts about a snapshot in addition to its numbers, and labels as text. Only the facts are
+    part of the snapshot's identity. Only messages, cards and pages may depend on a label.
     """
 
     name: str  #: label: short name, such as `synthetic-7`

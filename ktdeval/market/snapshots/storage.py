@@ -124,7 +124,7 @@ def save_snapshot(
 
 
 def _has_snapshot(folder: Path, identity: str) -> bool:
-    """Whether a folder has the snapshot of this identity."""
+    """Return whether a folder has the snapshot of this identity."""
     try:
         return load_manifest(folder).id == identity
     except DataError:
@@ -416,7 +416,7 @@ def _read_grids(
     codes: tuple[str, ...],
     days: DayArray,
 ) -> dict[str, Any]:
-    """Return the arrays [days, assets] of a table beside the bars that the manifest lists."""
+    """Return the arrays [days, assets] of a table next to the bars that the manifest lists."""
     prefix = f"{path.name}: "
     addresses = [address for address in manifest.arrays if address.startswith(prefix)]
     if not addresses:

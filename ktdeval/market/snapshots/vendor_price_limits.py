@@ -1,5 +1,5 @@
-"""What data say of price limits beyond the rules of the boards: special treatment, the limit prices
-of a vendor, days of listing.
+"""Price limits from the data, in addition to the rules of the boards: special treatment, a vendor's
+limit prices, days of listing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class PriceLimits:
-    """Facts on price limits, each None or empty where the data have none.
+    """Facts on price limits, each None or empty if the data have no such fact.
 
-    A vendor's limit prices count before the rules of the board. They are unadjusted, in units of
-    currency, and known before the open of their day.
+    A vendor's limit prices have precedence over the rules of the board. They are unadjusted, in
+    units of currency, and known before the open of their day.
     """
 
     special: BoolArray | None = None  #: [T, N] the asset is under special treatment (ST)

@@ -1,4 +1,4 @@
-"""How a source's columns are read: units by code, board and days, and the part of the factor."""
+"""Interpretation of a source's columns: units by code, board and days, and the part of the factor."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class UnitScope:
         return f"{self.name}@{days}" if self.name else days
 
     def has(self, code: str) -> bool:
-        """Whether a code is one of the scope's."""
+        """Return whether a code belongs to the scope."""
         if not self.name:
             return True
 
@@ -62,7 +62,9 @@ class Unit:
 
     @classmethod
     def parse(cls, text: str, units: Mapping[str, float], where: str) -> Unit:
-        """Read `lot,688981.SH=share`. `units`: known words. Raises UsageError: it is no such."""
+        """Read `lot,688981.SH=share`. `units`: known words. Raises UsageError if the text does not
+        have this form.
+        """
         scale = 1.0
         scopes = []
         for part in filter(None, map(str.strip, text.split(","))):
@@ -145,7 +147,7 @@ def _check_day(text: str, where: str) -> None:
 
 @dataclass(frozen=True)
 class Conventions:
-    """How the columns of bars were read."""
+    """Conventions by which the columns of bars were read."""
 
     prices: Literal["unadjusted", "adjusted"] = "unadjusted"  #: adjusted: divided by the factor
     volume: Literal["raw", "divided"] = "raw"  #: divided: multiplied by the factor

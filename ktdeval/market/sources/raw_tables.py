@@ -143,18 +143,18 @@ class RawMarket:
         return self.instruments.get(code, Instrument())
 
     def venue(self, code: str) -> Venue:
-        """Rules under which a code trades. Raises UsageError: there is no venue of that name."""
+        """Rules under which a code trades. Raises UsageError if no venue has that name."""
         name = self.instrument(code).venue
         return self.rules.get(name) or find_venue(name)
 
     @property
     def has_members(self) -> bool:
-        """Whether a source says who is a member when."""
+        """Return whether a source states membership by date."""
         return not any(note.startswith(_NO_MEMBERS) for note in self.notes)
 
     def fits_venue(self, code: str) -> bool:
-        """Whether a code is one of its venue: an A-share's where there are boards (not `000300.SH`,
-        an index), a symbol elsewhere.
+        """Return whether a code fits its venue: an A-share code at a venue with boards (not
+        `000300.SH`, an index), a symbol elsewhere.
         """
         if self.venue(code).has_boards:
             return parse_code(code[:6]) == code
@@ -162,8 +162,8 @@ class RawMarket:
 
     @cached_property
     def daily_limits(self) -> FloatArray:
-        """[codes of the table] daily price limit of the board of today, as a part of the price;
-        infinite where there is none.
+        """[codes of the table] daily price limit of today's board, as a share of the price;
+        infinite for codes without a limit.
         """
         limits = np.full(len(self.table.codes), np.inf)
         for column, code in enumerate(self.table.codes):
@@ -399,7 +399,7 @@ class BarTable:
 
     @property
     def has_flags(self) -> bool:
-        """Whether rows are marked as traded or not."""
+        """Return whether rows are marked as traded or not."""
         return "traded" in self._source
 
     @property
@@ -439,9 +439,9 @@ def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> B
 
 
 def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
-    """Intervals code, first, last of the members where no file says who is one: an asset is from
-    its first bar on, until it has had none for `SILENT_DAYS` days of the market. So membership
-    tells of no day to come: whether an asset will trade again.
+    """Intervals code, first, last of the members if no file states membership: an asset is a member
+    from its first bar until it has had no bar for `SILENT_DAYS` days of the market. So membership
+    does not reveal whether an asset will trade again.
     """
     code = pd.Categorical(bars["code"])
     date = as_days(bars["date"])

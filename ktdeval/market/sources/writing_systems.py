@@ -48,7 +48,7 @@ def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
 
 
 def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
-    """Return codes, and beside each a name of its asset; a code with digits is no name."""
+    """Return codes and, parallel to them, names of their assets; a code with digits is not a name."""
     import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 
     names = list(zip(snapshot.codes, snapshot.names, strict=True))

@@ -149,7 +149,7 @@ class Execution:
 
     @property
     def is_free(self) -> bool:
-        """Whether fills cost nothing beyond commission and duties, whatever their size."""
+        """Return whether fills have no cost beyond commission and duties, whatever their size."""
         is_costless = not (self.half_spread_bps or self.impact or self.tick)
         return is_costless and self.spread != "quotes" and self.max_participation is None
 
@@ -166,7 +166,7 @@ def find_execution(chosen: ExecutionName | Execution) -> Execution:
 
 
 def active_execution(chosen: ExecutionName | Execution | None) -> Execution | None:
-    """Return the coefficients of what is chosen; None where fills are free of size.
+    """Return the coefficients of what is chosen; None if costs of fills do not depend on size.
 
     Example:
         active_execution("none")  # None
@@ -193,14 +193,14 @@ def presets() -> Mapping[str, Execution]:
 
 @cache
 def summaries() -> Mapping[str, str]:
-    """Return what each preset stands for, in a line, by its name."""
+    """Return a one-line description of each preset, by name."""
     entries = _file()["presets"]
     return MappingProxyType({name: entry["summary"] for name, entry in entries.items()})
 
 
 @cache
 def reference_activity(currency: str) -> float | None:
-    """Return the activity of the reference stock in a currency; None where it is not known."""
+    """Return the activity of the reference stock in a currency; None if it is not known."""
     known: Mapping[str, float] = _file()["reference_activity"]
     return known.get(currency)
 
@@ -219,8 +219,8 @@ def _file() -> dict[str, Any]:
 
 
 def execution_words(execution: Execution) -> str:
-    """Return what a model is told of execution: no figure of an asset or a day, so that every mask
-    may show it.
+    """Return the text on execution that a model reads. It has no figure of an asset or a day, so
+    that every mask may show it.
 
     Example:
         execution_words(Execution(half_spread_bps=5))  # "A fill is at a worse price …"

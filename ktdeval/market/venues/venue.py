@@ -204,7 +204,7 @@ def built_in_venues() -> Mapping[str, Venue]:
 
 def find_venue(name: str, known: Mapping[str, Venue] | None = None) -> Venue:
     """Return the venue of a name, among the built-in ones unless others are given. Raises
-    UsageError: there is none.
+    UsageError if no venue has this name.
     """
     known = built_in_venues() if known is None else known
     if name not in known:

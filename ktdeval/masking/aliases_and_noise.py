@@ -62,7 +62,7 @@ class AliasMap:
         self.order: tuple[int, ...] = asset_order(seed, n_assets)
 
     def asset_handle(self, asset: int) -> str:
-        """`asset_0042` for an asset column. Raises IndexError: there is no such column."""
+        """`asset_0042` for an asset column. Raises IndexError if the column does not exist."""
         if asset < 0:
             raise IndexError(f"asset column {asset} is negative")
         return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
@@ -76,8 +76,8 @@ _HALF = (1 << _HALF_BITS) - 1
 
 
 class DocumentAlias:
-    """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows.
-    Nothing needs to be remembered, and a name tells neither row nor day.
+    """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows. It
+    needs no stored state, and a name reveals neither row nor day.
     """
 
     def __init__(self, seed: int) -> None:
@@ -102,8 +102,8 @@ class DocumentAlias:
         return "doc_" + "".join(letters)
 
     def row(self, handle: str) -> int | None:
-        """Row of a handle, None where no row has it; whether a market has such a row is not looked
-        at.
+        """Row of a handle, None if the handle is invalid. Whether the market has such a row is not
+        checked.
         """
         letters = handle.removeprefix("doc_")
         if (
@@ -154,7 +154,7 @@ _SIGNIFICANT = tuple(f".{digits}g" for digits in range(18))
 
 
 def round_significant(value: float, digits: int) -> float:
-    """A finite number at so many significant digits."""
+    """Round a finite number to `digits` significant digits."""
     return float(format(value, _SIGNIFICANT[digits]))
 
 
@@ -180,8 +180,8 @@ def round_each(values: FloatArray, digits: int) -> FloatArray:
 
 
 def cut_significant(value: float, digits: int) -> float:
-    """A finite number cut towards zero to so many significant digits of the decimal form that a
-    person wrote: 0.05 stays 0.05.
+    """Cut a finite number towards zero to `digits` significant digits of its decimal form: 0.05
+    stays 0.05.
     """
     number = Decimal(repr(value))
     step = Decimal(1).scaleb(number.adjusted() - digits + 1)
@@ -245,7 +245,7 @@ def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, in
 
 
 def last_finite(values: FloatArray) -> float:
-    """Last finite one of some numbers, NaN where there is none."""
+    """Last finite one of some numbers, NaN if none is finite."""
     known = values[np.isfinite(values)]
     return float(known[-1]) if len(known) else math.nan
 

@@ -1,9 +1,9 @@
 """Find calendar dates in normalised text, as people and programs write them in English and Chinese.
 
-Dates are: years 1990…2039 that stand alone, ISO, slashed, dotted, compact and Chinese dates, epoch
-seconds, names of months and weekdays, and holidays. No dates are: numbers as `render_number` writes
-them, amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`, `sat`,
-`sun`) without a day or year next to them.
+Dates are: separate years 1990…2039, ISO, slashed, dotted, compact and Chinese dates, epoch seconds,
+names of months and weekdays, and holidays. Not dates are: numbers as `render_number` writes them,
+amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`, `sat`, `sun`)
+without a day or year next to them.
 
 Most texts have no date at all. So candidates are found by substring searches in the text's shape,
 and regular expressions are matched only at these.
@@ -209,7 +209,7 @@ def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Sp
 def _years(text: str, shape: TextViews) -> Iterator[Span]:
     digits = shape.digits
 
-    # A year may stand behind a dot only in a date such as 31.12.2024. Elsewhere its digits are the
+    # # A year follows a dot only in a date such as 31.12.2024. Elsewhere its digits are the
     # decimals of a number, and most texts have far more of these than of years.
     before = b"xe"
     if b".0.0000" in shape.runs or b".00.0000" in shape.runs:
@@ -255,7 +255,7 @@ def _year_at(text: str, start: int) -> Span | None:
     digits = match[0]
     if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
         return None
-    # 2000 is the one round lot among the years, so it alone needs to be called a year.
+    # # 2000 is the only round lot among the years, so only this year must be named as one.
     if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
         return None
 
@@ -264,7 +264,7 @@ def _year_at(text: str, start: int) -> Span | None:
 
 def _with_month(text: str, start: int, sticks: bool) -> re.Match[str] | None:
     """Match a date of year, month and perhaps day that begins at `start`. `sticks`: whether the
-    year is joined to a word or number before it; then six digits are no year and month.
+    year is joined to a word or number before it; then six digits are not a year and month.
     """
     match = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
     if match is None and not sticks:

@@ -1,7 +1,7 @@
-"""What a rule of `ktdeval.masking.free_dates` is, and parts that patterns of several rules have.
+"""Type of a rule of `ktdeval.masking.free_dates`, and parts that patterns of several rules share.
 
-A rule is a pattern with what a text must have for it to match at all: most texts have nothing of
-most rules.
+A rule is a pattern with features that a text must have for it to match at all: most texts lack them
+for most rules.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ YEARS = rf"\(?'?{ANY_YEAR}{MARK}?(?:[/&~-]'?{ANY_YEAR}{MARK}?)*"
 UNITS = "one|two|three|four|five|six|seven|eight|nine"
 TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 TENS = rf"(?:(?:twenty|thirty)(?:[ -]?(?:{UNITS}))?|{TEENS})"
-#: the `25` of `Q2 of 25 companies` is no year
+#: #: the `25` of `Q2 of 25 companies` is not a year
 PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
 
 
 @dataclass(frozen=True, slots=True)
 class PatternHints:
-    """What an ASCII text must have for a pattern to match in it; each that is given must hold.
+    """Features that an ASCII text must have for a pattern to match in it; all given ones must hold.
 
-    A word is a whole run of letters: digits end it, too.
+    A word is a maximal run of letters; a digit ends it, too.
     """
 
     words: frozenset[bytes] = frozenset()  #: one of these words
@@ -57,7 +57,7 @@ class PatternHints:
     def allow(
         self, words: Collection[bytes], beginnings: Collection[bytes], shape: TextViews
     ) -> bool:
-        """Whether the pattern may match in a text with these words, their first letters (as
+        """Return whether the pattern may match in a text with these words, their first letters (as
         `first_letters` gives them) and this shape.
         """
         if self.words and self.words.isdisjoint(words):

@@ -2,15 +2,16 @@
 
 Rules of spelling:
 
-* The longest match counts.
-* A name that is a word of English and has capitals is found only where its first word has one. Case
+* The longest match is taken.
+* A name that is a word of English and has capitals is found only if its first word has one. Case
   is ignored for other names, in texts that have capitals only or none, and in addresses
   (`apple.com`, `@apple`).
 * A name without capitals (`bitcoin`) is found in any case.
-* Tickers of four letters and more that are no word of English are found in any case, others as they
+* Tickers of four letters and more that are not English words are found in any case, others as they
   are spelled; tickers of one or two letters only next to `$`, `:` or a bracket.
 * A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
-* Latin words must stand alone. Exceptions: long names (`bitcoiners`) and tickers without vowels,
+* Latin words must be separate words. Exceptions: long names (`bitcoiners`) and tickers without
+  vowels,
   where a title runs into a text: of four letters and more (`dataxdgc`), and in texts without
   capitals of three (`databtc`).
 * A person's last name counts if the full name is in the same text, or in the title of the text.
@@ -84,7 +85,7 @@ class EntityMention:
 
     @property
     def is_derived(self) -> bool:
-        """Whether the words are a derived short name, not a listed one."""
+        """Return whether the words are a derived short name, not a listed one."""
         return self.kind == "short"
 
 
@@ -114,7 +115,7 @@ class _EntityAlias:
 
     @cached_property
     def is_rare(self) -> bool:
-        """Whether the letters mean nothing else, so that they count in any case."""
+        """Return whether the letters have no other meaning, so that any case is a match."""
         if not self.is_latin or self.kind == "person":
             return False
         if self.is_symbol and not self.text.isalpha():
@@ -144,7 +145,7 @@ class _EntityAlias:
 
     @property
     def is_full_name(self) -> bool:
-        """Whether the alias is a person's first and last name."""
+        """Return whether the alias is a person's first and last name."""
         return self.kind == "person" and len(self.tokens) > 1
 
     @property
@@ -153,7 +154,7 @@ class _EntityAlias:
 
     @cached_property
     def has_optional_and(self) -> bool:
-        """Whether the name is of capitals joined by `&`, which may be left out (`ATT`)."""
+        """Return whether the name is made of capitals joined by `&`, which may be omitted (`ATT`)."""
         return "&" in self.tokens and len(self.letters) > _SHORT_TICKER and self.text.isupper()
 
     @cached_property
@@ -283,7 +284,7 @@ class EntityIndex:
 
         `no_case`: whether case is to be ignored; by default `is_caseless(normalised)`. If the text
         is the rest of a longer one, give `is_caseless` of the longer one. `last_names`: those of
-        persons whose full names stand elsewhere, such as in the title of the text.
+        persons whose full names are elsewhere, such as in the title of the text.
         """
         lower = lower_text(normalised)
         if no_case is None:
@@ -355,7 +356,7 @@ def _addresses(normalised: str, no_case: bool) -> list[tuple[int, int]]:
 def _places(
     alias: _EntityAlias, normalised: str, no_case: bool, addresses: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield where a name stands in a text in its own case."""
+    """Yield the spans of a name in a text in its own case."""
     for match in alias.pattern.finditer(normalised):
         start, end = match.span()
         in_address = any(first <= start < last for first, last in addresses)

@@ -1,9 +1,9 @@
-"""Dates as people write them in documents and answers, beyond what the suite's own prompts could
-hold (`ktdeval.masking.date_detection`).
+"""Dates as people write them in documents and answers, in addition to the formats that the suite's
+own prompts could hold (`ktdeval.masking.date_detection`).
 
-Here a number may be a date by its form alone: `240924`, `24.09.24`, `week 39`, `on 9/24`. Prompts
-of the suite have such numbers with other meanings, so these rules (`free_date_rules`) read only text
-that others wrote: documents, and what a model said.
+Here a number may be a date by its form only: `240924`, `24.09.24`, `week 39`, `on 9/24`. Prompts of
+the suite have such numbers with other meanings, so these rules (`free_date_rules`) read only text
+written by others: documents, and the model's own text.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _possible(text: str, shape: TextViews, words: Collection[bytes]) -> Sequence
 
 
 def _is_ratio(text: str, start: int) -> bool:
-    """Return whether a word before two numbers with a slash says that they are no day."""
+    """Return whether a word before two numbers with a slash shows that they are not a day."""
     return BEFORE_RATIO.search(text, max(0, start - len("version ") - 1), start) is not None
 
 

@@ -58,9 +58,7 @@ def longest(spans: Iterable[Hidden]) -> list[Hidden]:
 
 
 def _join_spans(first: Hidden, second: Hidden) -> Hidden:
-    """Return both spans as one, which stands for what the longer of them does; of equal ones for
-    the company.
-    """
+    """Return both spans as one, with the meaning of the longer; if equally long, of the company."""
     longer = max(first, second, key=lambda span: (span.end - span.start, span.noun == COMPANY))
     return longer._replace(start=first.start, end=max(first.end, second.end))
 

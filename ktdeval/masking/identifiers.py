@@ -1,12 +1,12 @@
 """Identifiers of securities, issuers and filings, found by their form and check digit in a
 normalised text.
 
-ISIN, CUSIP, SEDOL, LEI and FIGI have check digits: a number counts when its check digit is right,
-and one of digits alone, which one number in ten passes by accident, only if it is no amount. CIK,
-file and accession numbers of the SEC, the tax number of a US company, the German WKN and the
-Chinese credit code count by their form or by the word next to them. Vendors' spellings of a ticker
-(`AMZN.O`, `AMZN US Equity`, `NASDAQ: AMZN`, `0700.HK`) count with the exchange, whatever the
-ticker.
+ISIN, CUSIP, SEDOL, LEI and FIGI have check digits: a number is accepted if its check digit is
+right. A number of digits only passes by accident in one of ten cases, so it must also not be an
+amount. CIK, file and accession numbers of the SEC, the tax number of a US company, the German WKN
+and the Chinese credit code are accepted by their form or by the word next to them. Vendors'
+spellings of a ticker (`AMZN.O`, `AMZN US Equity`, `NASDAQ: AMZN`, `0700.HK`) are accepted with the
+exchange, for any ticker.
 """
 
 from __future__ import annotations

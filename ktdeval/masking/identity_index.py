@@ -48,7 +48,7 @@ from ktdeval.masking.text_normalisation import (
     precedes_letter,
 )
 
-#: Replaces an identity in a text. As an argument of a tool it counts as an identity itself.
+#: #: Replaces an identity in a text. As an argument of a tool it is treated as an identity itself.
 WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
@@ -202,13 +202,15 @@ class IdentityIndex:
         return merged
 
     def has_any(self, text: str) -> bool:
-        """Whether the text contains a hidden identity of the snapshot."""
+        """Return whether the text contains a hidden identity of the snapshot."""
         if not (self._assets or self._dates):
             return False
         return next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
-        """Whether a tool's argument is a hidden identity: any well-formed code, known or not."""
+        """Return whether a tool's argument is a hidden identity: any well-formed code, known or
+        not.
+        """
         if not (self._assets or self._dates):
             return False
         if WITHHELD in text or self.is_code(text):
@@ -218,13 +220,17 @@ class IdentityIndex:
         return any(not names_no_day(said[hit.start : hit.end]) for hit in hits)
 
     def is_code(self, text: str) -> bool:
-        """Whether codes are hidden and the whole text is one, in any vendor's style, known or not."""
+        """Return whether codes are hidden and the whole text is one, in any vendor's style, known
+        or not.
+        """
         if not self._assets or len(text) > _LONGEST_ARGUMENT:
             return False
         return parse_code(normalise(text)) is not None
 
     def is_common(self, text: str) -> bool:
-        """Whether the text is a common word (`COST`) that is also a code or name of the market."""
+        """Return whether the text is a common word (`COST`) that is also a code or name of the
+        market.
+        """
         return text in self._common.get(text.lower(), ())
 
     def withhold(self, text: str) -> str:
@@ -358,8 +364,8 @@ class IdentityIndex:
         return spoken_names(self._names, self._symbols, self._entities)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
-        """Whether six digits that read as a day may be a code instead: one of the market, or in an
-        answer one of any A-share.
+        """Return whether six digits that read as a day may be a code instead: a code of the market,
+        or in an answer any A-share code.
         """
         if digits in self._digits:
             return True
@@ -461,7 +467,9 @@ def _codes_of_any_asset(text: str, shape: TextViews) -> Iterator[Span]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether six digits are a code here, not part of a decimal number or an amount of money."""
+    """Return whether six digits are a code here, not part of a decimal number or an amount of
+    money.
+    """
     if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
         return False
 
@@ -493,7 +501,7 @@ def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
 
 
 def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
-    """Whether groups of digits are meant as one number.
+    """Return whether groups of digits are meant as one number.
 
     `asset_0025 55` is not. Spaces may only separate two groups of three, or single digits.
     """

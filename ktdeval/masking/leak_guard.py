@@ -89,7 +89,7 @@ class LeakGuard:
         return cleaned
 
     def _holds_identity(self, text: str, fields: frozenset[str]) -> bool:
-        """Whether JSON holds an identity, the names of these fields apart."""
+        """Return whether JSON holds an identity outside the names of these fields."""
         hits = self._index.find(text, "answer")
         names = _spans_of_names(text, fields) if hits else []
         return not all(_is_within(hit, names) for hit in hits)

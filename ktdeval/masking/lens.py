@@ -108,7 +108,7 @@ class Lens:
 
     @property
     def shares_prepared_texts(self) -> bool:
-        """Whether payloads without identities have the same text under all such masks
+        """Return whether payloads without identities have the same text under all such masks
         (`prepare_payload`).
         """
         return self.figures.are_as_in_data and self._change is None

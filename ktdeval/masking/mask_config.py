@@ -39,9 +39,9 @@ class MaskConfig:
 
     @property
     def leaves_out_whole_market(self) -> bool:
-        """Are figures of the market as a whole left out, of its indices, breadth and sectors? Where
-        days are hidden and other figures are coarse, they must be: there is one of each a day, so
-        that it tells the day however coarse it is.
+        """Return whether figures of the whole market are omitted: of its indices, breadth and
+        sectors. They must be if days are hidden and other figures are coarse: there is one such
+        figure a day, so it reveals the day however coarse it is.
         """
         return self.is_coarse and self.hides_dates
 

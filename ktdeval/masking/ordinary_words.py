@@ -1,5 +1,5 @@
-"""Words that are no name by themselves: those of prompts, of common names of companies, and of
-English at large.
+"""Words that are not names by themselves: words of prompts, of common company names, and of general
+English.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def is_word_boundary(text: str, start: int, end: int) -> bool:
     if ends_inside and text[start] in _SUFFIXES:
         return False
 
-    # 保利润 is 保 and 利润, for 润 alone is no word; 保利将 is 保利 and 将.
+    # # 保利润 is 保 and 利润, for 润 is not a word by itself; 保利将 is 保利 and 将.
     if ends_inside and text[end] not in _ALONE and not is_chinese_word(text[end : end + 2]):
         return False
 
@@ -72,8 +72,8 @@ def is_word_boundary(text: str, start: int, end: int) -> bool:
 
 @cache
 def _second_characters() -> dict[str, frozenset[str]]:
-    """First character -> second ones that make a word with it (jieba's dictionary; its licence
-    stands in the file).
+    """First character -> second ones that make a word with it (jieba's dictionary; its licence is
+    in the file).
     """
     lines = (_FOLDER / "chinese_words.txt").read_text(encoding="utf-8").splitlines()
     return {line[0]: frozenset(line[1:]) for line in lines if not line.startswith("#")}
@@ -96,8 +96,8 @@ def _ordinary_words() -> frozenset[str]:
 
 @cache
 def _english() -> frozenset[str]:
-    """English words of four letters and more (SCOWL, size 35; its licence stands in the file), and
-    the listed ones.
+    """English words of four letters and more (SCOWL, size 35; its licence is in the file), and the
+    listed ones.
     """
     lines = (_FOLDER / "english_words.txt").read_text(encoding="ascii").splitlines()
     words = (line for line in lines if not line.startswith("#"))

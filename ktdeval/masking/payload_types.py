@@ -69,7 +69,7 @@ def filled_table(
 
 
 def _is_missing(cell: Payload) -> bool:
-    """Whether a cell is shown as null under any mask."""
+    """Return whether a cell is shown as null under any mask."""
     if type(cell) is Shares:
         cell = cell.value
     return cell is None or (isinstance(cell, float) and cell != cell)
@@ -263,9 +263,9 @@ class DocumentRef(NamedTuple):
 
 
 class OwnFigure(NamedTuple):
-    """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a
-    scene's account, which counts with prices as shown (`ktdeval.runner.episodes.shown_account`), it tells no more
-    than these.
+    """A figure of the account, such as cash, rounded where prices are rebased and rounded. In a
+    scene's account, which is computed from prices as shown
+    (`ktdeval.runner.episodes.shown_account`), it reveals no more than these prices do.
     """
 
     value: float
@@ -400,8 +400,8 @@ def _scientific(value: float) -> str:
 
 
 def _in_full(value: float) -> str:
-    """Return a number with 6 significant digits and no exponent. The `.0` of a large one tells it
-    from a code, and its last zeros tell it from a date.
+    """Return a number with 6 significant digits and no exponent. The `.0` of a large number
+    distinguishes it from a code, and its last zeros from a date.
     """
     if not math.isfinite(value) or -_PLAIN_BELOW < value < _PLAIN_BELOW:
         return render_number(float(value))

@@ -154,12 +154,13 @@ class TextMask:
         unlisted: Collection[str] = (),
         beside: str = "",
     ) -> Prose | None:
-        """Return a text as it may be shown at the close of row `day`, or None if that is not safe.
+        """Return a text masked for display at the close of row `day`, or None if it can't be shown
+        safely.
 
         `assets`: columns of the assets that it is filed under; they decide what an ambiguous word
-        means, and their codes are masked wherever they stand in capitals. `unlisted`: codes that it
-        is filed under and that the market lacks. `beside`: what is shown with it; persons that it
-        names are known by their last names. Without a mask the text stays as it is.
+        means, and their codes are masked wherever they are in capitals. `unlisted`: codes that it
+        is filed under and that the market lacks. `beside`: text shown with it; persons named there
+        are recognised by their last names. Without a mask the text is unchanged.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
@@ -230,7 +231,7 @@ class TextMask:
         return ShownDocument(shown, source, kind, title, text, sentiment, is_cut)
 
     def _is_safe(self, prose: Prose) -> bool:
-        """Whether the leak guard finds nothing in a text as a prompt has it, quoted."""
+        """Return whether the leak guard finds nothing in a text in its form in a prompt: quoted."""
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return True
         return not self._finder.has_any(encode_basestring(prose.plain))
@@ -360,8 +361,8 @@ class _HiddenSpanFinder:
         self, text: str, subjects: tuple[int | str, ...], last_names: frozenset[LastName]
     ) -> tuple[Hidden, ...] | None:
         """Return all spans, by offset: entities and dates first, then what the guard still finds
-        between them. `subjects`: what the text is filed under, by column, or by code where the
-        market lacks it; `last_names`: of persons who are named beside it.
+        between them. `subjects`: assets that the text is filed under, by column, or by code if the
+        market lacks it; `last_names`: of persons named in the text next to it.
         """
         spans: list[Hidden] = []
         no_case = is_caseless(text)
@@ -451,8 +452,8 @@ class _HiddenSpanFinder:
         return Hidden(found.start, found.end, "asset")
 
     def _read(self, hit: IdentityHit, text: str) -> Hidden:
-        """What a hit of the guard stands for. A code that no asset of the market has is a company
-        all the same.
+        """Return the meaning of a hit of the guard. A code that belongs to no asset of the market
+        still denotes a company.
         """
         if hit.kind == "calendar date":
             return Hidden(
@@ -498,8 +499,8 @@ def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
 
 
 def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
-    """Name of a person or a product without spaces and case -> what stands for it, unless a company
-    or a code has the name, too.
+    """Name of a person or a product without spaces and case -> noun that replaces it, unless a
+    company or a code has the same name.
     """
     nouns: dict[str, str] = {}
     for _, kind, text in sorted(named, key=lambda name: name[1] in _NOUNS):
@@ -538,9 +539,7 @@ def _full_dates(normalised: str) -> Iterator[Hidden]:
 
 
 def _only_day(normalised: str) -> date | None:
-    """Return the day of a date with day, month and year; None if there is none, or more than
-    one.
-    """
+    """Return the day of a date with day, month and year; None if it has no such date, or several."""
     compact = _COMPACT_DATE.match(normalised)
     if compact is not None:
         year, month, day = map(int, compact.groups())

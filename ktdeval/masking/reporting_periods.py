@@ -1,8 +1,8 @@
 """Rules of `ktdeval.masking.free_dates` for reporting periods: years of brokers (`FY25E`), quarters
 and halves, and events of a season.
 
-Rules that are only of documents find what tells a season without a year, such as `third quarter`: a
-model that says so has it from no market.
+Rules that are only of documents find a season without a year, such as `third quarter`. They are not
+applied to answers: a model can't have it from the market.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _FISCAL_YEAR = (
     r"|(?:its|their|our|this|last|next)(?: fiscal| financial| calendar)? year|fiscal|calendar|FY|CY"
     rf"|'?{ANY_YEAR}(?![0-9A-Za-z%])(?! {PLURAL}))"
 )
-# `third quarter of its fiscal year` is a date, `third quarter of falling orders` is none.
+# # `third quarter of its fiscal year` is a date, `third quarter of falling orders` is not.
 _NO_COUNT = (
     rf"(?! (?:in a row|running|straight|consecutive|as an? |on the trot|after|on the job))(?! of (?!{_FISCAL_YEAR}))"
     r"(?!-(?!end|year|over|on)|[ -]?(?:dozen|hours?|time|mile|marathon)(?![a-z]))"
@@ -156,7 +156,7 @@ PERIODS: tuple[DateRule, ...] = (
         rf"{START}(?:(?:[1-4]T|[12]S) ?'?{ANY_YEAR}|[TS][1-4] (?:{YEAR}|'{SHORT})){END}",
         0,
     ),
-    # H2 of 25, second half of 25; Q2 of 25 companies is none
+    # # H2 of 25, second half of 25; not Q2 of 25 companies
     date_rule(
         has_words("q h quarter half"),
         rf"{START}(?:[QH][1-4]|[1-4][QH]|(?:{_ORDINAL}|last) (?:quarter|half)) (?:of|in) '?{LATE}"

@@ -1,4 +1,4 @@
-"""Find names that are spelled in another way than they are known, in a normalised text.
+"""Find names in a normalised text that are spelled differently from their known form.
 
 Found are, of `Quillmark` and of its ticker `QLMK`:
 
@@ -13,7 +13,7 @@ Found are, of `Quillmark` and of its ticker `QLMK`:
 * as a part of a word in mixed case (`QuillmarkBot`, `longQLMK`), and at either end of a hashtag,
   handle or address (`@quillmarknews`).
 
-Spellings that are ordinary words of English are none, nor are derived words of a name that is one
+Excluded are spellings that are ordinary English words, and derived words of a name that is one
 (`Apples`). Misspelled names (`Qilulmark`) are not found.
 """
 
@@ -74,7 +74,7 @@ _REACH = 40  # most characters of a word that is looked at, to either side
 
 @dataclass(frozen=True, slots=True)
 class KnownName(Generic[T]):
-    """A name by its letters alone."""
+    """A name by its letters only."""
 
     letters: str  #: in lower case
     is_symbol: bool  #: whether it is a ticker or an abbreviation, which is written in capitals
@@ -83,7 +83,7 @@ class KnownName(Generic[T]):
 
     @property
     def is_rare(self) -> bool:
-        """Whether the letters mean nothing else, in any case."""
+        """Return whether the letters have no other meaning, in any case."""
         return len(self.letters) >= _RARE and not is_ordinary(self.letters)
 
 
@@ -319,7 +319,7 @@ def _whole_words(word: str, text: str) -> Iterator[re.Match[str]]:
 def _are_parts(
     match: re.Match[str], head: str, tail: str, known: KnownName[T], no_case: bool
 ) -> bool:
-    """Return whether a name in two parts is meant, not two words that stand together."""
+    """Return whether a name in two parts is meant, not two adjacent words."""
     spelled = match[0]
     if known.is_symbol:
         return spelled.isupper() and not no_case
@@ -368,7 +368,7 @@ def _is_plain(known: KnownName[T]) -> bool:
 
 
 def _continues(text: str, end: int) -> bool:
-    """Return whether a dot at `end` belongs to initials, since the sentence goes on."""
+    """Return whether a dot at `end` belongs to initials, since the sentence continues."""
     return re.match(r"\.(?:[,;:)'’]| [a-z])", text[end : end + 3]) is not None
 
 

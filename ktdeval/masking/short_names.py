@@ -87,9 +87,9 @@ def short_names(name: str) -> set[str]:
 def spoken_names(
     names: Iterable[str], symbols: Iterable[str], entities: Iterable[Entity]
 ) -> EntityIndex:
-    """Return an index of official names that are no common words, of their short names, of symbols,
-    and of the entities of documents; it tells no asset from another. An entity spelled as the id of
-    a memory (the fund M12) is none: a model repeats the ids that it is shown.
+    """Return an index of official names that are not common words, of their short names, of
+    symbols, and of the entities of documents; it does not distinguish assets. An entity spelled as
+    the id of a memory (the fund M12) is left out: a model repeats the ids that it is shown.
     """
     spoken: list[tuple[int, AliasKind, str]] = []
     for name in names:
@@ -135,8 +135,8 @@ def _latin(name: str) -> Iterator[str]:
 
 
 def first_word(name: str) -> str:
-    """Return the first word of an official name in Latin letters that is an ordinary word or a place
-    (`Delta`); empty if there is none that could stand for the company.
+    """Return the first word of an official name in Latin letters that is an ordinary word or a
+    place (`Delta`); empty if no such word could mean the company.
     """
     words = _ARTICLE.sub("", normalise(name).strip()).split()
     first = words[0].strip(",.") if words else ""

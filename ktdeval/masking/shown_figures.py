@@ -69,7 +69,7 @@ class ShownFigures:
 
     @property
     def are_as_in_data(self) -> bool:
-        """Whether prices, volumes and other figures are shown as in the data."""
+        """Return whether prices, volumes and other figures are shown as in the data."""
         return self._scale is None and not self.mask.is_coarse
 
     def move_to(self, row: int) -> None:
@@ -140,7 +140,7 @@ class ShownFigures:
         )
 
     def render_price(self, price: Price) -> float | None:
-        """Return a price as shown, or None where there is none."""
+        """Return a price as shown, or None if it is missing."""
         value = float(price.value)
         if self._scale is not None:
             value *= self._scale[price.asset]
@@ -174,7 +174,7 @@ class ShownFigures:
         if self._scale is not None:
             number /= scale[shares.asset]
 
-        # Round last: a number that is rounded and then rescaled tells the scale.
+        # # Round last: a number that is rounded and then rescaled reveals the scale.
         if digits is not None:
             number = round_significant(number, digits)
 

@@ -1,7 +1,7 @@
-"""Words that mean the asset which a document is filed under, though they mean nothing elsewhere.
+"""Words that denote the asset that a document is filed under, but nothing elsewhere.
 
-A code of one or two letters (`KO`, `V`) is a word of English, an abbreviation or a part of a name in
-most texts. In a document that is filed under its asset it is the code, wherever it stands in
+A code of one or two letters (`KO`, `V`) is a word of English, an abbreviation or a part of a name
+in most texts. In a document that is filed under its asset it is the code, wherever it is in
 capitals: `sees KO at twice its price`. Also found are, in such a document:
 
 * the code without its exchange, quote currency or share class: `0700`, `BTC`, `BRK`;
@@ -35,7 +35,7 @@ _COIN = re.compile(r"([0-9A-Z]{2,10}?)(?:USD[TC]?|BUSD|EUR|GBP|JPY|KRW|BTC|ETH)"
 _MIN_DIGITS = 4  # of a code that is a number, such as `7203`
 _NUMBER = r"(?<![0-9A-Za-z.,$€£¥%+-]){}(?![0-9A-Za-z%-]|[.,][0-9])"
 _WORD = r"(?<![A-Za-z]){}(?:[-/_.:]?(?:USD[TC]?|EUR|GBP|PERP)|s)?(?![A-Za-z])"
-# A letter alone, not one of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite`, `V8`.
+# # A single letter, not one of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite`, `V8`.
 _LETTER = (
     r"(?<![A-Za-z0-9&$])(?<![A-Za-z]\.)(?<![A-Za-z0-9]-)(?<![A-Za-z]/){}"
     r"(?![A-Za-z0-9&+%])(?!/[A-Za-z](?![A-Za-z]))(?!\.[A-Z]\.)"
@@ -115,7 +115,7 @@ def subject_of_code(code: str) -> SubjectNames:
 
 
 def _forms(code: str) -> Iterator[str]:
-    """Yield a code as it may stand in a text: whole, without exchange, class or quote currency."""
+    """Yield the forms of a code in a text: whole, without exchange, class or quote currency."""
     plain = normalise(code).strip().upper()
     base = _BASE.match(plain) or _COIN.fullmatch(plain)
     forms = [plain, base[1]] if base is not None else [plain]
@@ -163,8 +163,8 @@ def _is_word(letters: str) -> bool:
 
 
 def _is_company(match: re.Match[str], word: str) -> bool:
-    """Return whether the first word of a name stands for the company: not as a part of another
-    name (`Mississippi Delta`), nor as a place (`in Texas`).
+    """Return whether the first word of a name means the company: not a part of another name
+    (`Mississippi Delta`), nor a place (`in Texas`).
     """
     text = match.string
     start, end = match.span()

@@ -5,7 +5,7 @@ become 0-9, every dash a hyphen, every space a space; zero-width characters, acc
 removed; letters of other scripts that look Latin become Latin; traditional Chinese characters
 become simplified; escapes of JSON and HTML are decoded. Case does not change.
 
-Texts for a model are mostly numbers. To find six digits that stand alone in 10 kB of them, a
+Texts for a model are mostly numbers. To find a separate group of six digits in 10 kB of them, a
 regular expression takes half a millisecond. A substring search in the shape, with one byte a
 character, takes a few microseconds.
 """
@@ -287,7 +287,7 @@ def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
 
 @cache
 def _numbers_within(gap: int) -> re.Pattern[str]:
-    """Return a pattern of numbers with at most so many characters between each two."""
+    """Return a pattern of numbers with at most `gap` characters between two groups of digits."""
     return re.compile(rf"[0-9]+(?:[^0-9]{{1,{gap}}}[0-9]+)*")
 
 

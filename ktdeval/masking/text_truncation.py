@@ -46,7 +46,7 @@ _CUT = 60
 
 @dataclass(frozen=True, slots=True)
 class TextCut:
-    """What is taken out of a text: `text[start:end]`, for which the mark is shown."""
+    """Range removed from a text: `text[start:end]`, which is replaced by the mark."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ class TextCut:
 def shorten(text: str, most: int) -> str:
     """Return a text of at most `most` characters unchanged. Of a longer one, return beginning and
     end, cut between words, with a mark between them that counts the characters cut: together at
-    most `most` characters. With `most` below 120 it is the beginning alone (`beginning`).
+    most `most` characters. With `most` below 120 it is only the beginning (`beginning`).
     """
     cut = cut_of(text, most)
     return text if cut is None else cut.apply(text)
@@ -131,7 +131,7 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _last_cut(text: str, most: int) -> int:
-    """Return the last offset, up to `most`, before which text may be kept; 0 if there is none."""
+    """Return the last offset, up to `most`, at which a text may be cut; 0 if it has no such offset."""
     for index in _ends(text, most):
         if _is_safe_end(text, index):
             return index
@@ -140,8 +140,8 @@ def _last_cut(text: str, most: int) -> int:
 
 
 def _first_cut(text: str, least: int) -> int:
-    """Return the first offset, from `least` on, from which on text may be kept; the length of the
-    text if there is none.
+    """Return the first offset, from `least` on, after which the text may be kept; the length of the
+    text if it has no such offset.
     """
     for index in _starts(text, least):
         if _is_safe_start(text, index):

@@ -137,8 +137,8 @@ def stationary_block_length(values: Series) -> float:
 
 
 def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
-    """Return the first of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags
-    if there is no such run.
+    """Return the first lag, from lag 1, that begins a run of `QUIET_LAGS` insignificant lags; the
+    number of lags if no such run exists.
     """
     n = len(centred)
     last = len(products) - 1
@@ -160,7 +160,7 @@ Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
-# at the upper end of an interval that tells anything; beyond e^709 there is no number
+# # at the upper end of an informative interval; beyond e^709 a float overflows
 _LARGEST_GROWTH = math.log(1e6)
 
 MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
@@ -245,7 +245,8 @@ class Resamples:
             # `clip` skips a check of the places, all of which are there.
             offset_of = offsets.take(block_of, mode="clip").reshape(part.shape)
             np.add(offset_of, column[:n], out=part)
-            # Days are below two turns. Unsigned, a day less a turn is huge where there was none.
+            # # Days are below two turns. Unsigned, a day less a turn is huge if the day was below
+            # one turn.
             unsigned = part.view(np.uint32)
             np.minimum(unsigned, unsigned - turn, out=unsigned)
             blocks += len(starts)
@@ -336,8 +337,8 @@ class Bootstrap:
             yield series.take(rows, mode="clip")
 
     def total_return(self) -> Interval:
-        """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its
-        truth is the process's growth.
+        """Interval of the total return of n days of simple returns: `exp(n * mean log growth) - 1`;
+        its true value is the process's growth.
         """
         if self.problem is None and not self.values.min() > -1:
             return self._none("a day lost everything")
@@ -355,26 +356,26 @@ class Bootstrap:
         return growth.transformed(lambda value: math.expm1(n * value))
 
     def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
-        """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess
-        returns the information ratio.
+        """Interval of mean over standard deviation, annualised: of returns the Sharpe ratio, of
+        excess returns the information ratio.
         """
         return self._studentise(None, _ratio_terms, "ratio").transformed(
             lambda value: value * math.sqrt(days_a_year)
         )
 
     def mean(self) -> Interval:
-        """Of the mean."""
+        """Interval of the mean."""
         return self._studentise(None, _mean_terms, "mean")
 
     def sum(self) -> Interval:
-        """Of the sum over the n days, such as the linked daily contributions of one line of an
-        attribution.
+        """Interval of the sum over the n days, such as the linked daily contributions of one line
+        of an attribution.
         """
         return self.mean().transformed(lambda value: value * len(self.values))
 
     def max_drawdown(self) -> Interval:
-        """Of the maximum drawdown: what the same process gives over as many days; the truth is the
-        median of that.
+        """Interval of the maximum drawdown: its distribution under the same process over as many
+        days; the true value is the median of that.
         """
         if self.problem or not self.values.min() > -1:
             return self._none(self.problem or "a day lost everything")
@@ -511,8 +512,8 @@ def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) ->
 
 
 def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
-    """[draws] maximum drawdowns of [draws, n] simple returns above -1; the base counts as a
-    peak.
+    """[draws] maximum drawdowns of [draws, n] simple returns above -1; the starting capital is a
+    peak, too.
     """
     wealth = np.cumsum(np.log1p(returns), axis=-1)
     peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)

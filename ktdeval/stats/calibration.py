@@ -114,8 +114,8 @@ def next_return(
     market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None
 ) -> float:
     """Adjusted return of an asset from its fill on day `row` to its next price of that kind;
-    without `fill` it is one in A-shares, and the next price the next trading day's open. NaN where
-    there is none.
+    without `fill`, from the open of day `row` to the next trading day's open, as in A-shares. NaN
+    if a price is missing.
     """
     if fill is None:
         opens = market.adjusted_open[:, asset]
@@ -162,7 +162,7 @@ class ForecastBin:
 
     @property
     def gap(self) -> float:
-        """How far confidences are from frequencies."""
+        """Distance between mean confidence and accuracy."""
         return abs(self.mean_confidence - self.accuracy)
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -74,8 +74,8 @@ DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
 class Ties:
     """Tie groups of agents."""
 
-    #: [k] number of the agent's group, 1 being that of the best, the model confidence set; None
-    #: where there are no groups
+    #: [k] number of the agent's group, 1 being that of the best, the model confidence set; None if
+    #: no groups were formed
     group: tuple[int, ...] | None
     #: [k] p-value of the agent in that set: it belongs to every set of a level below it
     p: tuple[float, ...] | None

@@ -33,15 +33,15 @@ def normal_effect(sd: float, count: float, alpha: float = 0.05, power: float = 0
 
 
 def student_probability(freedom: float, t: float) -> float:
-    """Return the probability of a value below `t` of Student's t with so many degrees of freedom."""
+    """Return the probability of a value below `t` of Student's t with `freedom` degrees of freedom."""
     from scipy.special import stdtr  # noqa: PLC0415 - heavy, see above
 
     return float(stdtr(freedom, t))
 
 
 def student_quantile(freedom: float, probability: float) -> float:
-    """Return the value below which Student's t with so many degrees of freedom lies with a
-    probability (0 to 1).
+    """Return the quantile of Student's t with `freedom` degrees of freedom at a probability (0 to
+    1).
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy, see above
 
@@ -58,7 +58,7 @@ def beta_quantile(a: float, b: float, probability: float) -> float:
 
 
 def chi_square_above(freedom: float, value: float) -> float:
-    """Return the probability of a value above `value` of chi-square with so many degrees of
+    """Return the probability of a value above `value` of chi-square with `freedom` degrees of
     freedom.
     """
     from scipy.special import chdtrc  # noqa: PLC0415 - heavy, see above

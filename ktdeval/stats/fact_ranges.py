@@ -11,7 +11,7 @@ from ktdeval.values.files import csv_rows
 
 @dataclass(frozen=True, slots=True)
 class FactRange:
-    """What one source saw of a fact. `kind`: of asset, such as stock."""
+    """Range of a fact in one source. `kind`: of asset, such as stock."""
 
     fact: str
     kind: str
@@ -23,7 +23,7 @@ class FactRange:
 
     @property
     def words(self) -> str:
-        """Where the range comes from."""
+        """Source of the range and its basis."""
         return f"{self.source} ({self.basis})"
 
 

@@ -26,8 +26,8 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import TRADING_DAYS, make_undefined
 from ktdeval.values.strict_json import JsonValue
 
-#: Windows whose correlation by shared days is at most this count as independent: one common day in
-#: twenty
+#: Windows whose correlation by shared days is at most this are treated as independent: one common
+#: day in twenty
 INDEPENDENT = 0.05
 LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
 _MAX_WEEKDAYS = 262  # in a year
@@ -49,11 +49,11 @@ def shared_days(one: Span, other: Span) -> int:
 
 
 def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS) -> dict[str, str]:
-    """Windows left out of figures with the others, and why: figures over windows are of windows of
-    one length, each with days of its own. Lengths, in weekdays, are of one class up to
-    `LENGTH_RATIO` times its shortest; the class of most windows stands, of equal ones that of the
-    longer. In it a window is left out whose days all lie in others, the shortest first. At a market
-    of more `days_a_year` than there are weekdays, days of the weekend count as the others.
+    """Windows excluded from joint figures, and why: figures over windows need windows of one
+    length, each with days of its own. Lengths, in weekdays, form one class up to `LENGTH_RATIO`
+    times its shortest. The class with most windows is kept (ties: the longer windows). In it,
+    windows whose days are all in other windows are excluded, the shortest first. In a market with
+    more `days_a_year` than weekdays in a year, lengths include weekends.
     """
     unit = "weekdays" if days_a_year <= _MAX_WEEKDAYS else "days"
     days = {name: _days_of_span(span, unit) for name, span in spans.items()}
@@ -127,8 +127,8 @@ def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 def effective_count(correlation: npt.NDArray[np.float64]) -> float:
-    """How many independent windows have a mean as uncertain as that of these: `n**2 / sum of the
-    correlation matrix`.
+    """Number of independent windows whose mean would be as uncertain as that of these: `n**2 / sum
+    of the correlation matrix`.
     """
     n = len(correlation)
     if n == 0:
@@ -142,7 +142,7 @@ NO_VARIATION = "no variation: all values are the same"
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean over windows with its t interval; `reason` says why there is no interval or mean."""
+    """Mean over windows with its t interval; `reason` says why the interval or mean is missing."""
 
     value: float | None
     n: int  #: how many values it rests on

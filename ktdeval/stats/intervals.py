@@ -17,7 +17,7 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two ends in the unit of the figure, or the reason why there are none.
+    """Two ends in the unit of the figure, or the reason why they are missing.
 
     Example:
         Interval(0.31, 0.69, level=0.95, kind="Wilson score", n=25)
@@ -31,7 +31,7 @@ class Interval:
     block_days: float | None = None  #: mean block length of the resamples, where there were any
     draws: int | None = None  #: how many resamples, where there were any
     #: share of simulated samples of about this size in which this kind of interval covered the
-    #: truth; the lowest over the processes simulated. None where it was not measured.
+    #: truth; the lowest over the processes simulated. None if it was not measured.
     coverage: float | None = None
     reason: str | None = None  #: why there is no interval
     #: standard error of the less certain end from the number of resamples being finite, in the unit
@@ -90,8 +90,8 @@ def ends_of_difference(
     first: tuple[float, Interval], second: tuple[float, Interval]
 ) -> tuple[float, float] | None:
     """Ends of the interval of a difference of two independent estimates, from the interval of each
-    (MOVER: Zou and Donner 2008; of shares with Wilson intervals: Newcombe 1998); None where one has
-    none.
+    (MOVER: Zou and Donner 2008; of shares with Wilson intervals: Newcombe 1998); None if either
+    interval has no ends.
     """
     (left, of_left), (right, of_right) = first, second
     if of_left.low is None or of_left.high is None or of_right.low is None or of_right.high is None:
@@ -121,8 +121,8 @@ def studentised_mean(
     Efron and Tibshirani 1993, section 12.5), which allows for few and for skewed values, such as
     many zeros. `of`: what the values are, in the plural; `bounds`: of any value.
 
-    Values that are all equal have none, nor those of which resamples have no spread so often that
-    an end without `bounds` stays open.
+    There is no interval if all values are equal, or if so large a share of resamples has no spread
+    that an end without `bounds` stays open.
     """
     n = len(values)
     if n < MIN_RESAMPLED:

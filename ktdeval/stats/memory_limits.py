@@ -1,5 +1,6 @@
-"""Smallest memory that windows show, bright beside blinded: measured with `builtin/memory` on the
-embedded market (`benchmarks/detection_limit.py` makes the table, docs/detection.md explains it).
+"""Smallest memory that windows detect, bright against blinded: measured with `builtin/memory` on
+the embedded market (`benchmarks/detection_limit.py` makes the table, docs/detection.md explains
+it).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from ktdeval.values.files import csv_rows
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """Smallest share of facts that so many windows show with probability 0.8, at level 0.05."""
+    """Smallest share of remembered facts that this number of windows detects with probability 0.8,
+    at level 0.05.
+    """
 
     family: str  #: of the tasks that it was measured with
     days: int  #: of the shortest window that it was measured with

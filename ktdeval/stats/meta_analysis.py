@@ -154,7 +154,7 @@ def random_effects(
 
 
 def _is_flat(values: Values) -> bool:
-    """Whether values differ by rounding only."""
+    """Return whether values differ by rounding only."""
     return float(np.ptp(values)) <= _ROUNDING * float(np.abs(values).max())
 
 

@@ -38,15 +38,15 @@ def never_in(times: int, of: int) -> str:
 
 
 def is_never(reason: str | None) -> bool:
-    """Whether a figure is undefined because it is never reached: of one episode, or in the median
-    of several.
+    """Return whether a figure is undefined because it is never reached: in one episode, or in the
+    median of several.
     """
     return reason is not None and reason.startswith((NEVER, "never in "))
 
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A number, or the reason why there is none.
+    """A number, or the reason why it is undefined.
 
     Example:
         MetricValue(None, n=0, reason="no sells")

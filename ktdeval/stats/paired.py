@@ -38,7 +38,7 @@ class RankNull:
     support: Vector  #: [m] ascending values of the sum of positive ranks
     probabilities: Vector  #: [m] their probabilities
     kind: Literal["exact", "simulated"]  #: `exact`, or `simulated` where differences are correlated
-    #: smallest p-value that so many draws can show (Phipson and Smyth 2010); 0: exact
+    #: smallest p-value that this number of draws can show (Phipson and Smyth 2010); 0: exact
     resolution: float = 0.0
 
     @property
@@ -74,9 +74,7 @@ class SignedRank:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A Hodges-Lehmann estimate of the shift; the ends are None where no interval of the level
-    exists.
-    """
+    """A Hodges-Lehmann estimate of the shift; the ends are None if no interval of the level exists."""
 
     value: float | None  #: median of the Walsh averages; None without pairs
     low: float | None
@@ -132,7 +130,7 @@ def correlated_normals(correlation: Vector, draws: int, generator: np.random.Gen
 
 def overlap_null(correlation: Vector, seed: int = 0) -> RankNull | None:
     """Return the distribution of the signed-rank statistic over windows of this [n, n] correlation
-    by shared days (`overlap_correlation`); None where no two share any, and `rank_null` holds.
+    by shared days (`overlap_correlation`); None if no two share days, so that `rank_null` holds.
     """
     if not np.triu(correlation, 1).any():
         return None
@@ -230,8 +228,8 @@ def hodges_lehmann(
     differences: Vector, confidence: float = 0.95, null: RankNull | None = None
 ) -> Shift:
     """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the
-    signed-rank test. Few pairs can't reach the confidence (five reach 93.75 % at most): then there
-    is no interval.
+    signed-rank test. With too few pairs the confidence can't be reached (five reach 93.75 % at
+    most): then the ends are None.
     """
     n = len(differences)
     if n == 0:

@@ -1,7 +1,7 @@
 """All random traders of a day at once: the choices of `random_traders` as arrays.
 
 Each choice takes the same draw as for one trader, and amounts are rounded by the same operations in
-the same order, so that every order is equal to that of a trader alone.
+the same order, so that every order is equal to that of a single trader.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class _Choices:
         self._bought.append((assets, np.full(len(self._nav), -1, dtype=np.int64), steps))
 
     def _has_taken(self, assets: AssetArray, traders: IntArray) -> BoolArray:
-        """Whether traders hold these assets at the open, or have entered them."""
+        """Return whether traders hold these assets at the open, or have entered them."""
         has: BoolArray = np.zeros(len(traders), dtype=np.bool_)
         is_all = len(traders) == len(self._nav)
         for held in self._accounts.assets:

@@ -214,7 +214,7 @@ class _Traders(Protocol):
     """Random traders on their way through a ledger's days."""
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Bring all traders to the close of the next day. `moves`: None where nobody trades."""
+        """Settle all traders up to the close of the next day. `moves`: None if nobody trades."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class NormalBoundaries:
 
     @property
     def nominal_p(self) -> Vector:
-        """[k] two-sided p-values that the critical values stand for, each look on its own."""
+        """[k] two-sided p-values of the critical values, each look taken by itself."""
         return np.asarray([2.0 * normal_probability(-value) for value in self.z])
 
 
@@ -112,7 +112,9 @@ _START = _Density(np.zeros(1), np.ones(1))
 def normal_boundaries(
     spending: SpendingFunction, alpha: float, fractions: Sequence[float]
 ) -> NormalBoundaries:
-    """Return the boundaries that use alpha as a spending function allows; errors as of `alpha_spent`."""
+    """Return the boundaries that use alpha as a spending function allows; raises as `alpha_spent`
+    does.
+    """
     shares = _checked_fractions(fractions)
     allowed = alpha_spent(spending, alpha, fractions)
     steps = np.sqrt(np.diff(shares, prepend=0.0))
@@ -177,7 +179,7 @@ def _mirror_density(density: _Density) -> _Density:
 def _move_density(
     density: _Density, step: float, low: float, high: float, shift: float
 ) -> _Density:
-    """Return the density after a normal increment, cut to the region in which the test goes on."""
+    """Return the density after a normal increment, cut to the region in which the test continues."""
     farthest = float(np.abs(density.nodes).max()) + abs(shift) + _LARGEST_Z * step
     low = max(low, -farthest)
     high = min(high, farthest)
@@ -210,7 +212,7 @@ class Look:
     #: error in fact used up to this look; below `may_spend`, as statistics move in steps
     used: float
     statistic: float  #: sum of signed ranks, or of signed differences
-    #: the look stops where |statistic| is at least this; None where no value may stop it
+    #: the look stops where |statistic| is at least this; None if no value may stop it
     boundary: float | None
     is_stopped: bool  #: whether this look settles the question
 
@@ -234,10 +236,10 @@ def sequential_signs(
 ) -> SequentialTest:
     """Test at planned looks that finite differences [n] are symmetric about zero.
 
-    `looks`: windows at each look; the last one is the planned number of windows, which alone decides
-    how patterns are made, so that a look never changes when later windows come. Differences beyond
-    the planned ones are an error, fewer are not: looks that lack windows are not made. Raises
-    ValueError: values are not finite, too many, or looks do not rise.
+    `looks`: windows at each look; the last one is the planned number of windows, which is the only
+    input to how patterns are made, so that a look never changes when later windows come.
+    Differences beyond the planned ones are an error, fewer are not: looks that lack windows are not
+    made. Raises ValueError if values are not finite or too many, or if looks do not rise.
     """
     values = np.asarray(differences, dtype=np.float64)
     counts = _checked_looks(looks)
@@ -351,8 +353,8 @@ def _begin(windows: int) -> _Walk:
 
 
 def _boundary_of(sizes: Vector, room: int) -> float | None:
-    """Return the least size such that at most `room` of the sizes reach it; None if there is none
-    above zero.
+    """Return the smallest size above zero that at most `room` of the sizes reach; None if no such
+    size exists.
     """
     if room <= 0:
         return None
@@ -362,7 +364,7 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
         smallest = float(ordered[-1])
         return smallest if smallest > 0 else None
 
-    # Sizes equal to the first one that has no room must go on, too.
+    # # Sizes equal to the first one without room must be excluded, too.
     first_out = float(ordered[room])
     above = ordered[:room]
     above = above[above > first_out * (1.0 + _SLACK) + _SLACK * float(ordered[0])]

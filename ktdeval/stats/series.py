@@ -149,7 +149,7 @@ def total_return(nav: Series) -> MetricValue:
 
 def max_drawdown(nav: Series) -> MetricValue:
     """Largest fall from a running peak, a positive share of it: `max(1 - nav / cummax(nav))`; the
-    base counts as a peak.
+    base is a peak, too.
     """
     problem = level_problem(nav)
     if problem:
@@ -159,8 +159,8 @@ def max_drawdown(nav: Series) -> MetricValue:
 
 
 def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
-    """Whether a standard deviation is only rounding: it is below the resolution of the numbers that
-    it was computed from.
+    """Return whether a standard deviation is only rounding: it is below the resolution of the
+    numbers that it was computed from.
     """
     return spread < max(resolution, NO_VARIANCE)
 
@@ -218,8 +218,8 @@ def information_ratio(
     """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily
     excess returns `e = r - b`.
 
-    Undefined where the standard deviation of `e`, or of `r`, is below `resolution`, that of the
-    returns: of returns that do not vary it would be a ratio of the benchmark alone.
+    Undefined if the standard deviation of `e`, or of `r`, is below `resolution`, the resolution of
+    the returns: if returns do not vary it would be a ratio of the benchmark only.
     """
     if len(returns) > 1 and has_no_variance(standard_deviation(returns), resolution):
         return make_undefined("returns have no variance", len(returns))
@@ -258,7 +258,7 @@ def level_problem(levels: Series) -> str | None:
 
 
 def beta_to(market: Series, returns: Series) -> float | None:
-    """Slope of [n] returns by those of a market, by least squares with an intercept; None where the
+    """Slope of [n] returns on those of a market, by least squares with an intercept; None if the
     market does not vary.
     """
     deviations = market - mean(market)

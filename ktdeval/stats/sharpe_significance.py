@@ -99,7 +99,7 @@ def minimum_track_record(
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """Sharpe ratio that the best of so many worthless trials would show: `sqrt(V) * ((1 - gamma) *
+    """Sharpe ratio that the best of `trials` worthless trials would show: `sqrt(V) * ((1 - gamma) *
     Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`, V the variance of their (a day's) ratios; 0 for
     a single trial.
     """

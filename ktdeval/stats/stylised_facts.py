@@ -5,8 +5,8 @@ The facts are those of Cont (2001), with breadth, gaps, momentum and reversal ad
 
 A fact of days is a function of sums over days. A resample of days gives each day a weight (how
 often it was drawn), so all resamples of a sum are one product of matrices. Days are resampled by
-the stationary block bootstrap, in blocks that suit the market's absolute return; a pair of days
-some lag apart counts as one observation of its first day.
+the stationary block bootstrap, in blocks that suit the market's absolute return; a pair of days at
+a lag is one observation, on its first day.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FACTS = csv_rows(Path(__file__).with_name("stylised_facts.csv"))
 
 @dataclass(frozen=True, slots=True)
 class DailyPanel:
-    """Daily bars of one kind of asset, [T, N] on its own sessions; NaN where there is no bar."""
+    """Daily bars of one kind of asset, [T, N] on its own sessions; NaN on days without a bar."""
 
     kind: str  #: stock, crypto …
     open: FloatArray  #: adjusted for splits and dividends, as `close`
@@ -186,8 +186,8 @@ def _judge_fact(
 
 
 def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
-    """Return the ranges that a sample of so many days is compared with: autocorrelations of few
-    days scatter, and are too low on average.
+    """Return the ranges to compare a sample of `days` days with: autocorrelations of few days
+    scatter, and are too low on average.
     """
     of_fact = (one for one in RANGES if (one.fact, one.kind) == (fact, kind))
     return [one for one in of_fact if one.most_days is None or days < one.most_days]
@@ -196,7 +196,9 @@ def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
 def _verdict(
     value: float, interval: Interval, low: float, high: float
 ) -> tuple[Verdict, str | None]:
-    """A figure outside the range counts as outside only where its interval is outside, too."""
+    """Return the verdict on a figure, and its reason. A figure is outside the range only if its
+    whole interval is.
+    """
     if low <= value <= high:
         return "inside", None
     if interval.low is None or interval.high is None:
@@ -375,7 +377,9 @@ def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
 def _autocorrelation(
     sample: _Sample, *, lag: int, of_sizes: bool = False, of_market: bool = False
 ) -> _Measured:
-    """Of returns, or of their sizes (absolute returns); of assets, or of the market."""
+    """Autocorrelation of returns, or of their sizes (absolute returns); of assets, or of the
+    market.
+    """
     series = sample.market if of_market else sample.returns
     if of_sizes:
         series = np.abs(series)
@@ -442,8 +446,8 @@ def _standardised_product(
     weights: FloatArray, returns: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the correlation matrix of each resample times its vector of `vectors` [D, n], [D, n],
-    and the variance of the standardised returns' sum along it, [D]. A missing return counts as the
-    asset's mean.
+    and the variance of the standardised returns' sum along it, [D]. A missing return is replaced by
+    the asset's mean.
     """
     _, centred, _ = _centre_values(returns)
     total = weights.sum(axis=1, keepdims=True)

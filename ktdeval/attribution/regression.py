@@ -237,7 +237,7 @@ def _influence(
     """
     weighted = design * weights[:, None, :]
     gram = weighted @ design.transpose(0, 2, 1)
-    # # A unit diagonal for dropped columns makes the matrix regular and does not change the others.
+    # A unit diagonal for dropped columns makes the matrix regular and does not change the others.
     gram += np.eye(gram.shape[1]) * ~kept[:, :, None]
     influence = np.asarray(np.linalg.solve(gram, weighted), dtype=np.float64)
 

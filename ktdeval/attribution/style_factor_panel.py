@@ -371,7 +371,7 @@ def _negative_skewness(block: _DayBlock) -> FloatArray:
 
 
 def _price_volume_correlation(block: _DayBlock) -> FloatArray:
-    # # The logarithm of zero volume is not finite, nor is a change from or to it.
+    # The logarithm of zero volume is not finite, nor is a change from or to it.
     volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
     both = np.isfinite(y)

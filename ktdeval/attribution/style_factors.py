@@ -261,7 +261,7 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
         deviation = np.sqrt(
             np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count
         )
-        # # A spread at rounding level is treated as zero: dividing by it would blow noise up to
+        # A spread at rounding level is treated as zero: dividing by it would blow noise up to
         # unit variance.
         flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
 

@@ -14,7 +14,7 @@ from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
 from ktdeval.values.files import Closing
 from ktdeval.values.findings import Finding
 
-# # Rows in memory and per transaction: the longest that a run using the cache waits for.
+# Rows in memory and per transaction: the longest that a run using the cache waits for.
 _AT_ONCE = 500
 _PAGES_AT_ONCE = 1_000
 _MAX_PROBLEMS = 20  # most problems of the file itself that are reported

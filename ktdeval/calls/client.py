@@ -205,7 +205,7 @@ class ModelClient:
         """Answer from the cache or by the provider; see `for_episode`."""
         tools = tool_texts(request)
         key = request_key(self._model, request, tools)
-        # # a copy: the asker moves on to the next step while this call is recorded
+        # a copy: the asker moves on to the next step while this call is recorded
         call = PendingCall(request, replace(asker), key, notify, is_cached=True, tools=tools)
         return self._stopping(lambda: self._look_up(call))
 

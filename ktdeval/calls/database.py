@@ -151,7 +151,7 @@ class Connection:
 
         is_made = not read_only and _make_whole(path, kind)
         with self.wrap_errors():
-            # # Read-only connections use `rw` too: such a connection tidies SQLite's log away when
+            # Read-only connections use `rw` too: such a connection tidies SQLite's log away when
             # it is the last. If the file can't be written, SQLite opens it for reading by itself.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
             self.sql = sqlite3.connect(
@@ -244,7 +244,7 @@ class Connection:
             # another process may have laid it out meanwhile
             _lay_out(self.sql, is_new=is_new and not self._is_ours())
 
-            # # Changes nothing. Taking the lock does not detect a file that can't be written; this
+            # Changes nothing. Taking the lock does not detect a file that can't be written; this
             # does, before a reply is paid for.
             self.sql.execute("DELETE FROM calls WHERE number IS NULL")
 

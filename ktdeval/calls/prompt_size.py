@@ -146,7 +146,7 @@ def _message_bytes(message: Message) -> PromptBytes:
 
 def reply_room(request: ModelRequest) -> int:
     """Return the tokens that a request keeps free for its reply."""
-    # # Some providers count reasoning within this limit, others in addition to it; only the limit
+    # Some providers count reasoning within this limit, others in addition to it; only the limit
     # itself is certain.
     run_params = request.run_params or request.params
     # A program may ask for more than the context has; its provider then gives it less.

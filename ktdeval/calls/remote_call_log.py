@@ -138,7 +138,7 @@ class CallParts:
                 file.replace(left.with_name(f"{left.name}{name}"))
 
         self.restore()
-        # # A damaged file is skipped: the run continues from the store's record.
+        # A damaged file is skipped: the run continues from the store's record.
         with contextlib.suppress(StoreError):
             if left.exists() and path.exists():
                 self._put_left(left, path)

@@ -313,7 +313,7 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
     unit = metric.unit
     spread = ""
 
-    # # A median over several episodes of which one is defined has that episode's interval, not
+    # A median over several episodes of which one is defined has that episode's interval, not
     # quartiles.
     ends = metric.quartiles if several else metric.interval
     if ends and ends.low is not None:

@@ -114,7 +114,7 @@ def _described_schema(schema: dict[str, Any], part: type) -> dict[str, Any]:
             schema["properties"][field] = {"description": sentence, **schema["properties"][field]}
 
     if issubclass(part, Figure):
-        # # Strict validators want each required field next to the rule that requires it.
+        # Strict validators want each required field next to the rule that requires it.
         needed: dict[str, Any] = dict.fromkeys(part.NEEDED, True)
         schema["if"] = {"properties": {part.KEY: {"type": "null"}}}
         schema["then"] = {"properties": {"reason": True}, "required": ["reason"]}

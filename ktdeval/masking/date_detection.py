@@ -209,7 +209,7 @@ def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Sp
 def _years(text: str, shape: TextViews) -> Iterator[Span]:
     digits = shape.digits
 
-    # # A year follows a dot only in a date such as 31.12.2024. Elsewhere its digits are the
+    # A year follows a dot only in a date such as 31.12.2024. Elsewhere its digits are the
     # decimals of a number, and most texts have far more of these than of years.
     before = b"xe"
     if b".0.0000" in shape.runs or b".00.0000" in shape.runs:
@@ -255,7 +255,7 @@ def _year_at(text: str, start: int) -> Span | None:
     digits = match[0]
     if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
         return None
-    # # 2000 is the only round lot among the years, so only this year must be named as one.
+    # 2000 is the only round lot among the years, so only this year must be named as one.
     if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
         return None
 

@@ -38,7 +38,7 @@ YEARS = rf"\(?'?{ANY_YEAR}{MARK}?(?:[/&~-]'?{ANY_YEAR}{MARK}?)*"
 UNITS = "one|two|three|four|five|six|seven|eight|nine"
 TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 TENS = rf"(?:(?:twenty|thirty)(?:[ -]?(?:{UNITS}))?|{TEENS})"
-#: #: the `25` of `Q2 of 25 companies` is not a year
+#: the `25` of `Q2 of 25 companies` is not a year
 PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
 
 

@@ -240,7 +240,7 @@ RULES: tuple[DateRule, ...] = (
         rf"(?<![0-9A-Za-z./$-])(?!1/[2-8]|3/[48]|[57]/8){MONTH}/{DAY} ?(?:-|to) ?{MONTH}/{DAY}"
         rf"(?![0-9A-Za-z/%-]|[.,][0-9]|{_RATIO_AFTER})",
     ),
-    # # 10/8, 8/21: a month and a day that are not a usual fraction, judged by their order or a
+    # 10/8, 8/21: a month and a day that are not a usual fraction, judged by their order or a
     # common divisor
     DateRule(
         _BETWEEN_SLASHES,

@@ -48,7 +48,7 @@ from ktdeval.masking.text_normalisation import (
     precedes_letter,
 )
 
-#: #: Replaces an identity in a text. As an argument of a tool it is treated as an identity itself.
+#: Replaces an identity in a text. As an argument of a tool it is treated as an identity itself.
 WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]

@@ -62,7 +62,7 @@ def is_word_boundary(text: str, start: int, end: int) -> bool:
     if ends_inside and text[start] in _SUFFIXES:
         return False
 
-    # # 保利润 is 保 and 利润, for 润 is not a word by itself; 保利将 is 保利 and 将.
+    # 保利润 is 保 and 利润, for 润 is not a word by itself; 保利将 is 保利 and 将.
     if ends_inside and text[end] not in _ALONE and not is_chinese_word(text[end : end + 2]):
         return False
 

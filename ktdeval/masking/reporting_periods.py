@@ -65,7 +65,7 @@ _FISCAL_YEAR = (
     r"|(?:its|their|our|this|last|next)(?: fiscal| financial| calendar)? year|fiscal|calendar|FY|CY"
     rf"|'?{ANY_YEAR}(?![0-9A-Za-z%])(?! {PLURAL}))"
 )
-# # `third quarter of its fiscal year` is a date, `third quarter of falling orders` is not.
+# `third quarter of its fiscal year` is a date, `third quarter of falling orders` is not.
 _NO_COUNT = (
     rf"(?! (?:in a row|running|straight|consecutive|as an? |on the trot|after|on the job))(?! of (?!{_FISCAL_YEAR}))"
     r"(?!-(?!end|year|over|on)|[ -]?(?:dozen|hours?|time|mile|marathon)(?![a-z]))"
@@ -156,7 +156,7 @@ PERIODS: tuple[DateRule, ...] = (
         rf"{START}(?:(?:[1-4]T|[12]S) ?'?{ANY_YEAR}|[TS][1-4] (?:{YEAR}|'{SHORT})){END}",
         0,
     ),
-    # # H2 of 25, second half of 25; not Q2 of 25 companies
+    # H2 of 25, second half of 25; not Q2 of 25 companies
     date_rule(
         has_words("q h quarter half"),
         rf"{START}(?:[QH][1-4]|[1-4][QH]|(?:{_ORDINAL}|last) (?:quarter|half)) (?:of|in) '?{LATE}"

@@ -174,7 +174,7 @@ class ShownFigures:
         if self._scale is not None:
             number /= scale[shares.asset]
 
-        # # Round last: a number that is rounded and then rescaled reveals the scale.
+        # Round last: a number that is rounded and then rescaled reveals the scale.
         if digits is not None:
             number = round_significant(number, digits)
 

@@ -35,7 +35,7 @@ _COIN = re.compile(r"([0-9A-Z]{2,10}?)(?:USD[TC]?|BUSD|EUR|GBP|JPY|KRW|BTC|ETH)"
 _MIN_DIGITS = 4  # of a code that is a number, such as `7203`
 _NUMBER = r"(?<![0-9A-Za-z.,$€£¥%+-]){}(?![0-9A-Za-z%-]|[.,][0-9])"
 _WORD = r"(?<![A-Za-z]){}(?:[-/_.:]?(?:USD[TC]?|EUR|GBP|PERP)|s)?(?![A-Za-z])"
-# # A single letter, not one of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite`, `V8`.
+# A single letter, not one of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite`, `V8`.
 _LETTER = (
     r"(?<![A-Za-z0-9&$])(?<![A-Za-z]\.)(?<![A-Za-z0-9]-)(?<![A-Za-z]/){}"
     r"(?![A-Za-z0-9&+%])(?!/[A-Za-z](?![A-Za-z]))(?!\.[A-Z]\.)"

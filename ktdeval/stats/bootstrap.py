@@ -160,7 +160,7 @@ Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
-# # at the upper end of an informative interval; beyond e^709 a float overflows
+# at the upper end of an informative interval; beyond e^709 a float overflows
 _LARGEST_GROWTH = math.log(1e6)
 
 MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
@@ -245,7 +245,7 @@ class Resamples:
             # `clip` skips a check of the places, all of which are there.
             offset_of = offsets.take(block_of, mode="clip").reshape(part.shape)
             np.add(offset_of, column[:n], out=part)
-            # # Days are below two turns. Unsigned, a day less a turn is huge if the day was below
+            # Days are below two turns. Unsigned, a day less a turn is huge if the day was below
             # one turn.
             unsigned = part.view(np.uint32)
             np.minimum(unsigned, unsigned - turn, out=unsigned)

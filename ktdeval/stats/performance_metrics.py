@@ -132,7 +132,7 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
     """Return the yearly growth by dividends over the days `rows`, which a price index lacks.
 
     It is estimated from the rises of the members' adjustment factors: the mean over members with
-    equal weights. A rise of more than 10 % is a split or bonus issue and is set to 0. None if the
+    equal weights. A rise of more than 10 % is a split or bonus issue and counts as 0. None if the
     market has no adjustment factors, or none of them ever rises as a dividend does: then they have
     splits only, which does not prove that no dividend was paid.
     """
@@ -267,7 +267,7 @@ def _sum_of_squares(step: StepRecord) -> int:
 
 @built_in
 def cash_ratio(ledger: Ledger) -> float | str:
-    """NAV less gross holdings (the cash, if there are no short positions) as a share of the NAV,
+    """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV,
     not below 0; mean over steps.
     """
     problem = _behaviour_problem(ledger)
@@ -305,9 +305,9 @@ def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
 
 @built_in
 def parse_failure_rate(ledger: Ledger) -> MetricValue:
-    """Share of steps whose last submission, after every retry, did not have the requested form,
-    among those whose model calls worked (others: `decision_coverage`). A step whose last submission
-    had that form but broke a rule of trading is not a parse failure.
+    """Share of steps whose last submission, after every retry, was not in the form asked for, among
+    those whose model calls worked (others: `decision_coverage`). A step whose last submission was in
+    form and broke a rule of trading is none.
     """
     answered = [step for step in ledger.steps if step.provenance != "error"]
     # KTD-Fin Appendix G: emissions that fail validation after three retries
@@ -354,7 +354,7 @@ class _Masked(Struct):
 def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
     """Share of the documents that became known at the closes of the decisions which the mask can't
     show safely; the detail counts them. Whether a text can be shown depends on the market, the kind
-    of mask and the day only, never on seed, key or model.
+    of mask and the day alone, never on seed, key or model.
     """
     if not len(market.documents):
         return "the market has no documents"

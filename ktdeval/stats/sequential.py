@@ -364,7 +364,7 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
         smallest = float(ordered[-1])
         return smallest if smallest > 0 else None
 
-    # # Sizes equal to the first one without room must be excluded, too.
+    # Sizes equal to the first one without room must be excluded, too.
     first_out = float(ordered[room])
     above = ordered[:room]
     above = above[above > first_out * (1.0 + _SLACK) + _SLACK * float(ordered[0])]

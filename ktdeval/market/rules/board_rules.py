@@ -240,7 +240,7 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 
     listed = _parse_day(given)
     if listed >= days[0]:
-        # # Days without a record are counted as days of trade: rather a limit too many than one too
+        # Days without a record are counted as days of trade: rather a limit too many than one too
         # few.
         before = max(0, first_record - int(np.searchsorted(days, listed)))
     else:

@@ -54,7 +54,7 @@ class DutyRow:
         """Return whether a fill on a board and day pays it."""
         if not self.first <= day <= self.last or self.board not in (None, board):
             return False
-        # # Stamp duty: only sellers since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
+        # Stamp duty: only sellers since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
         if selling:
             return self.side in ("both", "sell")
         return self.side in ("both", "buy")

@@ -11,7 +11,7 @@ _KINDS = (
     ("warrant", r"580[0-9]{3}\.SH|03[0-9]{4}\.SZ"),
     ("fund", r"5[0-9]{5}(?:\.SH)?|1[568][0-9]{4}\.SZ"),
     ("bond", r"(?:01|02|1[0-9]|20)[0-9]{4}\.SH|1[0-4][0-9]{4}\.SZ"),
-    # # Codes of digits only, if they are of one kind on both exchanges
+    # Codes of digits only, if they are of one kind on both exchanges
     ("index", r"399[0-9]{3}"),
     ("B share", r"900[0-9]{3}|200[0-9]{3}"),
     ("fund", r"1[568][0-9]{4}"),

@@ -145,7 +145,7 @@ class ClaimBoard(Closing):
         return ClaimRecord(unit=unit, generation=generation, holder=self.beats.me, earlier=earlier)
 
     def _is_free(self, latest: ClaimRecord) -> bool:
-        """Whether a unit with this latest claim may be claimed by this process."""
+        """Return whether a unit with this latest claim may be claimed by this process."""
         return (
             latest.released
             or self._is_of_this_process(latest)

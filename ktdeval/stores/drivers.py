@@ -1,8 +1,8 @@
-"""What differs between fsspec's drivers: conditional writes, marks of writers, listings, errors.
+"""Differences between fsspec's drivers: conditional writes, marks of writers, listings, errors.
 
 A driver is S3 (s3fs), Google Cloud Storage (gcsfs), Azure (adlfs), memory, or any other that fsspec
-knows. Others can be read and written, but not coordinated through: their `create` looks first and
-writes then, so that two processes could both succeed.
+knows. Others can be read and written, but not used for coordination: their `create` checks first
+and then writes, so two processes could both succeed.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class StoreDriver:
         return data
 
     def head(self, path: str) -> str | None:
-        """Return the mark of the write that made an object, empty where it has none; None if there
-        is no object.
+        """Return the mark of the write that made an object, empty if it has no mark; None if the
+        object does not exist.
         """
         try:
             found = self.fs.info(path)
@@ -75,11 +75,11 @@ class StoreDriver:
         return self.mark_in(found) if found["type"] == "file" else None
 
     def mark_in(self, found: Mapping[str, Any]) -> str:  # noqa: ARG002 - for others
-        """Return the mark in what the driver tells of an object, or an empty text."""
+        """Return the mark in a driver's description of an object, or an empty text."""
         return ""
 
     def create(self, path: str, data: bytes, mark: str) -> None:
-        """Write an object where there is none, with a mark. Raises FileExistsError."""
+        """Write a new object with a mark. Raises FileExistsError if it exists."""
         self.fs.pipe_file(path, data, mode="create", **self.marked(mark))
 
     def marked(self, mark: str) -> dict[str, Any]:  # noqa: ARG002 - for others
@@ -247,7 +247,7 @@ DRIVERS: dict[str, tuple[type[StoreDriver], str]] = {
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed after a driver raised an error."""
+    """Return whether the same request may succeed after a driver raised an error."""
     if _is_of_connection(error):
         return True
 
@@ -259,13 +259,13 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _is_of_connection(error: BaseException | None) -> bool:
-    """Whether an error is one of a connection, by its name, so that no library is imported."""
+    """Return whether an error is a connection error, by its name, so that no library is imported."""
     return any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__)
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:
-    """HTTP status of the answer that a driver's error stands for, and the code in it; None if there
-    was no answer. Each SDK keeps them in a place of its own.
+    """HTTP status of the response behind a driver's error, and the code in it; None if there was no
+    response. Each SDK keeps them in a different place.
     """
     for cause in (error, error.__cause__):
         response = getattr(cause, "response", None)
@@ -282,7 +282,7 @@ def _answer_of(error: BaseException) -> tuple[int | None, str]:
 
 
 def error_code(error: BaseException) -> str:
-    """Code in the answer that a driver's error stands for, such as `NoSuchBucket`, or `""`."""
+    """Code in the response behind a driver's error, such as `NoSuchBucket`, or `""`."""
     return _answer_of(error)[1]
 
 
@@ -293,7 +293,7 @@ def _place_in_order(entry: Mapping[str, Any]) -> str:
 
 
 def _version(entry: Mapping[str, Any]) -> str:
-    """What changes with an object's content, in the driver's own field."""
+    """Version of an object, from the driver's own field that changes with the content."""
     for name in ("ETag", "etag", "generation", "mtime", "last_modified", "created"):
         if entry.get(name) is not None:
             return str(entry[name]).strip('"')

@@ -1,8 +1,9 @@
-"""Git, called in one way everywhere. A repository may be a stranger's: no program that its settings
-name is run, and neither they nor the caller's surroundings change what is read or committed.
+"""Git calls, all made in the same safe way. A repository may be a stranger's: programs named in its
+settings are not run, and neither the settings nor the caller's environment change what is read or
+committed.
 
 Settings of the repository are read first, which runs nothing, and refused unless they are known to
-be harmless. Those of the user, such as credential helpers, count for a push alone.
+be harmless. Those of the user, such as credential helpers, apply only to a push.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Git:
         return self._out(arguments, self._run(arguments, _LOCAL))
 
     def answer(self, *arguments: str) -> bytes | None:
-        """Return the same, None where the command fails. Raises StoreError: the settings are not
+        """As `git`, but None if the command fails. Raises StoreError if the settings are not
         harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
@@ -172,7 +173,7 @@ class Git:
     # ---- what a stranger could have put there
 
     def _check_own(self) -> None:
-        """Raise StoreError unless a change and a push touch this repository alone and run nothing."""
+        """Raise StoreError unless a change and a push touch only this repository and run nothing."""
         is_elsewhere = (self.git_dir / "commondir").exists()
         if self.git_dir.is_symlink() or self.git_dir.is_file() or is_elsewhere:
             raise StoreError(

@@ -54,7 +54,7 @@ class Heartbeats(Closing):
     `worker` is a name that no other living process uses. `lease_s` is how long others wait after
     the last change of this worker's counter before they take over what it holds. `clock` is a
     monotonic clock in seconds; tests pass their own. `previous_ended`: the caller knows that no
-    earlier process of this name lives, so that what it held counts as expired at once.
+    earlier process of this name lives, so that its claims have expired at once.
     """
 
     def __init__(

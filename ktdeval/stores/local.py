@@ -139,7 +139,7 @@ def _place_in_order(entry: os.DirEntry[str]) -> str:
 
 
 def _plain_stat(path: Path) -> os.stat_result | None:
-    """Status of a plain file; None where there is none."""
+    """Status of a plain file; None if it does not exist or is not a plain file."""
     try:
         found = path.stat(follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -174,8 +174,8 @@ def _link_into_place(temporary: Path, path: Path) -> bool:
         if path.is_dir():
             raise StoreError(f"{path}: is a folder of other keys; choose another key") from None
 
-        # A network file system may lose the answer to a link, send it again, and then say this of a
-        # link that it made itself. The count of links tells.
+        # A network file system may lose the answer to a link, send it again, and then report this
+        # error for a link that it made itself. The count of links shows which.
         return temporary.stat().st_nlink > 1
     except OSError as error:
         if error.errno in _NO_LINKS:

@@ -49,7 +49,7 @@ class Mirror:
     """Files below one URL, and their local copies. Threads may share it."""
 
     def __init__(self, url: str, path: Path, store: Store, use: Use = "read") -> None:
-        """Use a local folder for the copies; it is made where there is none."""
+        """Use a local folder for the copies; it is created if missing."""
         self.url = url
         self.path = path
         self.store = store
@@ -82,8 +82,8 @@ class Mirror:
                 path.unlink(missing_ok=True)
 
     def fetch_file(self, key: str) -> bool:
-        """Bring one file by reading it, without a listing; return whether there is one. Where there
-        is none, its local copy is deleted.
+        """Fetch one file by reading it, without a listing; return whether it exists. If it does
+        not, its local copy is deleted.
         """
         if self.owns(key):
             return True
@@ -105,8 +105,8 @@ class Mirror:
         self._own.add(key)
 
     def put_new(self, key: str, data: bytes, where: str) -> None:
-        """Create a file at the store; durable once this returns. Raises StoreError: another
-        process has written it, so that this one must not go on.
+        """Create a file at the store; durable once this returns. Raises StoreError if another
+        process has written it, so that this one must stop.
         """
         # A request that was repeated after a lost answer finds its own file.
         if not self.store.create(key, data) and self.store.read(key) != data:
@@ -126,11 +126,11 @@ class Mirror:
             source.replace(self.path / key)
 
     def has(self, key: str, version: str) -> bool:
-        """Whether the local file is there in this version."""
+        """Return whether the local file exists in this version."""
         return self._versions.get(key) == version and (self.path / key).is_file()
 
     def owns(self, key: str) -> bool:
-        """Whether this process wrote the file."""
+        """Return whether this process wrote the file."""
         return key in self._own
 
     def forget_own(self) -> None:
@@ -157,7 +157,7 @@ class Mirror:
 
 
 def is_url(text: str | Path) -> bool:
-    """Whether a user's text is a URL, not a path of this machine."""
+    """Return whether a user's text is a URL, not a local path."""
     return _URL.match(str(text)) is not None
 
 

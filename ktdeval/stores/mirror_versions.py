@@ -31,7 +31,7 @@ class FileVersions:
             )
 
     def get(self, key: str) -> str | None:
-        """Return the version of a local file; None where it has none."""
+        """Return the version of a local file; None if it has no version."""
         with self._lock, self._wrap_errors():
             rows = self._sql.execute("SELECT version FROM files WHERE key = ?", (key,)).fetchall()
         return str(rows[0][0]) if rows else None

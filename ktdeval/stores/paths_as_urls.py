@@ -1,4 +1,4 @@
-"""How output names the local copies of this process: by the URLs that the user knows."""
+"""Names of local copies in output: the URLs that the user knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN: list[_ShownUrl] = []
 
 
 def show_as(folder: str, url: str) -> None:
-    """Let output show a URL where the folder of its local copy stands."""
+    """Show a URL in output instead of the folder of its local copy."""
     _SHOWN.append(_ShownUrl(folder, url))
 
 

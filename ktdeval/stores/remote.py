@@ -1,7 +1,7 @@
 """Stores behind a URL, by fsspec: object stores, and memory for tests.
 
 Retries are made here, so that each request of a driver is one attempt. A `create` whose answer was
-lost is sent again and then finds its own object: a mark in each object tells whose it is.
+lost is sent again and then finds its own object: a mark in each object identifies its writer.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class SharedSum:
                     return False
 
                 entry = SumEntry(number=self._latest.number + 1, state=state)
-                # Where another process was first, the change is made anew, from its state.
+                # If another process was first, the change is made again, from its state.
                 if self._store.create(self._key(entry.number), encode_value(entry)):
                     self._latest = entry
                     return True

@@ -1,7 +1,7 @@
 """Stores: files under keys, in a folder or an object store, shared by any number of processes.
 
-`create`, which succeeds for one caller only, is the base of all coordination: there is no server,
-no lock file and no clock to agree on. docs/grid-workers.md lists what each kind of store guarantees.
+`create`, which succeeds for one caller only, is the base of all coordination: it needs no server,
+no lock file and no common clock. docs/grid-workers.md lists what each kind of store guarantees.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NoConditionalWrites(StoreError):
 
 @dataclass(frozen=True)
 class Stat:
-    """What a listing tells about a key. `size` is in bytes; `version` changes with the content."""
+    """Entry of a listing for a key. `size` is in bytes; `version` changes with the content."""
 
     key: str
     size: int
@@ -111,7 +111,7 @@ def open_store(place: str | Path) -> Store:
 
 
 def checked_key(key: str) -> str:
-    """Return a key. Raises BadKey: it is no relative path of plain names."""
+    """Return a key. Raises BadKey if it is not a relative path of plain names."""
     problem = _key_problem(key)
     if problem:
         raise BadKey(f"key {key[:100]!r}: {problem}; use plain names, separated by '/'")

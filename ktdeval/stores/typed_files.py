@@ -20,7 +20,7 @@ def read_value(store: Store, key: str, kind: type[T]) -> T:
 
 
 def find_value(store: Store, key: str, kind: type[T]) -> T | None:
-    """Return the value under a key; None if there is none. Raises StoreError."""
+    """Return the value under a key; None if the key does not exist. Raises StoreError."""
     try:
         return read_value(store, key, kind)
     except MissingKey:

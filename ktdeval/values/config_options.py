@@ -137,7 +137,7 @@ def _unwrapped_fields(config: Any) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class LocalText:
-    """Marks text of this machine alone, such as a path of the user's: it is used, and not
+    """Mark of a text that is valid only on this machine, such as a user's path: it is used, but not
     recorded.
     """
 
@@ -147,8 +147,8 @@ LocalPath = Annotated[str, LocalText()]
 
 
 def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of a class that are recorded, and those of this machine alone. None: a
-    class without parameters.
+    """Return the parameters of a class that are recorded, and those only for this machine. `cls`
+    None: a class without parameters.
     """
     recorded = dict(args)
     local = dict[str, Any]()
@@ -216,7 +216,7 @@ def _fit_items(hint: Any, value: Any) -> list[Any]:
 
 
 def _is_exact(hint: Any, value: Any) -> bool:
-    """Whether a scalar already has the type of its field, or is one of its choices."""
+    """Return whether a scalar already has the type of its field, or is one of its choices."""
     if get_origin(hint) is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
 

@@ -1,8 +1,8 @@
-"""Files that are small on disk and large in memory: how large they may be, found out before they
-are read.
+"""Files that are small on disk and large in memory: limits on their size, checked before they are
+read.
 
-Run lengths, dictionaries and compression let 33 kB stand for gigabytes. Real data of a market take
-a few times their file, seldom fifty times: `max_bytes` allows 200 times, of packed text 30 times,
+Run lengths, dictionaries and compression let 33 kB expand to gigabytes. Real market data take a few
+times their file size, seldom fifty times: `max_bytes` allows 200 times, of packed text 30 times,
 and 256 MiB in any case.
 """
 
@@ -30,7 +30,7 @@ MAX_TIMES = 200
 MAX_TIMES_OF_TEXT = 30
 MAX_COLUMNS = 20_000
 
-# Bytes of a value in Arrow's memory, by the type in the file. Of a text: of its place alone.
+# Bytes of a value in Arrow's memory, by the type in the file. For a text only its offset.
 _WIDTHS = {
     "BOOLEAN": 1,
     "INT32": 4,
@@ -45,7 +45,7 @@ _TEXT = "BYTE_ARRAY"
 
 
 def max_bytes(size: int, times: int = MAX_TIMES) -> int:
-    """Return how many bytes a file of so many may hold when it is unpacked or decoded."""
+    """Return how many bytes a file of `size` bytes may hold when it is unpacked or decoded."""
     return ALWAYS_ALLOWED + times * size
 
 
@@ -65,7 +65,7 @@ def open_parquet(
     source: Path | pa.Buffer, columns: Collection[str] | None = None, **options: Any
 ) -> pq.ParquetFile:
     """Open a Parquet file of which all columns, or some, are going to be read; `options` are those
-    of `pyarrow`. Raises OSError; pa.ArrowException: it is no Parquet, or holds too much.
+    of `pyarrow`. Raises OSError, and pa.ArrowException if it is not Parquet or holds too much.
     """
     import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
@@ -139,8 +139,8 @@ def _groups(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
 
 
 def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Sequence[str]) -> None:
-    """Raise pa.ArrowInvalid where texts that stand once in a dictionary take too much memory when
-    each row has its own. Read as dictionaries, each is in memory once.
+    """Raise pa.ArrowInvalid if texts stored once in a dictionary take too much memory when each row
+    has its own copy. Read as dictionaries, each is in memory once.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
@@ -160,7 +160,7 @@ def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Seque
 
 
 def _text_bytes(array: Any) -> int:
-    """Return the bytes of the texts in an array, each as often as it stands there."""
+    """Return the bytes of the texts in an array; a repeated text is counted each time."""
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
@@ -231,7 +231,7 @@ class _BoundedStream(io.RawIOBase):
         self._read = 0
 
     def readable(self) -> bool:
-        """Whether it can be read: always."""
+        """Return True: it can always be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -55,9 +55,8 @@ _SHOWN = 120  # characters of a text
 
 
 def other_kind(head: bytes, *, table: bool = True) -> str:
-    """Return what a file is that begins with these bytes and is no text table, and what to do with
-    it; empty: nothing tells that it is none. `table`: whether it should hold a table, otherwise
-    JSON is none of the other kinds.
+    """Return a description of the non-text format that these first bytes show, and advice; empty if
+    it may be text. `table`: whether the file should hold a table; if not, JSON is accepted.
     """
     text = _as_utf8(head).lstrip()
     lower = text[:40].lower()

@@ -47,7 +47,7 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
 
 
 def read_plain(path: Path, most: int | None = None) -> bytes:
-    """Bytes of a plain file; errors as of `open_plain`, and OSError where it has more than `most`
+    """Bytes of a plain file. Raises as `open_plain` does, and OSError if it has more than `most`
     bytes.
     """
     with open_plain(path) as stream:

@@ -1,5 +1,5 @@
-"""What checks find in files, records, market data, logs and plugins: one value for all of them, its
-text, its JSON and its exit code.
+"""Findings of checks of files, records, market data, logs and plugins: one class for all of them,
+with its text, its JSON and its exit code.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Finding:
 
     @property
     def head(self) -> str:
-        """Level and rule, with the number of rows or days where it stands for several."""
+        """Level and rule, with the number of rows or days if it covers several."""
         times = f" × {self.count:,}" if self.count > 1 else ""
         return f"{self.level} [{self.rule}{times}]" if self.rule else f"{self.level}{times}"
 

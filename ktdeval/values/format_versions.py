@@ -55,7 +55,7 @@ def format_version(name: str) -> int:
 
 def stated_version(head: Mapping[str, msgspec.Raw], where: str, field: str = "version") -> object:
     """Return the version that a file states in a field of its JSON object; None without one. Raises
-    StoreError: it is no JSON.
+    StoreError if it is not JSON.
     """
     return decode_json(bytes(head.get(field, b"null")), object, f"{where}: {field}")
 

@@ -31,7 +31,7 @@ def content_hash(value: JsonValue) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of the bytes of a plain file; errors as of `open_plain`."""
+    """SHA-256 of the bytes of a plain file; raises as `open_plain` does."""
     import hashlib  # noqa: PLC0415 - as above
 
     with open_plain(path) as stream:

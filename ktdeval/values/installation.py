@@ -1,8 +1,8 @@
-"""Where ktdeval and the packages of its extras are installed from.
+"""Sources from which ktdeval and the packages of its extras are installed.
 
-No index has a ktdeval that is ours: whoever takes the name there would decide what is run. So
-nothing that is printed, written or run names it without its source, until there is a release. The
-source is the address of the repository, in `pyproject.toml`.
+ktdeval is not on any package index, so anyone could publish other code under its name. Until a
+release, every command that is printed, written or run names the source. The source is the address
+of the repository, in `pyproject.toml`.
 """
 
 from __future__ import annotations

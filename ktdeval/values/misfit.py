@@ -71,7 +71,7 @@ def near_names(name: str, known: Iterable[str], min_likeness: float = 0.5) -> li
     """Return up to three known names near to a name, the nearest first. `min_likeness`: of two
     names, from 0 to 1, as difflib measures it.
     """
-    # longer names are no typing errors, and slow to compare
+    # longer names are not typing errors, and slow to compare
     return difflib.get_close_matches(name[:100], list(known), n=3, cutoff=min_likeness)
 
 
@@ -92,5 +92,5 @@ def quote_value(value: object) -> str:
 
 
 def fits_64_bits(value: int) -> bool:
-    """Whether an integer fits 64 bits: no card and no ledger has larger ones."""
+    """Return whether an integer fits 64 bits: cards and ledgers have no larger ones."""
     return MIN_INTEGER <= value <= MAX_INTEGER

@@ -175,7 +175,7 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _expected(hint: Any, bounds: Any, value: Any) -> str:
-    """Return what fits, in words: bounds, where a number lies outside them."""
+    """Return a description of valid values: the bounds, if a number is outside them."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if bounds is not None and is_number and (hint is float or isinstance(value, int)):
         return _bounds_words(hint, bounds, value)

@@ -1,4 +1,4 @@
-"""Progress of long work, told to whoever shows it."""
+"""Progress of long work, reported to a callback."""
 
 from __future__ import annotations
 

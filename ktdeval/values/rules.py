@@ -23,12 +23,12 @@ RANGE = "a pair such as (0.0, 1.0), the lower end first, None where there is no 
 
 
 def has_text(value: object) -> bool:
-    """Whether a value is text with more than white space."""
+    """Return whether a value is text with more than white space."""
     return isinstance(value, str) and value.strip() != ""
 
 
 def is_range(value: object) -> bool:
-    """Whether a value is a range of numbers: see `RANGE`."""
+    """Return whether a value is a range of numbers: see `RANGE`."""
     if not isinstance(value, tuple) or len(value) != 2:
         return False
 
@@ -45,8 +45,8 @@ Range = Annotated[tuple[float | None, float | None], Rule(RANGE, is_range)]
 
 
 def mismatch(function: Callable[..., Any], arguments: Sequence[object]) -> str:
-    """Return why a function can't be called with so many arguments, by position; empty if it can,
-    or does not say what it takes.
+    """Return why a function can't be called with these positional arguments; empty if it can, or if
+    its signature is unknown.
     """
     try:
         inspect.signature(function).bind(*arguments)

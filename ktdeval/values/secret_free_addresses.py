@@ -1,8 +1,8 @@
-"""Addresses that are recorded: of servers, stores, remotes, sources of data. None holds a secret, since
-records are published.
+"""Addresses that are recorded: of servers, stores, remotes, sources of data. They hold no secret,
+since records are published.
 
-`Address` is the type of a field that holds one, `Arguments` that of free parameters, in whose texts
-addresses may stand.
+`Address` is the type of a field that holds one, `Arguments` that of free parameters, whose texts
+may contain addresses.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _WAY = "the environment, or where it is for git, a credential helper or an ssh k
 
 
 def secret_in(text: str) -> str | None:
-    """Return what is secret about the addresses in a text, in words that do not show it; None where
-    nothing is. A text without an address has no such secret.
+    """Return what is secret about the addresses in a text, described without showing it; None if
+    they hold no secret. A text without an address has no such secret.
     """
     for match in re.finditer(_WITH_USER, text):
         user = match[2] if match[2] is not None else match[3]
@@ -79,7 +79,7 @@ class AddressText:
     way: str = _WAY  #: how the secret is given instead
 
     def problem(self, text: str) -> str | None:
-        """Return what was expected instead of a text; None where it fits."""
+        """Return what was expected instead of a text; None if the text is valid."""
         secret = secret_in(text)
         if secret is not None:
             return without(secret, self.way)
@@ -92,7 +92,7 @@ class FreeArguments(AddressText):
     """Marks parameters whose names are not known before; addresses in their texts hold no secret."""
 
     def problem(self, text: str) -> str | None:
-        """Return what was expected instead of a text; None where it fits."""
+        """Return what was expected instead of a text; None if the text is valid."""
         secret = secret_in(text)
         return None if secret is None else without(secret, self.way)
 
@@ -150,7 +150,7 @@ def _address_fields(python: Any) -> Mapping[str, AddressText | None]:
 
 
 def address_mark(hint: Any) -> AddressText | None:
-    """Return the mark of an annotation; None where it has none."""
+    """Return the mark of an annotation; None if it has no mark."""
     if isinstance(hint, AddressText):
         return hint
 
@@ -159,7 +159,9 @@ def address_mark(hint: Any) -> AddressText | None:
 
 
 def holds_addresses(hint: Any, seen: frozenset[type] = frozenset()) -> bool:
-    """Whether values of an annotation are addresses or free parameters, or have fields of them."""
+    """Return whether values of an annotation are addresses or free parameters, or have fields of
+    them.
+    """
     if isinstance(hint, AddressText):
         return True
 
@@ -172,5 +174,5 @@ def holds_addresses(hint: Any, seen: frozenset[type] = frozenset()) -> bool:
 
 
 def is_record(python: type) -> bool:
-    """Whether a class has declared fields: a dataclass, or a struct."""
+    """Return whether a class has declared fields: a dataclass, or a struct."""
     return dataclasses.is_dataclass(python) or hasattr(python, "__struct_fields__")

@@ -6,8 +6,8 @@ import hashlib
 
 
 def derive_seed(*parts: str | int, bits: int = 63) -> int:
-    """Return a seed of so many bits from named parts; equal parts give equal seeds on every
-    machine. Seeds of different parts, such as another purpose, are independent streams.
+    """Return a seed of `bits` bits from named parts; equal parts give equal seeds on every machine.
+    Seeds of different parts, such as another purpose, are independent streams.
 
     Example:
         derive_seed(7, "mask", bits=16)  # 40859

@@ -52,8 +52,8 @@ def dumps_compact(value: JsonValue, sort_keys: bool = False) -> str:
 
 
 def _is_usual(value: JsonValue) -> bool:
-    """Whether msgspec, which is several times faster, writes a value as `json` does: they differ in
-    numbers with an exponent, in NaN, and in what is not quite JSON.
+    """Return whether msgspec, which is several times faster, writes a value as `json` does. They
+    differ in numbers with an exponent, in NaN, and in values that are not strict JSON.
     """
     kind = type(value)
     items: Iterable[Any]
@@ -67,7 +67,7 @@ def _is_usual(value: JsonValue) -> bool:
     else:
         items = (value,)
 
-    # in C where there is no number with a fraction and nothing nested, as in most objects
+    # in C if it has no number with a fraction and nothing nested, as in most objects
     if _EXACT.issuperset(map(type, items)):
         return True
 
@@ -162,9 +162,9 @@ def loads_unique(text: str) -> JsonValue:
 
 
 def loads_untrusted(text: str | bytes, levels: int = MAX_PARSED_LEVELS) -> JsonValue:
-    """Parse untrusted JSON: as `loads_strict`, and without doubled fields, huge integers and
-    infinite numbers. Raises ValueError where it is not strict JSON, or nested deeper than so many
-    levels.
+    """Parse untrusted JSON as `loads_strict` does, and also refuse doubled fields, huge integers
+    and infinite numbers. Raises ValueError if it is not strict JSON, or nested deeper than
+    `levels`.
     """
     return _parse_json(text, _UNTRUSTED, levels)
 
@@ -215,7 +215,7 @@ def _parse_json(
 
 
 def is_flat(value: JsonValue, levels: int) -> bool:
-    """Whether lists and objects are nested at most so many levels deep; never recurses."""
+    """Return whether lists and objects are nested at most `levels` deep; never recurses."""
     level = [value]
     for _ in range(levels):
         containers = [item for item in level if isinstance(item, Mapping | list)]
@@ -231,9 +231,9 @@ def is_flat(value: JsonValue, levels: int) -> bool:
 
 
 def is_nested_within(text: str | bytes, levels: int) -> bool:
-    """Whether lists and objects of JSON text (as bytes, in UTF-8) are nested at most so many levels
-    deep; what a text that is no JSON opens and never closes counts as further levels. Takes a
-    fraction of the time of parsing it.
+    """Return whether lists and objects of JSON text (as bytes, in UTF-8) are nested at most
+    `levels` deep. In a text that is not JSON, brackets that are never closed count as further
+    levels. Takes a fraction of the time of parsing it.
     """
     if isinstance(text, str):
         if text.count("[") + text.count("{") <= levels:

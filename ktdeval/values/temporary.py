@@ -89,7 +89,7 @@ def _locked_folder(above: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is still the one at its path."""
+    """Return whether an open file or folder is still the one at its path."""
     try:
         found = path.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -1,10 +1,9 @@
-"""The one rule for ties: equal names are told apart by figures that no mask changes, and never by a
+"""Rule for all ties: equal names are distinguished by figures that no mask changes, never by a
 label.
 
-A label is a code, a handle, or a position in a list that a mask or a code decides. Whoever ranks
-names gives the keys that it ranks by, then the figures that break ties; names that are equal in all
-of them share a place, and stand or fall together: a choice of so many takes whole groups, or shares
-what is left equally among a group.
+A label is a code, a handle, or a position in a list that a mask or a code decides. Callers give the
+sort keys, then the figures that break ties. Names equal in all of them share a rank and are chosen
+together: a choice of the first n takes whole groups, or shares the remainder equally among a group.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def places(keys: Iterable[Figures]) -> list[int]:
     given = iter(keys)
     first = list(islice(given, 1))
     placed = _places(first)
-    # Further keys count only for items that the first one leaves equal: most often there are none.
+    # Further keys matter only for items that the first one leaves equal: most often none.
     if len(set(placed)) == len(placed):
         return placed
 

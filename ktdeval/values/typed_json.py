@@ -74,7 +74,7 @@ def decode_json(
 def from_plain(
     value: JsonValue, type_: type[T], where: str, error: type[KtdevalError] = StoreError
 ) -> T:
-    """Turn parsed JSON (dicts and lists) into a typed value; errors as of `decode_json`."""
+    """Turn parsed JSON (dicts and lists) into a typed value; raises as `decode_json` does."""
     try:
         made = convert_value(value, type_)
     except msgspec.ValidationError as problem:

@@ -21,8 +21,8 @@ _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 def user_path(text: str | Path) -> Path:
-    """Return the path of a user's text: `~` is a home folder, where there is such a user. Raises
-    UsageError: it is no path.
+    """Return the path of a user's text; `~` is a home folder, if such a user exists. Raises
+    UsageError if it is not a path.
     """
     if not isinstance(text, (str, Path)):
         raise UsageError(f"expected a path, was {quote_value(text)}")
@@ -55,7 +55,7 @@ def lasting_data(data: str) -> str:
 
 
 def working_folder() -> Path | None:
-    """Return the working folder; None where it has been deleted."""
+    """Return the working folder; None if it has been deleted."""
     try:
         return Path.cwd()
     except OSError:
@@ -115,7 +115,7 @@ def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
     """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; a text that starts with
     `{` is read as a JSON object. A piece without `=` continues the value before it, so that
     `dims=a,b` keeps its comma, and so does `model=a/b(x=1,y=2)`. Raises UsageError for a piece that
-    is no assignment, or a key given twice; ConfigError as of `check_plain`.
+    is not an assignment, or a key given twice; ConfigError as `check_plain` does.
     """
     result: dict[str, Any] = {}
     for text in texts:

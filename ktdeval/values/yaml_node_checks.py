@@ -1,5 +1,5 @@
-"""What is checked of a YAML document's nodes before values are made of them: tags, scalars, keys,
-and how much aliases repeat.
+"""Checks of a YAML document's nodes before values are made of them: tags, scalars, keys, and
+repetition by aliases.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_nodes(root: Any) -> None:
 
 
 def is_merge(key_node: Any) -> bool:
-    """Whether a key is `<<`, which takes over the keys of another mapping."""
+    """Return whether a key is `<<`, which takes over the keys of another mapping."""
     return bool(key_node.tag == _MERGE)
 
 
@@ -68,8 +68,8 @@ class _NodeWalk:
         self._open: set[int] = set()
 
     def measure(self, node: Any) -> tuple[int, int]:
-        """Return how many values a node stands for and how deep they are nested, when its aliases
-        are written out.
+        """Return how many values a node holds and how deep they are nested, with its aliases
+        written out.
         """
         known = self._sizes.get(id(node))
         if known is not None:

@@ -1,5 +1,5 @@
 """Strict, safe and fast YAML. Duplicate keys are errors; scalars follow YAML 1.2, so a day stays
-text and `no` is no bool.
+text and `no` is not a bool.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ _SHEETS = "xl/workbook.xml"
 def table_kind(path: Path) -> Kind:
     """Return the kind of a file, packed or not.
 
-    Raises OSError, EOFError, zlib.error: it can't be read; ValueError: it is no table, with advice.
+    Raises OSError, EOFError or zlib.error if it can't be read, and ValueError, with advice, if it
+    is not a table.
     """
     if is_workbook(path, first_bytes(path)):
         return "workbook"
@@ -54,8 +55,8 @@ def first_bytes(path: Path) -> bytes:
 
 
 def is_workbook(path: Path, head: bytes) -> bool:
-    """Whether a file is a workbook by its first bytes and, where these are those of any archive, by
-    its name or by what it holds.
+    """Return whether a file is a workbook by its first bytes and, if these are those of any
+    archive, by its name or content.
     """
     if not head.startswith(ZIP[:2]):
         return False

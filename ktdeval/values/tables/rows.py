@@ -1,7 +1,7 @@
 """Rows of a table by the names of their fields, each with its line: from CSV, JSON and Parquet.
 
 One set of rules holds for every table that is read strictly: text is UTF-8 (UTF-16 with its mark),
-each column is known and stands once, each row has all its cells, no cell is longer than
+each column is known and occurs once, each row has all its cells, no cell is longer than
 `LONGEST_LINE`, nothing is executed. What breaks a rule is a `TableFault` with its place.
 """
 
@@ -82,7 +82,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class TableFault:
-    """What is wrong with a table."""
+    """Fault of a table."""
 
     line: int  #: as of `TableRow`; 0: the file as a whole
     words: str  #: what, and how to fix it
@@ -209,7 +209,7 @@ def file_faults(table: TableFile, report: Report) -> Iterator[None]:
 
 
 def first_undecodable_line(path: Path) -> int:
-    """Return the number of the first line that is not UTF-8; 0 where it can't be told."""
+    """Return the number of the first line that is not UTF-8; 0 if it can't be determined."""
     with open_unpacked(path) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
             try:
@@ -276,7 +276,7 @@ def header_problems(shape: TableShape, columns: Sequence[str]) -> list[str]:
 
 
 def _header(table: TableFile, columns: Sequence[str], report: Report) -> list[str] | None:
-    """Return the field of each column, or None where the header has faults."""
+    """Return the field of each column, or None if the header has faults."""
     problems = header_problems(table.shape, columns)
     for words in problems:
         report(TableFault(1, words, in_rows=False))

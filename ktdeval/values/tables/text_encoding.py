@@ -91,8 +91,8 @@ def open_text(file: Path, encoding: str) -> TextIO:
 
 
 def encodings(file: Path) -> tuple[str, ...]:
-    """Return the encodings in which a file may be written, the likeliest first. Raises ValueError:
-    it is no text.
+    """Return the encodings in which a file may be written, the likeliest first. Raises ValueError
+    if it is not text.
     """
     head = _head(file)
     other = other_kind(head[:SIGNATURE_BYTES])
@@ -147,8 +147,8 @@ def first_lines(file: Path, encoding: str) -> list[str]:
 
 
 def at_line(file: Path | str, cell: str) -> str:
-    """Return the file with the first line that has a cell, `bars.csv: line 7`, or the file alone
-    where that does not show.
+    """Return the file with the first line that has a cell, `bars.csv: line 7`; only the file if the
+    line can't be found.
     """
     path = Path(file)
     if not str(file).endswith(_TEXTS) or not path.is_file():

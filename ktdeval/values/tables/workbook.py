@@ -40,8 +40,8 @@ _DAMAGED = (
 
 
 def sheet_as_text(file: Path, note: Note) -> str:
-    """Return the first sheet of a workbook as CSV. Raises DataError: `openpyxl` is not installed,
-    or it is no workbook, too large, or has a formula without a value.
+    """Return the first sheet of a workbook as CSV. Raises DataError if `openpyxl` is not installed,
+    or if the file is not a workbook, is too large, or has a formula without a value.
     """
     if importlib.util.find_spec("openpyxl") is None:
         need = "workbooks are read with openpyxl, which is not installed"
@@ -99,7 +99,7 @@ def _check_formulas(file: Path, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """Return the rows of the first sheet, and where there are several the titles of all."""
+    """Return the rows of the first sheet and, if there are several sheets, all titles."""
     import openpyxl  # noqa: PLC0415 - an extra
 
     # By the open file: openpyxl refuses names of other suffixes.

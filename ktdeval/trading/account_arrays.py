@@ -75,7 +75,7 @@ class AccountArrays:
 
     @classmethod
     def open(cls, cash_minor: int, number: int) -> AccountArrays:
-        """Return so many accounts with this cash and no positions."""
+        """Return `number` accounts with this cash and no positions."""
         return cls(
             np.full(number, cash_minor, dtype=np.int64),
             np.empty((0, number), dtype=np.int32),
@@ -117,7 +117,7 @@ class DayArrays:
         self.unit = day.rules.units[0]
         self.opens = _by_asset(day.open_ticks)
         self.closes = _by_asset(day.close_ticks)
-        #: prices to divide by: of what has none no step is affordable
+        #: prices to divide by: for assets without a price so large that no step is affordable
         self.divisors = np.where(self.opens > 0, self.opens, _NO_PRICE)
         tradable = _flags(day.tradable)
         self.can_sell = tradable & ~_flags(day.limit_down)
@@ -149,7 +149,7 @@ class DayArrays:
 
     @cached_property
     def has_execution(self) -> bool:
-        """Whether fills cost a spread."""
+        """Return whether fills cost a spread."""
         return self.day.liquidity is not None
 
     @cached_property
@@ -182,7 +182,7 @@ class DayArrays:
         return self._fill_ticks(selling=False)
 
     def quote(self, asset: int) -> Quote | None:
-        """Return what the price of a fill depends on; None where it is the reference price."""
+        """Return the inputs of a fill's price; None if it is the reference price."""
         terms = self.rules.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:

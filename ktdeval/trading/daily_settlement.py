@@ -13,16 +13,16 @@ scaled at a whole tick, because it stays marked at that. Odd lots come only from
 short is scaled in the same way with the opposite sign: the account pays the fraction.
 
 **Interest.** A short pays interest for each trading day, on its value at the close before: a year's
-rate over the trading days of a year, however many nights lie between two closes. Interest by nights
-would reveal weekends and holidays to a model that sees no dates, also through the NAV.
+rate over the trading days of a year, whatever the number of nights between two closes. Interest by
+nights would reveal weekends and holidays to a model that sees no dates, also through the NAV.
 
 **Margin calls.** If cash at the opens is less than the shorts' value and their maintenance margin,
 shorts are bought back whole, the largest first, until it is not. If cash is then below zero,
 holdings are sold whole in the same order. Positions that do not trade stay. An account may owe cash
-after that; orders can't undo it, and the episode goes on.
+after that; orders can't undo it, and the episode continues.
 
 **Invariants** are checked on every fill day, whatever was ordered. A breach is a defect of the
-engine and stops the episode. They are computed from the outcomes alone, separately from the
+engine and stops the episode. They are computed only from the outcomes, separately from the
 executor, so that an error in its arithmetic is found.
 """
 
@@ -223,7 +223,7 @@ def _call_margin(
     """Close positions until the margin is met; add the charges to `charges`, and return the cash
     that is left.
     """
-    # Initial margin is not asked for: a call is about the maintenance margin alone.
+    # Initial margin is not required here: a call is only about the maintenance margin.
     for asset in _largest_first(positions, day, side=-1):
         if cash >= margin_minor(positions, day, initial=False):
             break
@@ -295,10 +295,10 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
       only where shorts are allowed.
     * NAV = cash + holdings at the closes.
     * Each order has one outcome. No fill is at a better price than that of the venue's fill rule,
-      and where execution is off none at another one. A limit order fills after the open at its
-      limit alone, and only where the bar has traded through it.
+      and if execution is off, fills are exactly at that price. A limit order fills after the open
+      only at its limit, and only if the bar has traded through it.
     * cash after = cash before - buys - costs + sells + cash in lieu + charges. Shares follow in the
-      same way; locked are the shares bought today, where the venue locks them.
+      same way; locked are the shares bought today, if the venue locks them.
     * A factor change leaves value unchanged: before = after at the ex-price + cash in lieu, to the
       minor unit.
 
@@ -389,7 +389,7 @@ def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]
 
 
 def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
-    """Whether a fill is at the day's price, or at a worse one where execution is on; of a limit
+    """Return whether a fill is at the day's price, or a worse one if execution is on; for a limit
     order also whether it is within the limit.
     """
     asset = order.asset
@@ -416,8 +416,9 @@ def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
 
 
 def _is_at_limit(order: Order, price: int, day: TradingDay, beyond: int) -> bool:
-    """Whether a fill after the open is at the limit, to a tick, on a day whose bar has traded
-    through it. `beyond`: the limit made worse by a tick, in parts of one, below 0 of a sell.
+    """Return whether a fill after the open is at the limit, to a tick, on a day whose bar has
+    traded through it. `beyond`: the limit made worse by a tick, in parts of a tick; negative for a
+    sell.
     """
     asset = order.asset
     if asset is None or day.rules.scales[asset].fill != "next_open":

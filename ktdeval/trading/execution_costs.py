@@ -112,14 +112,14 @@ class LiquidityTape(Struct, frozen=True):
 
 
 def execution_of(venue: Venue, config: TradingConfig) -> Execution | None:
-    """Return the execution in force at a venue; None where fills are free of size."""
+    """Return the execution in force at a venue; None if costs do not depend on size."""
     chosen = venue.execution if config.execution is None else config.execution
     return active_execution(chosen)
 
 
 def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | None:
-    """Return the execution at a venue in integers; None where fills are free of size. Raises
-    ConfigError: the spread depends on an activity that is not known for the venue.
+    """Return the execution at a venue in integers; None if costs do not depend on size. Raises
+    ConfigError if the spread depends on an activity that is not known for the venue.
     """
     execution = execution_of(venue, config)
     if execution is None:
@@ -161,7 +161,7 @@ def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | Non
 
 
 def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: str) -> None:
-    """Raise DataError if the spread at a venue is that of quotes, and the market has none."""
+    """Raise DataError if the spread at a venue is taken from quotes, and the market has no quotes."""
     if terms is None or not terms.is_by_quotes or snapshot.quotes:
         return
 
@@ -198,8 +198,8 @@ def fill_ticks(quote: Quote, steps: int, selling: bool) -> int:
 
 
 def _bar_end(quote: Quote, selling: bool) -> int | None:
-    """Return the worst price that the day's bar has, no better than the reference; None where fills
-    may be outside the bar, or it is not known.
+    """Return the worst price of the day's bar, no better than the reference; None if fills may be
+    outside the bar, or it is not known.
     """
     end = quote.low if selling else quote.high
     if not end:
@@ -298,7 +298,8 @@ def liquidity_tape(
     traded_shares: FloatArray,
     bars: tuple[IntArray, IntArray],
 ) -> LiquidityTape | None:
-    """Return what execution reads of all days; None where all fills are free of size.
+    """Return the market data of all days that execution reads; None if no fill's cost depends on
+    size.
 
     Args:
         snapshot: The market.

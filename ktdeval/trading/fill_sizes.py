@@ -29,7 +29,7 @@ def within_limit(quote: Quote, steps: int, selling: bool, limit: LimitFill, lot:
 
 
 def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
-    """Return the price of a fill in ticks: the reference price where there is no quote."""
+    """Return the price of a fill in ticks; without a quote the reference price."""
     quote, reference = offer
     if quote is None:
         return reference
@@ -39,8 +39,9 @@ def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
 def affordable(
     cash: int, price: int, terms: Terms, quote: Quote | None = None, max_steps: int = 0
 ) -> int:
-    """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less if there
-    is none. `quote`, `max_steps`: where the price depends on the quantity, and its bound.
+    """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less if no lot
+    is affordable. `quote`, `max_steps`: given if the price depends on the quantity; `max_steps` is
+    its bound.
     """
     if cash <= 0:
         return 0
@@ -96,8 +97,8 @@ def _largest_covered(lots: int, cash: int, price: Callable[[int], int], terms: T
 
 
 def _max_lots(lots: int, lot: int, is_allowed: Callable[[int], bool]) -> int:
-    """Return the most lots, of at most `lots`, of which the steps are allowed, by bisection: a
-    quantity below an allowed one is allowed, and so is none.
+    """Return the largest number of lots, at most `lots`, whose steps are allowed, by bisection.
+    Quantities below an allowed one must be allowed, and 0 is always allowed.
     """
     low = 0
     high = lots

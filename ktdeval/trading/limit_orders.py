@@ -1,4 +1,4 @@
-"""Orders with a price: where the limit of an order meets the prices of its fill day.
+"""Orders with a limit price: comparison of the limit with the prices of the fill day.
 
 A limit order is good for its fill day. With the venue's fills at the open:
 
@@ -7,9 +7,9 @@ A limit order is good for its fill day. With the venue's fills at the open:
             else                                    rejected under `limit`
     sell    the same with above
 
-A bar that only touches the limit fills nothing: who stood before the order in the queue at that
-price is not known. Where fills are at a close, the order is judged by that close alone. So no fill
-is at a better price than the market had, nor at a worse one than the limit.
+A bar that only touches the limit fills nothing: the order's place in the queue at that price is not
+known. If fills are at a close, only that close is compared with the limit. So no fill is at a
+better price than the market had, nor at a worse one than the limit.
 
 A limit is in prices of the day of its decision. A factor change on the fill day turns it into
 prices of that day, as it does with the last close; it is rounded against the order.

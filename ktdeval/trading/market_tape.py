@@ -14,14 +14,16 @@ The rules, shared by everything that trades:
   previous mark divided by that ratio, rounded down to a tick.
 * **Suspended names** (no price to fill at, or no volume) don't trade, nor do names of a closed
   exchange. Their mark is the reference price: the last close, in today's terms. A name whose bars
-  have ended (delisted, merged) is suspended for ever: its mark stays, and it can't be sold. Outside
+  have ended (delisted, merged) is suspended permanently: its mark stays, and it can't be sold.
+  Outside
   A-shares an unknown volume does not suspend a name.
 * **Limits** are those of the A-share boards. They compare the fill day's open with the reference
   price, exactly, in integers. Without a previous close there is no limit. Under `board_rules:
   paper` trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it
   stops at the limit price: that of the data if they have it, else by the board's rules of the day
   (`ktdeval.market.rules.board_rules`).
-* **Duties** on fills are those of the fill day (`ktdeval.market.rules.fees`), but for A-shares under
+* **Duties** on fills are those of the fill day (`ktdeval.market.rules.fees`), except for A-shares
+  under
   `board_rules: paper`, whose costs are the paper's on all days.
 """
 
@@ -119,7 +121,7 @@ class MarketRules:
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Return the rules of a snapshot under a config, without duties that depend on the day
         (`on`). Raises DataError if a venue has another currency than the prices, or if a spread is
-        that of quotes, and the market has none.
+        taken from quotes and the market has no quotes.
         """
         venues = _venues(snapshot, config)
         usual: dict[str, Terms] = {}
@@ -185,7 +187,7 @@ class MarketRules:
 
     @cached_property
     def has_boards(self) -> bool:
-        """Whether all are A-shares."""
+        """Return whether all are A-shares."""
         return all(venue.has_boards for venue in self.venues)
 
     @cached_property
@@ -195,7 +197,7 @@ class MarketRules:
 
     @cached_property
     def shorts(self) -> bool:
-        """Whether any asset can be sold short."""
+        """Return whether any asset can be sold short."""
         return any(terms.margin for terms in self.terms)
 
 
@@ -308,7 +310,9 @@ class MarketTape:
 def _liquidity(
     rules: MarketRules, snapshot: MarketSnapshot, ticks: IntArray
 ) -> LiquidityTape | None:
-    """Return what execution reads of all days; None where all fills are free of size."""
+    """Return the market data of all days that execution reads; None if no fill's cost depends on
+    size.
+    """
     if not any(terms.execution for terms in rules.terms):
         return None
 
@@ -457,7 +461,8 @@ def _at_limit_prices(
 
         highest = given_upper[days][:, columns]
         lowest = given_lower[days][:, columns]
-        # On days without a limit vendors write 99,999 and 0: beside an upper one 0 is no gap.
+        # On days without a limit vendors write 99,999 and 0: with an upper limit, 0 is a limit and
+        # not a gap.
         has_highest = highest > 0
         has_lowest = (lowest > 0) | ((lowest == 0) & has_highest)
 
@@ -470,7 +475,7 @@ def _at_limit_prices(
 
 
 def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray:
-    """Return limit prices of the data, NaN where they have none."""
+    """Return limit prices of the data, NaN if the data have none."""
     if prices is None:
         return np.broadcast_to(np.float64(np.nan), shape)
 

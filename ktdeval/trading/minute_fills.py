@@ -1,15 +1,15 @@
-"""Prices of fills within the day, and what was traded at them, from a snapshot's minute bars.
+"""Prices and volumes of fills within the day, from a snapshot's minute bars.
 
-Two rules, both of the session of the fill day: from the exchange's open of that day (its calendar
+Two rules, both over the session of the fill day: from the exchange's open of that day (its calendar
 knows short days) to its close, or to the venue's close if that is earlier.
 
 * `vwap_30m`: the mean of the bars of the first 30 minutes, weighted by volume. The price of a bar
   is the mean of its high, low and close. Bars without a known volume have no weight.
-* `twap_day`: the mean of the closes of all bars, each bar counting the same.
+* `twap_day`: the mean of the closes of all bars, with equal weights.
 
 A bar belongs to a session if it begins at the open or later and ends by the last minute: bars
-before and after the session's hours are left out, and so is a bar of an hour that began before
-the open. Bars have ends alone; their length is the shortest time between two ends of the asset.
+before and after the session's hours are left out, and so is a bar of an hour that began before the
+open. Bars only have end times; their length is the shortest time between two ends of the asset.
 
 Both are computed in integers, and rounded half up to a tick of the venue. Prices are unadjusted, as
 the bars are. An asset without such bars on a day has no price, so nothing fills.
@@ -40,7 +40,7 @@ _MICROSECONDS = 60_000_000  # in a minute
 
 
 class MinuteFills(NamedTuple):
-    """What fills of an asset are at, by day."""
+    """Prices and volumes of an asset's fills, by day."""
 
     ticks: IntArray  #: [T] price in ticks of the venue; 0: no price, so no fill
     steps: IntArray  #: [T] traded in these minutes, in steps of the venue; 0 where not known
@@ -68,9 +68,9 @@ def lacks_minutes(snapshot: MarketSnapshot, venues: Iterable[Venue]) -> str | No
 
 
 def minute_fills(snapshot: MarketSnapshot, venues: Sequence[Venue]) -> dict[int, MinuteFills]:
-    """Return prices and volumes of fills within the day by asset (column); none where all fill at
-    opens and closes of bars. `venues`: [N] of all assets. Raises DataError: there are no bars that
-    a fill could be at, or the calendar of a venue does not reach that far.
+    """Return prices and volumes of fills within the day by asset (column); empty if all fill at
+    opens and closes of bars. `venues`: [N] of all assets. Raises DataError if no bar gives a price
+    for a fill, or the calendar of a venue does not cover the days.
     """
     assets = [asset for asset, venue in enumerate(venues) if venue.fill in FILLS_OF_MINUTES]
     lacks = lacks_minutes(snapshot, venues)
@@ -114,8 +114,8 @@ def _by_venue(
 
 
 def mean_prices(snapshot: MarketSnapshot, fill: FillRule) -> FloatArray:
-    """[T, N] adjusted prices that a rule's fills would be at, NaN where there are none, under the
-    venue of each asset.
+    """[T, N] adjusted prices of a rule's fills under the venue of each asset; NaN if no price is
+    known.
     """
     venues = tuple(replace(snapshot.rules[name], fill=fill) for name in snapshot.venues)
     return _mean_prices(_Known(snapshot, venues)) * snapshot.factor
@@ -138,7 +138,7 @@ class _Known:
 
 @lru_cache(maxsize=4)
 def _mean_prices(known: _Known) -> FloatArray:
-    """[T, N] prices as they are, NaN where there are none."""
+    """[T, N] unadjusted prices, NaN if no price is known."""
     venues = known.venues
     prices = np.full((len(known.snapshot.days), len(venues)), np.nan)
     for fills, _ in _by_venue(known.snapshot, venues, range(len(venues))):
@@ -190,7 +190,7 @@ def _fills_of(bars: npt.NDArray[Any], venue: Venue, session: _Session) -> Minute
     begins = np.searchsorted(ends_at, session.first, side="left")
     ends = np.maximum(begins, np.searchsorted(ends_at, session.last, side="right"))
 
-    # of the bars that are taken alone: sessions ascend, and none overlaps another
+    # only of the bars that are taken: sessions ascend and do not overlap
     changes = np.zeros(len(bars) + 1, np.int64)
     np.add.at(changes, begins, 1)
     np.add.at(changes, ends, -1)
@@ -216,7 +216,7 @@ def _fills_of(bars: npt.NDArray[Any], venue: Venue, session: _Session) -> Minute
 
 
 def _half_up(value: int, weight: int) -> int:
-    """Return value / weight rounded half up, 0 if there is no weight."""
+    """Return value / weight rounded half up, 0 if the weight is 0."""
     if not weight:
         return 0
     return min((2 * value + weight) // (2 * weight), _MOST)

@@ -40,16 +40,16 @@ def known_breaches(
     * `position_limit`: a buy of another name when the largest number is held after all whole sells
       and the buys before it.
     * `weight_limit`: a buy to a target weight, or of shares of a holding, beyond the largest weight
-      of NAV. The weight that a holding is shown with is none beyond its own.
+      of NAV. A target equal to a holding's displayed weight never breaks the rule.
     * `cash`: a buy when the buys before it have spent the cash and the sells' proceeds. Shares of a
       name that is not held are valued at 0, and costs are ignored.
 
     T+1 is never broken here: shares bought today can be sold at the next open. Orders that open,
     add to or reduce a short are not judged. An order with a limit may not fill: it is judged, and
-    what it would spend or sell is left as it is, while what it would free counts as free.
+    what it would spend or sell is left as it is, while what it would free is treated as free.
 
     `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset;
-    () where nothing can be sold short.
+    () if nothing can be sold short.
     """
     judge = _OrderJudge(account, held_minor, config, terms)
     sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")

@@ -39,7 +39,7 @@ class Commission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """What is paid of a fill besides the commission, to the state, a clearing house, a regulator."""
+    """Charge on a fill besides the commission: of the state, a clearing house, or a regulator."""
 
     kind: str  #: of `ktdeval.market.rules.fees`; `levy`: what the venue itself states, on all days
     rate: int  #: of the notional
@@ -267,8 +267,8 @@ def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int
 
 def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]:
     """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units; the fee
-    is the commission and all duties. Raises InvariantError: the duties are those of a day, and
-    these terms are of none.
+    is the commission and all duties. Raises InvariantError if the duties depend on the day, and
+    these terms are not of a certain day.
     """
     unit = terms.unit
     rate = terms.sell_rate if selling else terms.buy_rate
@@ -299,8 +299,8 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
 
 
 def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[str, int]:
-    """Return what a fill's fee has besides the commission, by kind, in minor units; each is rounded
-    by itself, and one of 0 is left out. Raises InvariantError as `cost`.
+    """Return the parts of a fill's fee other than the commission, by kind, in minor units; each is
+    rounded by itself, and zero parts are left out. Raises InvariantError as `cost` does.
     """
     if terms.duties is None:
         raise InvariantError(

@@ -10,7 +10,9 @@ MAX_CASH = 10**15  #: of minor units a ledger's integers hold 92,000 times as ma
 
 
 def capital_of(text: str, option: str = "--cash") -> int:
-    """Return a capital: a whole number above 0, such as 1e6. Raises UsageError: it is none."""
+    """Return a capital: a whole number above 0, such as 1e6. Raises UsageError if the text is not
+    such a number.
+    """
     try:
         number = Decimal(text.strip().replace("_", ""))
     except InvalidOperation:

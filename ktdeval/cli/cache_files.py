@@ -1,8 +1,8 @@
-"""What `ktdeval files` does with the cache of model replies: list it, check it, prune it.
+"""Actions of `ktdeval files` on the cache of model replies: list it, check it, prune it.
 
-A reply is stored under the hash of its request, so that no call is paid twice. Runs share one file
-in the cache folder, unless they were started with `--cache run` or `--cache FILE`. The folder also
-keeps arrays that follow from markets alone, which runs map into memory and make again.
+A reply is stored under the hash of its request, so that no call is paid for twice. Runs share one
+file in the cache folder, unless they were started with `--cache run` or `--cache FILE`. The folder
+also keeps arrays derived from markets, which runs map into memory and rebuild if missing.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ def list_cache(file: Path | None, as_json: bool) -> None:
 
 
 def _arrays(file: Path | None) -> ArrayCache | None:
-    """Return the cache of arrays that follow from markets; None where a file of replies is
-    named.
-    """
+    """Return the cache of arrays derived from markets; None if a file of replies is named."""
     from ktdeval.runner.plans.data_source import array_cache
 
     if file is not None:

@@ -154,7 +154,7 @@ def verify(path: Path, options: VerifyOptions) -> None:
 
 @dataclass(frozen=True)
 class _Verdict:
-    """What was found of a card."""
+    """Findings about a card."""
 
     text: str  #: of a card that passes
     failure: KtdevalError | None = None

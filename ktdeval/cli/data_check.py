@@ -1,5 +1,5 @@
-"""What `ktdeval data check` and `data make --check-only` print: findings, or the stylised facts of
-a market, as a table or JSON.
+"""Output of `ktdeval data check` and `data make --check-only`: findings, or the stylised facts of a
+market, as a table or JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
 
 
 def _is_json(as_json: bool) -> bool:
-    """Whether a command, or the group before it, was given `--json`."""
+    """Return whether a command, or the group before it, was given `--json`."""
     return as_json or bool(inherit_option(click.get_current_context(), "as_json"))
 
 

@@ -186,7 +186,7 @@ class MakeCommand(click.Command):
         return command.make_context(f"{info_name} {name}", rest, parent, **extra)
 
     def of_provider(self, context: click.Context, name: str) -> ProviderCommand | None:
-        """Return the command of a provider, or None if there is none of that name."""
+        """Return the command of a provider, or None if no provider has that name."""
         plugins = loaded_plugins(context)
         spec = plugins.specs("data").get(name)
         if spec is None:
@@ -206,10 +206,10 @@ class MakeCommand(click.Command):
         return ["PROVIDER", "[OPTIONS OF PROVIDER]", "--out DIR"]
 
     def _provider_at(self, context: click.Context, args: Sequence[str]) -> int | None:
-        """Return the place of the word that names a provider: the first that is neither an option of
-        every provider nor its value. None if there is none.
+        """Return the index of the word that names a provider: the first that is neither an option
+        of every provider nor its value. None if no word does.
 
-        Raises UsageError: another option precedes it.
+        Raises UsageError if another option precedes it.
         """
         parser = self.make_parser(context)
         parser.allow_interspersed_args = False
@@ -305,8 +305,8 @@ def given_params(
 ) -> Mapping[str, Any]:
     """Return the parameters that a command line gives a provider.
 
-    `own`: values of its options, None where one is not given. `by_name`, of `--set`, overrides the
-    `file` of `--spec`, and `own` overrides both; mappings merge key by key.
+    `own`: values of its options, None if an option is not given. `by_name`, of `--set`, overrides
+    the `file` of `--spec`, and `own` overrides both; mappings merge key by key.
     """
     given = {name: value for name, value in own.items() if value is not None}
     in_file = {}

@@ -27,7 +27,7 @@ class FilesPlace(RunPath):
     """Run, folder of runs, URL or cache file; the word `cache` is the shared cache."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; that of the word `cache` as it stands."""
+        """Return the path; the word `cache` is returned unchanged."""
         if value == CACHE:
             return Path(CACHE)
 
@@ -155,7 +155,9 @@ def prune(file: Path | None, options: PruneOptions) -> None:
 
 
 def _is_cache(place: Path) -> bool:
-    """Whether a place is a cache: the word, or something that is no folder."""
+    """Return whether a place is a cache: the word `cache`, or an existing path that is not a
+    folder.
+    """
     return place == Path(CACHE) or (place.exists() and not place.is_dir())
 
 

@@ -34,9 +34,9 @@ class CommandStreams:
     stdin: int
     stdout: int
     stderr: int
-    #: those of this process alone, such as the other end of a pipe: the fork closes them
+    #: descriptors only of this process, such as the other end of a pipe: the fork closes them
     closed: tuple[int, ...] = ()
-    #: end of a pipe: the command begins after the first byte, and never where there is none
+    #: end of a pipe: the command begins after the first byte; if the pipe ends without one, never
     begins_after: int | None = None
 
 
@@ -51,7 +51,7 @@ class ForkedCommand:
         streams: CommandStreams,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the command; `environment`: variables to set besides those of this process."""
+        """Start the command; `environment`: variables to set in addition to those of this process."""
         self._words = tuple(words)
         self._process = multiprocessing.get_context("fork").Process(
             target=_run_command, args=(self._words, streams, dict(environment or {}))
@@ -167,7 +167,7 @@ def _draw_anew() -> None:
 
 
 class ForkedCall(Generic[T]):
-    """Call of a function in a fork of this process, beside what this one does meanwhile."""
+    """Call of a function in a fork of this process, in parallel to this process."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         """Start the call. Its result must be one that pickle takes."""
@@ -179,8 +179,8 @@ class ForkedCall(Generic[T]):
         answer.close()
 
     def result(self) -> T:
-        """Wait for the result. Where the fork has none, such as after an error, the function is
-        called here, and raises it.
+        """Wait for the result. If the fork gives none, such as after an error, the function is
+        called here, and raises the error.
         """
         try:
             found: T = self._answer.recv()

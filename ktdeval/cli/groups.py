@@ -19,11 +19,11 @@ from ktdeval.values.installation import install_command
 
 
 class LazyCommand(click.Command):
-    """Stands for a command until it is called: help, completion and near matches need its name and
-    its summary alone.
+    """Placeholder for a command until it is called: help, completion and near matches only need its
+    name and its summary.
 
     `heading`: the group in which `ktdeval --help` names it (`command_groups` of hints.json). A
-    `hidden` one is in no help.
+    `hidden` one is not in any help.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class PluginCommand(LazyCommand):
 
 
 def load_command(command: click.Command) -> click.Command:
-    """Return the command that another one stands for, or that one."""
+    """Return the real command behind a lazy one, or the command itself."""
     return command.load() if isinstance(command, LazyCommand) else command
 
 
 class LazyGroup(click.Group):
-    """Group of commands in the order of help, of which one may run where none is named.
+    """Group of commands in the order of help; a default one may run if none is named.
 
-    `commands`: by name. `default`: the command whose options may come without its name; where it
-    `takes_words`, its other words may, too: a path or a name that is no command's. `extras`: for
-    each package that a plain install lacks, the extra of ktdeval that installs it. `line`: one that
-    calls the group, which help shows. `settings`: those of `click.Group`.
+    `commands`: by name. `default`: the command whose options may come without its name; if it
+    `takes_words`, its other words may, too: a path, or a name that is not a command's. `extras`:
+    for each package that a plain install lacks, the extra of ktdeval that installs it. `line`: a
+    command line that calls the group, shown in help. `settings`: those of `click.Group`.
     """
 
     def __init__(
@@ -157,8 +157,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Raises UsageError, with near names, if
-        there is none.
+        """Return the command that the first word names. Raises UsageError, with near names, if no
+        command has this name.
         """
         name, *rest = args
         command = self.get_command(ctx, name)

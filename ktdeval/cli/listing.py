@@ -402,7 +402,9 @@ def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: Listi
 
 
 def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
-    """Whether a name is that of one thing, which is shown in full: of tasks, no family, no glob."""
+    """Return whether a name denotes one thing, which is shown in full. For tasks, families and
+    globs do not.
+    """
     if kind != "tasks" or name in plugins.specs(kind):
         return True
 
@@ -488,7 +490,7 @@ def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
     return value
 
 
-#: Kinds that are no Specs of plugins, and what lists them
+#: Kinds that are not Specs of plugins, and the functions that list them
 _LISTS: Mapping[str, Callable[[Plugins, Sequence[str], bool], None]] = {
     "plugins": _list_plugins,
     "commands": _list_commands,

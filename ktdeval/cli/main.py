@@ -55,7 +55,7 @@ class KtdevalGroup(LazyGroup):
         return list(self.all_commands(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command of ktdeval or of a plugin, or None if there is none."""
+        """Return a command of ktdeval or of a plugin, or None if no command has this name."""
         return self.commands.get(cmd_name) or self.all_commands(ctx).get(cmd_name)
 
     def all_commands(self, ctx: click.Context) -> dict[str, LazyCommand | SharedGroup]:
@@ -252,7 +252,7 @@ def _run_command(arguments: list[str]) -> int:
 
         return _fail_os(BrokenPipeError())
     except UnicodeEncodeError:
-        # A word of bytes that are no text may name a file, but stands in no JSON.
+        # A word of undecodable bytes may name a file, but can't be in JSON.
         undecoded = [word for word in arguments if _UNDECODED.search(word)]
         if not undecoded:
             raise
@@ -287,8 +287,8 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
 
 
 def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
-    """Whether a key of an option's value was typed, as in `--map open=3`; true where there is none.
-    `bars.csv: …` is about a file, not about a key of `--bars`.
+    """Return whether a key of an option's value was typed, as in `--map open=3`; true without a
+    key. `bars.csv: …` is about a file, not about a key of `--bars`.
     """
     if key is None:
         return True

@@ -57,14 +57,14 @@ class _PlanCommand(RunOptionsCommand):
 
 
 def _means_grid(args: list[str]) -> bool:
-    """Whether a line is about a grid: it begins with PLAN, or names several models."""
+    """Return whether a line is about a grid: it begins with PLAN, or names several models."""
     if args and not args[0].startswith("-"):
         return True
     return any(word.partition("=")[0] == _MODELS for word in args)
 
 
 def _is_option_of_grids(name: str) -> bool:
-    """Whether grids have an option, such as `--workers`."""
+    """Return whether grids have an option, such as `--workers`."""
     if _OF_GRIDS not in open_plugins().specs("commands"):
         return False
     return any(name in parameter.opts for parameter in _of_grids().params)

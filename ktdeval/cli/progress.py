@@ -135,8 +135,8 @@ def _bar_columns(console: Console) -> list[ProgressColumn]:
 
 @contextlib.contextmanager
 def work_shown(console: Console | None = None) -> Iterator[Tell]:
-    """Show the progress of work that is told to the function yielded: a bar on stderr, which goes
-    when the work ends; nothing where stderr is not a terminal.
+    """Yield a function that shows reported progress as a bar on stderr; the bar is removed when the
+    work ends. Nothing is shown if stderr is not a terminal.
     """
     if console is None:
         # The raw stream, because the bar moves the cursor.
@@ -266,8 +266,8 @@ class ProgressObserver:
             self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
 
     def _is_due(self) -> bool:
-        """Whether to print a line: without a terminal a run of many episodes has one for each
-        twentieth of it.
+        """Return whether to print a line. Without a terminal a run of many episodes prints one for
+        each twentieth of it.
         """
         if self._live or self._episodes * _PLAIN_REPORTS <= _MAX_PLAIN_REPORTS:
             return True

@@ -117,7 +117,7 @@ evaluate.__doc__ = (evaluate.__doc__ or "").replace("OPTIONS", _with_options)
 def load_run(folder: str | Path) -> Evaluation:
     """Open a run folder, complete or not, at a path or a URL.
 
-    Raises StoreError: there is no run; UsageError: `folder` is not a path.
+    Raises StoreError if there is no run, UsageError if `folder` is not a path.
 
     Example:
         ktdeval.load_run("runs/first").typed_cards[0].model.name  # python/Parrot
@@ -167,8 +167,8 @@ class Evaluation:
     def metrics(self) -> pd.DataFrame:
         """One row for each task and metric (or score): value over all episodes, ends, n, unit.
 
-        `bounds` names what `low` and `high` are: `interquartile` means quartiles over episodes, and
-        anything else a 95 % interval. `reason` says why there is no value.
+        `bounds` names the kind of `low` and `high`: `interquartile` means quartiles over episodes,
+        and anything else a 95 % interval. `reason` says why a value is missing.
         """
         return figure_frame(self.typed_cards)
 
@@ -252,7 +252,7 @@ class Evaluation:
         """Daily returns of the NAV, as quantstats, pyfolio and empyrical take them: a series of one
         episode, or a frame of several with columns (task, window, seed).
 
-        A return stands at the day whose close ends it; the first is on the initial cash, so the
+        A return is dated by the day whose close ends it; the first is on the initial cash, so the
         returns compound to `equity`. `task=`, `window=` and `seed=` pick episodes.
 
         Example:
@@ -482,7 +482,7 @@ class _FunctionModel:
 
 
 def _is_json_object(text: str) -> bool:
-    """Whether a whole text is one JSON object."""
+    """Return whether a whole text is one JSON object."""
     try:
         return isinstance(loads_strict(text), dict)
     except ValueError:

@@ -12,10 +12,10 @@ _DIGITS = 2  # of a suggested budget in US dollars
 def resume_line(
     words: Sequence[str], limits: Mapping[str, float | None], needed: Mapping[str, float]
 ) -> str:
-    """Return the command line of a run or a grid with budgets that let it go on.
+    """Return the command line that resumes a run or a grid, with budgets high enough to continue.
 
-    `words`: those that began it. `limits`: its budgets, by the name of their option; None: it had
-    none. `needed`: as of `BudgetError`; without any, the same words resume. A budget is at least
+    `words`: those that began it. `limits`: its budgets, by the name of their option; None: no
+    limit. `needed`: as in `BudgetError`; if empty, the same words resume. A budget is at least
     doubled, so that the next stop is not the next call.
     """
     resumed = list(words)

@@ -95,7 +95,8 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             prepared = prepare_run(config, plugins, stop)
 
         if prepared.access.asks_person:
-            # Bars would stand among what the person reads, and name the days that the mask hides.
+            # Bars would appear in the text that the person reads, and reveal the days that the mask
+            # hides.
             console = Console(file=console.file, quiet=True, force_terminal=False)
 
         for note in prepared.plan.notes:

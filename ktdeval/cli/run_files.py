@@ -1,4 +1,4 @@
-"""What `ktdeval files` does with runs: list their episodes, check their files, compact them."""
+"""Actions of `ktdeval files` on runs: list their episodes, check their files, compact them."""
 
 from __future__ import annotations
 

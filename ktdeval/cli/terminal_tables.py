@@ -22,7 +22,7 @@ _MIN_WIDTH = 16  # a wrapped column is never narrower
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal, or 100 if there is none."""
+    """Return the columns of the terminal, or 100 if the output is not a terminal."""
     return shutil.get_terminal_size(fallback=(100, 24)).columns
 
 
@@ -95,7 +95,7 @@ def grid_lines(
     """Return a table of figures as lines, without columns that are empty throughout.
 
     Columns named in `left` are flush left, others right. Cells may be foreign text: control
-    characters are removed, and wide characters count as two columns. Lines begin with `indent`, and
+    characters are removed, and wide characters take two columns. Lines begin with `indent`, and
     take at most `width` columns with it, or any number.
     """
     # not at the top, since `ktdeval --help` imports this module

@@ -140,7 +140,7 @@ def factor_history(view: MarketView, days: int) -> FloatArray:
 
 
 def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) -> None:
-    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError:
+    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError if
     they are not.
     """
     if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(prices.days):

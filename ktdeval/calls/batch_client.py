@@ -254,8 +254,8 @@ class BatchClient(ModelClient):
         """Ask requests in batches and record what comes: first of batches under way, whose requests
         must be among `wanted`, then of the rest. `fence` is called before each submission.
 
-        Raises RunStop: the budget does not cover the batch, or the provider refuses it; StoreError;
-        KeyboardInterrupt. A request without a reply fails when its step asks.
+        Raises RunStop if the budget does not cover the batch, or the provider refuses it;
+        StoreError; KeyboardInterrupt. A request without a reply fails when its step asks.
         """
         by_position = {each.position: each for each in wanted}
         found = []

@@ -249,7 +249,7 @@ class Connection:
             self.sql.execute("DELETE FROM calls WHERE number IS NULL")
 
     def _is_ours(self) -> bool:
-        """Return True for a file of ours, False for an empty database. Raises StoreError: it is
+        """Return True for a file of ours, False for an empty database. Raises StoreError if it is
         something else.
         """
         ((application, version, tables, views),) = self.rows(_HEADER)
@@ -447,7 +447,7 @@ class CallDatabase(Closing):
 
 def read_records(path: Path) -> Iterator[CallRecord]:
     """Yield the calls of a run's record in their order; none of a record without tables, which a
-    process left that was killed while it made the file. Raises StoreError: it can't be read, or
+    process left that was killed while it made the file. Raises StoreError if it can't be read, or
     holds a row that is not a call.
     """
     yield from _records_in(_rows_at(path, _ALL_CALLS), path)
@@ -481,7 +481,7 @@ def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
 
 
 def count_calls(path: Path, episode: str) -> int:
-    """Return how many calls a record has of one episode. Raises StoreError: it can't be read."""
+    """Return how many calls a record has of one episode. Raises StoreError if it can't be read."""
     counts = _rows_at(path, "SELECT count(*) FROM calls WHERE episode = ?", episode)
     return sum(count for (count,) in counts)
 
@@ -508,6 +508,6 @@ def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
 def _records_in(
     rows: Iterable[tuple[Any, ...]], path: Path, whose: str = ""
 ) -> Iterator[CallRecord]:
-    """Yield the calls in rows. Raises StoreError: one is not a call."""
+    """Yield the calls in rows. Raises StoreError if one is not a call."""
     for number, row in enumerate(rows, start=1):
         yield record_of(row, f"{path}: call {number}{whose}: not the record of a call")

@@ -164,7 +164,7 @@ class CallParts:
             restored.write(replies, new)
 
     def identify(self, identity: LogIdentity) -> None:
-        """Record at the store which record of calls it is. Raises StoreError: it has another."""
+        """Record at the store which record of calls it is. Raises StoreError if it has another."""
         data = encode_canonical(Identity(id=identity.id, begun_at=identity.begun_at)).encode()
         self._mirror.put_new(f"{self._folder}/{_IDENTITY}", data, "the record of calls")
         # From here on, a group that another process puts is a conflict.
@@ -195,7 +195,7 @@ class CallParts:
                 del self._pending[0]
 
     def leftovers(self) -> list[str]:
-        """Return the keys of files that a compacted one replaces. Raises StoreError: one is
+        """Return the keys of files that a compacted one replaces. Raises StoreError if one is
         missing.
         """
         return self._parts()[1]
@@ -254,7 +254,7 @@ class CallParts:
 
     def _parts(self) -> tuple[list[_CallFile], list[str]]:
         """Return the files that together hold every group once, in order, and the keys of those
-        that they replace. Raises StoreError: a group is in none.
+        that they replace. Raises StoreError if a group is in none.
         """
         gap = 0
         for _ in range(_LISTINGS):
@@ -360,7 +360,7 @@ def _encoded_group(group: CallGroup) -> bytes:
 
 
 def _decode_group(data: bytes, key: str) -> CallGroup:
-    """Return the group of a file. Raises StoreError: it is not whole, or not one of ours."""
+    """Return the group of a file. Raises StoreError if it is not whole, or not one of ours."""
     body = data[_HEAD_BYTES:]
     if data[:_HEAD_BYTES] != _MAGIC + sha256(body).digest():
         raise StoreError(f"{key}: is damaged, its checksum does not match; restore it")

@@ -155,7 +155,7 @@ def _ask_model(ask: Ask, request: ModelRequest) -> Reply:
 
 
 def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> bool:
-    """Return whether a reply calls a tool with the arguments expected. Raises _UnfitProtocol: it
+    """Return whether a reply calls a tool with the arguments expected. Raises _UnfitProtocol if it
     calls another, or none.
     """
     if UNPARSED_CALL in reply.notes:

@@ -211,8 +211,8 @@ def parse_card(text: str, where: str) -> Card:
 def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> Card:
     """Decode a parsed card and check it against itself: ids, totals, medians and labels must follow
     from its episodes. `where` starts the error messages; `text` is what the card was parsed from,
-    for line numbers, by default the form in which cards are written. Raises CardError: one line
-    with file, line, field and what is wrong.
+    for line numbers, by default the form in which cards are written. Raises CardError with one line:
+    file, line, field and fault.
     """
     try:
         # Also settles that the card can be hashed: no NaN, no lone surrogate, no foreign type.

@@ -114,8 +114,8 @@ def sign(sha256: str, predicate: Predicate, key: PrivateKey) -> Signature:
 def parse_envelope(data: bytes, where: str) -> Envelope:
     """Decode a signature file.
 
-    Raises SignatureError: it is not JSON of this form, is written in another way than the canonical
-    one, or has a key id twice or out of order.
+    Raises SignatureError if it is not JSON of this form, is written in another way than the
+    canonical one, or has a key id twice or out of order.
     """
     if len(data) > MAX_BYTES:
         raise SignatureError(f"{where}: has more than {MAX_BYTES:,} bytes")
@@ -155,8 +155,8 @@ def check_envelope(
     """Return the ids of the trusted keys that signed a file of this SHA-256, at least one.
 
     A signature that names a trusted key must verify; one of an unknown key says nothing. Raises
-    SignatureError: the signature file is malformed, is about another file, holds a false signature,
-    or none of a trusted key. `where`: the signature file, for messages.
+    SignatureError if the signature file is malformed, is about another file, holds a false
+    signature, or none of a trusted key. `where`: the signature file, for messages.
     """
     envelope = parse_envelope(data, where)
     payload = envelope.payload

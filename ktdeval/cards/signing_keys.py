@@ -118,7 +118,7 @@ class PrivateKey:
 def public_key(raw: bytes, where: str) -> PublicKey:
     """Return a public key from its 32 bytes.
 
-    Raises SignatureError: another length, a coordinate that is not canonical, or a point of small
+    Raises SignatureError for another length, a coordinate that is not canonical, or a point of small
     order, for which signatures on any message can be made up.
     """
     if len(raw) != KEY_BYTES:

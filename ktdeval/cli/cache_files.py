@@ -92,7 +92,7 @@ def _model_row(use: ModelUse) -> tuple[str, ...]:
 
 
 def prune_cache(file: Path | None, options: PruneOptions) -> None:
-    """Remove the replies that options select. Raises UsageError: they don't go together."""
+    """Remove the replies that options select. Raises UsageError if they don't go together."""
     from datetime import UTC, datetime
 
     from ktdeval.calls.cache_admin import PrunedReplies, PruneRule
@@ -173,7 +173,7 @@ def check_cache(file: Path | None, as_json: bool) -> int:
 def _open_cache(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
     """Open the cache file that an option names, or the shared one, which may not exist yet.
 
-    Raises StoreError: a named file does not exist.
+    Raises StoreError if a named file does not exist.
     """
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.models.model_connection import cache_path

@@ -76,7 +76,7 @@ class _CheckCommand(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words. Raises UsageError: they name a provider."""
+        """Read the words. Raises UsageError if they name a provider."""
         name = next((word for word in args if not word.startswith("-")), "")
         providers = loaded_plugins(ctx).specs("data")
         is_provider = name in providers and "--facts" not in args

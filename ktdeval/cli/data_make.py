@@ -98,8 +98,8 @@ class ProviderCommand(click.Command):
         example(" ".join(word for word in words if word))(self)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words. Raises UsageError: a required parameter is given neither by an option nor
-        by --set or --spec; the message has the options to add.
+        """Read the words. Raises UsageError if a required parameter is given neither by an option
+        nor by --set or --spec; the message has the options to add.
         """
         rest = super().parse_args(ctx, args)
         is_whole = ctx.resilient_parsing or ctx.params["recipe"] is not None
@@ -317,7 +317,7 @@ def given_params(
 
 
 def _params(spec: Spec, args: Mapping[str, Any]) -> Any:
-    """Return a provider's parameters, None if it takes none. Raises ConfigError: one is wrong."""
+    """Return a provider's parameters, None if it takes none. Raises ConfigError if one is wrong."""
     if spec.params is None:
         return None
     return build_params(spec.params, args, f"data provider {spec.name}")

@@ -77,7 +77,7 @@ class PluginCommand(LazyCommand):
         self._plugins = plugins
 
     def load(self) -> click.Command:
-        """Make the command. Raises PluginError: the plugin fails."""
+        """Make the command. Raises PluginError if the plugin fails."""
         command: click.Command = self._plugins.make("commands", str(self.name))
         return command
 
@@ -139,7 +139,7 @@ class LazyGroup(click.Group):
         return not near_matches(first, list(self.commands))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Raises UsageError: a package of an extra that it needs is not installed;
+        """Run a command. Raises UsageError if a package of an extra that it needs is not installed;
         help is shown without.
         """
         try:

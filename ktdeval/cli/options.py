@@ -130,7 +130,7 @@ class OutputPath(FilePath):
         self._mark = mark
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises StoreError: it can't be written."""
+        """Return the path. Raises StoreError if it can't be written."""
         path = super().convert(value, param, ctx)
         option = param.opts[0] if param is not None else "path"
         check_output(path, self.kind, option, self._mark)

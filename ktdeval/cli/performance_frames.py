@@ -22,8 +22,8 @@ def daily_returns(ledger: Ledger) -> pd.Series[float]:
 
 
 def benchmark_returns(ledger: Ledger, market: MarketSnapshot) -> pd.Series[float]:
-    """[steps] returns of the market's benchmark index from close to close, on the ledger's days. The
-    first is from the day of the first decision. Raises DataError: a day is not the market's.
+    """[steps] returns of the market's benchmark index from close to close, on the ledger's days.
+    The first is from the day of the first decision. Raises DataError if a day is not the market's.
     """
     days = [ledger.base_day, *ledger.days]
     levels = market.benchmark[[market.day_index(day) for day in days]]

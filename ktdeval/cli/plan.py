@@ -71,7 +71,7 @@ def _is_option_of_grids(name: str) -> bool:
 
 
 def _of_grids() -> click.Command:
-    """Return the command that estimates grids. Raises UsageError: no plugin offers it."""
+    """Return the command that estimates grids. Raises UsageError if no plugin offers it."""
     plugins = open_plugins()
     if _OF_GRIDS not in plugins.specs("commands"):
         raise UsageError(

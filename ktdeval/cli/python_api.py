@@ -228,7 +228,7 @@ class Evaluation:
         """[days x episodes] NAV divided by the initial cash, from the base day on.
 
         Columns are (task, window, seed). `benchmark` opens the market and adds, for each window,
-        the same cash invested in the benchmark index (seed `benchmark`). Raises UsageError: the
+        the same cash invested in the benchmark index (seed `benchmark`). Raises UsageError if the
         market has no index.
         """
         series: dict[tuple[str, str, int | str], pd.Series[float]] = {}
@@ -265,7 +265,7 @@ class Evaluation:
     def benchmark_returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
         """Daily returns of the benchmark index on the same days, in the same form as `returns`.
 
-        The market is opened. Raises UsageError: it has no index.
+        The market is opened. Raises UsageError if it has no index.
         """
         market = self._indexed_market("use returns() alone")
         series = {}
@@ -492,9 +492,9 @@ def _is_json_object(text: str) -> bool:
 def command_function(name: str) -> Callable[..., Any]:
     """Return the Python function of a command, such as `ktdeval.compare`.
 
-    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name, where
-    it isn't the command's; `extra["more_functions"]` makes further ones, by name. Raises
-    AttributeError: no command has a function of this name.
+    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name,
+    where it isn't the command's; `extra["more_functions"]` makes further ones, by name. Raises
+    AttributeError if no command has a function of this name.
     """
     makers = _function_makers()
     if name not in makers:

@@ -19,7 +19,7 @@ PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 def passphrase_of_key() -> str:
     """Return the passphrase of an encrypted key, from the environment or typed without an echo.
 
-    Raises UsageError: there is neither the variable nor a terminal.
+    Raises UsageError if there is neither the variable nor a terminal.
     """
     given = os.environ.get(PASSPHRASE)
     if given is not None:

@@ -84,7 +84,7 @@ class DocumentAlias:
         self._seed = seed
 
     def handle(self, row: int) -> str:
-        """`doc_bcdfghj` of a row. Raises IndexError: a row below zero, or of 2^30 or more."""
+        """`doc_bcdfghj` of a row. Raises IndexError for a row below zero, or of 2^30 or more."""
         if not 0 <= row < 1 << 2 * _HALF_BITS:
             raise IndexError(f"document row {row} has no name")
 

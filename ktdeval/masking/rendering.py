@@ -150,7 +150,7 @@ class PayloadRenderer:
 
     def prepare_payload(self, payload: Payload) -> Prepared:
         """Return the text of a payload that is the same under all masks that show figures as they
-        are, but for identities, if this renderer's does. Raises PluginError: it holds a figure of
+        are, but for identities, if this renderer's does. Raises PluginError if it holds a figure of
         an account, or a text; RefusedTypeError.
         """
         parts: list[str | Identity] = []

@@ -212,7 +212,7 @@ class ShownFigures:
         return None if rounded is None else AccountSum(rounded)
 
     def render_level(self, level: IndexLevel) -> float | None:
-        """Return an index level as shown. Raises DataError: the snapshot lacks the index."""
+        """Return an index level as shown. Raises DataError if the snapshot lacks the index."""
         if level.code not in self._index_scale:
             raise DataError("a payload names an index that the snapshot lacks")
         value = float(level.value)

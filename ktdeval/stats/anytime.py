@@ -48,8 +48,8 @@ class Sequence:
 
 def mixture_variance(narrowest_at: float, level: float = 0.95) -> float:
     """Return the mixture's parameter rho that makes the interval narrowest where the sum of squares
-    is `narrowest_at` (Howard, Ramdas, McAuliffe, Sekhon 2021, Annals of Statistics 49, section 3.5).
-    Raises ValueError: a value is out of range.
+    is `narrowest_at` (Howard, Ramdas, McAuliffe, Sekhon 2021, Annals of Statistics 49, section
+    3.5). Raises ValueError if a value is out of range.
     """
     from scipy.special import lambertw  # noqa: PLC0415 - heavy, and only these intervals need it
 

@@ -125,7 +125,7 @@ def random_effects(
     """Pool [k] independent values with these [k] known variances into one estimate; `shares` as of
     `moment_estimates`.
 
-    Raises ValueError: a value is not finite, or a variance is not a positive finite number.
+    Raises ValueError if a value is not finite, or a variance is not a positive finite number.
     """
     k = len(values)
     if k == 0:

@@ -174,8 +174,9 @@ def level_sizes(differences: Vector) -> Vector:
 
 def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank:
     """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros
-    are dropped before ranking; exact given zeros and ties, which are those of `level_sizes`. `null`:
-    another distribution, such as `correlated_null`. Raises ValueError: a difference is not finite.
+    are dropped before ranking; exact given zeros and ties, which are those of `level_sizes`.
+    `null`: another distribution, such as `correlated_null`. Raises ValueError if a difference is
+    not finite.
     """
     if not np.isfinite(differences).all():
         raise ValueError("differences must be finite; leave out the pairs that have none")

@@ -114,8 +114,8 @@ class Git:
         self._folder = folder or work_tree
 
     def read(self, *arguments: str) -> bytes:
-        """Return what a command says that changes nothing and needs no network. Raises StoreError:
-        it fails, or the settings are not harmless.
+        """Return what a command says that changes nothing and needs no network. Raises StoreError
+        if it fails, or the settings are not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         return self._out(arguments, self._run(arguments, _LOCAL))
@@ -161,8 +161,8 @@ class Git:
         return self._out(arguments, done).decode("utf-8", "surrogateescape")
 
     def push(self, remote: str, branch: str) -> None:
-        """Push HEAD to a branch of a remote, an address or the name of one. Raises StoreError: the
-        remote refuses it or can't be reached, or the settings are not harmless.
+        """Push HEAD to a branch of a remote, an address or the name of one. Raises StoreError if
+        the remote refuses it or can't be reached, or the settings are not harmless.
         """
         self._check_own()
         address = self._push_address(remote)
@@ -292,7 +292,7 @@ def local_path(address: str) -> Path | None:
 def _run_git(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], lock: int = -1
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end. Raises StoreError: it is not there, or takes too long."""
+    """Run git to its end. Raises StoreError if it is not there, or takes too long."""
     try:
         process = subprocess.Popen(  # noqa: S603 - git, without a shell
             words,

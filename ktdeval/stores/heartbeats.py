@@ -93,8 +93,8 @@ class Heartbeats(Closing):
         """Write a heartbeat, and further ones every quarter of a lease on a thread until `close`.
 
         A heartbeat that the store refuses is tried again at the next turn; others see this worker
-        as dead once a whole lease has passed without one. Raises StoreError: the first one can't be
-        written.
+        as dead once a whole lease has passed without one. Raises StoreError if the first one can't
+        be written.
         """
         if self._thread is not None:
             return

@@ -62,7 +62,7 @@ class LocalStore:
     def create(self, key: str, data: bytes) -> bool:
         """Write a new file, and return True; return False if there is one.
 
-        Raises NoConditionalWrites: the file system has no hard links.
+        Raises NoConditionalWrites if the file system has no hard links.
         """
         if self.exists(key):  # saves writing in vain; the link decides
             return False
@@ -121,7 +121,7 @@ class LocalStore:
     def _write_temporary(self, path: Path, data: bytes) -> Iterator[Path]:
         """Give a durable temporary file with `data` next to a path, to be linked or renamed to it.
 
-        Raises StoreError: it can't be made, or what the block does with it fails.
+        Raises StoreError if it can't be made, or what the block does with it fails.
         """
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
         with wrap_os_error(f"{path}: can't write", "free space or choose another folder"):

@@ -162,7 +162,7 @@ def is_url(text: str | Path) -> bool:
 
 
 def checked_url(text: str) -> str:
-    """Return a URL in the form that its local copy is found by. Raises UsageError: it holds a
+    """Return a URL in the form that its local copy is found by. Raises UsageError if it holds a
     password or a query, which would end in files and logs.
     """
     if secret_in(text) is not None or "?" in text:
@@ -174,7 +174,7 @@ def checked_url(text: str) -> str:
 
 
 def open_mirror(url: str, use: Use) -> Mirror:
-    """Return the local copy of a URL, to read or to run in. Raises StoreError: the store can't be
+    """Return the local copy of a URL, to read or to run in. Raises StoreError if the store can't be
     opened.
     """
     url = checked_url(url)

@@ -64,8 +64,8 @@ def open_remote(
     """Return the store of a URL. `options` are the driver's, next to those of fsspec's own
     configuration.
 
-    Makes no request. Raises UsageError: the URL holds a password, its scheme is unknown, the driver
-    is not installed or refuses its options.
+    Makes no request. Raises UsageError if the URL holds a password, its scheme is unknown, the
+    driver is not installed or refuses its options.
     """
     scheme = url.partition("://")[0]
     if secret_in(url) is not None:

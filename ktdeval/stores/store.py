@@ -95,7 +95,7 @@ def open_store(place: str | Path) -> Store:
     """Return the store of a folder, which need not exist, or of a URL such as
     `s3://BUCKET/PREFIX`.
 
-    Raises StoreError: the URL's driver is unknown, not installed or refuses its settings.
+    Raises StoreError if the URL's driver is unknown, not installed or refuses its settings.
     """
     text = str(place)
     is_url = isinstance(place, str) and _URL.match(text) is not None

@@ -59,7 +59,7 @@ def product_ratio(
 ) -> IntArray:
     """Return floor((factor * other + extra) / divisor), of the factor's shape, of numbers that are
     not negative. Faster than `floor_ratio` where the product fits 64 bits. Raises
-    InexactArraysError: the result does not.
+    InexactArraysError if the result does not.
     """
     if factor.size == 0:
         return factor

@@ -179,8 +179,8 @@ def _text_bytes(array: Any) -> int:
 
 def open_unpacked(path: Path) -> io.BufferedReader:
     """Open a file for reading, unpacked where its name ends in .bz2, .xz or .zip, or where its
-    first bytes are those of gzip: browsers unpack such files and keep their names. Raises OSError:
-    it can't be read; reading raises it where more comes out than a file of its size may hold.
+    first bytes are those of gzip: browsers unpack such files and keep their names. Raises OSError
+    if it can't be read; reading raises it where more comes out than a file of its size may hold.
     """
     plain = open_plain(path)
     is_packed = plain.read(len(GZIP)) == GZIP
@@ -235,7 +235,7 @@ class _BoundedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer. Raises OSError: it holds too much, or is damaged."""
+        """Read into a buffer. Raises OSError if it holds too much, or is damaged."""
         try:
             data = self._inner.read(len(buffer))
         except (EOFError, lzma.LZMAError, zipfile.BadZipFile) as error:

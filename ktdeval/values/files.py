@@ -88,7 +88,7 @@ class Closing:
 
 
 def make_folder(path: Path, advice: str = "choose another") -> None:
-    """Make a folder and those above it. Raises StoreError: it can't be made; `advice` is its last
+    """Make a folder and those above it. Raises StoreError if it can't be made; `advice` is its last
     words.
     """
     with wrap_os_error(f"{path}: can't make the folder", advice):
@@ -114,8 +114,8 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
     it is.
 
     `kind`: a `new folder` must be absent, empty, or hold a file `mark`. Folders above may be
-    absent, if they can be made. Raises StoreError: it is of another kind, or nothing can be written
-    there.
+    absent, if they can be made. Raises StoreError if it is of another kind, or nothing can be
+    written there.
     """
     advice = f"choose another {option}"
     with wrap_os_error(f"{path}: can't be written", advice):
@@ -148,8 +148,8 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Give a temporary folder, which becomes `folder` (absent or empty) when the block ends well,
-    unless the block removes it. What killed processes left behind is removed first. Raises OSError:
-    it can't be made, made durable or renamed.
+    unless the block removes it. What killed processes left behind is removed first. Raises OSError
+    if it can't be made, made durable or renamed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(_temporary_prefix(folder), folder.parent) as temporary:
@@ -176,7 +176,7 @@ def _temporary_prefix(folder: Path) -> str:
 
 
 def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
-    """Make some files of a folder durable, with the folders between. Raises OSError: it can't be
+    """Make some files of a folder durable, with the folders between. Raises OSError if it can't be
     done.
     """
     paths = [folder / file for file in files]

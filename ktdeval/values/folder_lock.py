@@ -19,7 +19,7 @@ _PAUSE_S = 0.02
 
 @contextmanager
 def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a folder's lock, which ends with the process. Raises StoreError: another process holds
+    """Hold a folder's lock, which ends with the process. Raises StoreError if another process holds
     it and this one is not to `wait`, or the folder can't be opened.
     """
     with wrap_os_error(f"{folder}: can't open the folder"):

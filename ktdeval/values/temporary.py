@@ -57,7 +57,7 @@ def _remove_dead(path: Path) -> None:
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """Give a folder of this process, readable by its owner only, which is removed when the block
     ends; by default where the system keeps temporary files. What killed processes left of this
-    prefix is removed first. Raises OSError: it can't be made.
+    prefix is removed first. Raises OSError if it can't be made.
     """
     import shutil  # noqa: PLC0415 - `ktdeval --help` needs none
     import tempfile  # noqa: PLC0415 - as above
@@ -101,7 +101,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def temporary_file(target: Path) -> Iterator[tuple[Path, int]]:
     """Give an empty file next to `target`, open for writing, to be renamed to it; where it is not,
     it is removed. Its name is the same each time, so that what a killed process left is written
-    over. Raises OSError: it can't be made.
+    over. Raises OSError if it can't be made.
     """
     path, descriptor = _locked_file(target)
     try:
@@ -134,7 +134,7 @@ def _locked_file(target: Path) -> tuple[Path, int]:
 def filling(folder: Path, last: str = "") -> Iterator[Path]:
     """Give a temporary folder whose files come into `folder` when the block ends well: all at once
     where that is absent or empty, else one by one. The file `last` is taken away before, and comes
-    after all others: where it is, the folder is whole. Raises OSError: they can't be written.
+    after all others: where it is, the folder is whole. Raises OSError if they can't be written.
     """
     is_there = folder.is_dir() and any(folder.iterdir())
     if is_there:

@@ -168,7 +168,7 @@ def checked_number(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
 
 
 def read_float(text: str) -> float:
-    """Return a float of YAML. Raises ValueError: it is written in digits, and too large for one."""
+    """Return a float of YAML. Raises ValueError if it is written in digits, and too large for one."""
     number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     if abs(number) == float("inf") and "inf" not in text.lower():
         raise ValueError(f"{text[:20]} is too large for a number")

@@ -64,7 +64,7 @@ class Figure:
 
 def strict_json(name: str, value: object) -> Any:
     """Return a foreign value after a trip through strict JSON, so that a card in memory equals the
-    card in its file. `name` is its field. Raises CardError: it is not strict JSON.
+    card in its file. `name` is its field. Raises CardError if it is not strict JSON.
     """
     try:
         return json.loads(dumps_canonical(plain(value)))
@@ -83,7 +83,7 @@ def decode_part(name: str, value: object, type_: type[T]) -> T:
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
-    """Decode a part of a card after a trip through strict JSON. Raises CardError: a value is not
+    """Decode a part of a card after a trip through strict JSON. Raises CardError if a value is not
     strict JSON, or not what the part holds.
     """
     parts = {name: strict_json(name, value) for name, value in sorted(fields.items())}

@@ -182,7 +182,7 @@ def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSour
 
 
 def scoring_sources(inputs: ScoringInputs) -> ScoringSources:
-    """Return the sources of a scoring card. Raises CardError: the inputs contradict each other."""
+    """Return the sources of a scoring card. Raises CardError if the inputs contradict each other."""
     planned = _ordered_plan(inputs)
     answers = _answers_by_id(inputs, planned)
     days = planned_days(planned, inputs.snapshot)
@@ -218,8 +218,8 @@ _OWN_FIELDS = ("window", "seed")
 
 
 def _ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
-    """Return planned episodes by day, then seed. Raises CardError: they differ in more than window
-    and seed, or from the inputs.
+    """Return planned episodes by day, then seed. Raises CardError if they differ in more than
+    window and seed, or from the inputs.
     """
     if not inputs.specs:
         raise CardError("a card needs at least one planned episode")
@@ -264,9 +264,9 @@ def _missing_specs(
     errors: Mapping[str, str],
     record: str,
 ) -> list[tuple[EpisodeSpec, str]]:
-    """Return the planned episodes that did not finish, each with its error on one line.
-    `finished`: ids; `errors`: by id; `record`: what an unfinished episode lacks, such as `a
-    ledger`. Raises CardError: an unfinished episode has no error, or a finished or foreign one has.
+    """Return the planned episodes that did not finish, each with its error on one line. `finished`:
+    ids; `errors`: by id; `record`: what an unfinished episode lacks, such as `a ledger`. Raises
+    CardError if an unfinished episode has no error, or a finished or foreign one has.
     """
     unfinished = [spec for spec in planned if spec.id not in finished]
     for spec in unfinished:
@@ -290,7 +290,7 @@ def _ledgers_by_id(
     planned: Sequence[EpisodeSpec],
     days: WindowDays,
 ) -> dict[str, Ledger]:
-    """Return ledgers by the id of their episode. Raises CardError: one does not cover its days,
+    """Return ledgers by the id of their episode. Raises CardError if one does not cover its days,
     since a part must not pass for the whole.
     """
     specs = {spec.id: spec for spec in planned}
@@ -327,8 +327,8 @@ def _ledgers_by_id(
 def _answers_by_id(
     inputs: ScoringInputs, planned: Sequence[EpisodeSpec]
 ) -> dict[str, Sequence[AnswerRecord]]:
-    """Return answers by the id of their episode. Raises CardError: a sample has no answer, since a
-    part must not pass for the whole.
+    """Return answers by the id of their episode. Raises CardError if a sample has no answer, since
+    a part must not pass for the whole.
     """
     planned_ids = {spec.id for spec in planned}
     answers: dict[str, Sequence[AnswerRecord]] = {}

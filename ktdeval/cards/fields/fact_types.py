@@ -174,7 +174,7 @@ class CutoffEntry(Value, frozen=True):
 
     @property
     def first(self) -> np.datetime64:
-        """First day on which the data may end. Raises DataError: the date does not exist."""
+        """First day on which the data may end. Raises DataError if the date does not exist."""
         return first_day_of(self.date)
 
     @property
@@ -189,7 +189,7 @@ class CutoffEntry(Value, frozen=True):
 
 
 def first_day_of(date: str) -> np.datetime64:
-    """Return a day, or the first one of a month such as 2024-06. Raises DataError: it is neither."""
+    """Return a day, or the first one of a month such as 2024-06. Raises DataError if it is neither."""
     return parse_day(f"{date}-01" if len(date) == len("2024-06") else date)
 
 

@@ -127,8 +127,8 @@ class TradingFacts(Evaluation, frozen=True):
 
     @property
     def excluded(self) -> dict[str, str]:
-        """Finished windows that are excluded from figures over episodes, and why. Raises CardError:
-        a day of theirs does not exist.
+        """Finished windows that are excluded from figures over episodes, and why. Raises CardError
+        if a day of theirs does not exist.
         """
         spans = {one.window: (one.first_day, one.last_day) for one in self.episodes}
         try:

@@ -122,7 +122,7 @@ class Documents:
 
     @classmethod
     def read_stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
-        """Return a table that was stored by `table`. Raises DataError: an absent or other column,
+        """Return a table that was stored by `table`. Raises DataError for an absent or other column,
         or rows out of order.
         """
         import pyarrow as pa  # noqa: PLC0415

@@ -238,7 +238,7 @@ def _day_checksums(array: npt.NDArray[Any]) -> str:
 def load_manifest(folder: Path) -> SnapshotManifest:
     """Return the manifest of a stored snapshot.
 
-    Raises DataError: it is absent, malformed, or of another format version.
+    Raises DataError if it is absent, malformed, or of another format version.
     """
     path = folder / MANIFEST
     try:

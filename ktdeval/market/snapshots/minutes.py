@@ -96,7 +96,7 @@ class MinuteBars:
         day: int,
     ) -> npt.NDArray[Any]:
         """Rows of a code's bars on row `day` of `days`, except those that end after its venue's
-        close of the last day. Raises LookAheadError: the row lies after the last.
+        close of the last day. Raises LookAheadError if the row lies after the last.
         """
         if day >= len(days):
             raise LookAheadError(

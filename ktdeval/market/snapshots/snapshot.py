@@ -72,8 +72,8 @@ counts.
 
 @lru_cache(maxsize=1 << 14)
 def board_of(code: str) -> Board:
-    """Return the board of a normalised code. Raises DataError: the digits belong to no board of the
-    A-share market.
+    """Return the board of a normalised code. Raises DataError if the digits belong to no board of
+    the A-share market.
     """
     for digits, board, _ in _BY_DIGITS:
         if code.startswith(digits):
@@ -344,7 +344,7 @@ class MarketSnapshot:
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
-        """Return the exchange board of each asset, from its code. Raises DataError: an asset's
+        """Return the exchange board of each asset, from its code. Raises DataError if an asset's
         venue has no boards.
         """
         for code, venue in zip(self.codes, self.venues, strict=True):
@@ -452,7 +452,7 @@ class MarketSnapshot:
         return self.indices[self.meta.benchmark]
 
     def day_index(self, day: np.datetime64 | str) -> int:
-        """Row of a trading day. Raises DataError: the day is not a trading day of this snapshot."""
+        """Row of a trading day. Raises DataError if the day is not a trading day of this snapshot."""
         date = np.datetime64(str(day), "D")
         row = int(np.searchsorted(self.days, date))
         if row == len(self.days) or self.days[row] != date:
@@ -576,7 +576,7 @@ class MarketView:
         return row if row >= 0 else None
 
     def row(self, field_name: str, day: int) -> FloatArray:
-        """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""
+        """[N] values of one array on `day`. Raises LookAheadError if `day` lies after the cursor."""
         if day > self.day:
             raise LookAheadError(
                 f"{field_name} of day {day} asked for at the close of day {self.day}"

@@ -39,7 +39,7 @@ def read_texts(table: pa.Table, column: str) -> tuple[str, ...]:
 
 
 def read_venues(venues: JsonValue) -> dict[str, Venue]:
-    """Return the venues of a manifest, where None means none. Raises ConfigError: they are not
+    """Return the venues of a manifest, where None means none. Raises ConfigError if they are not
     mappings.
     """
     if venues is None:
@@ -85,7 +85,7 @@ def read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayA
 
 
 def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the levels of each index. Raises DataError: its days are not those of the bars."""
+    """Return the levels of each index. Raises DataError if its days are not those of the bars."""
     table = read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
     dates = table["date"].to_numpy().astype("datetime64[D]")

@@ -89,8 +89,8 @@ def save_snapshot(
     """Write a snapshot as a new or empty folder, whole or not at all, and return it with its id.
 
     Nothing is written if the folder has this snapshot already. `extras`: further files next to the
-    tables, not part of the identity. Raises StoreError: the folder has something else, such as the
-    same market with other labels, or it can't be written.
+    tables, not part of the identity. Raises StoreError if the folder has something else, such as
+    the same market with other labels, or it can't be written.
     """
     extras = extras or {}
     manifest = snapshot_manifest(snapshot)
@@ -258,7 +258,7 @@ def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapsh
     """Read and check a stored snapshot.
 
     `cache`: keeps its arrays, and what follows from them, for other processes. Files that are
-    unchanged since their content was checked are not read again. Raises DataError: a file is
+    unchanged since their content was checked are not read again. Raises DataError if a file is
     unreadable or was changed (it names table, field and first day).
     """
     manifest = load_manifest(folder)

@@ -287,7 +287,7 @@ def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Cate
 
 
 def as_days(column: pd.Series) -> DayArray:
-    """Return a column of dates as datetime64[D]. Raises DataError: one has a time zone, or a time
+    """Return a column of dates as datetime64[D]. Raises DataError if one has a time zone, or a time
     of day. Cut to its day, a bar that begins at 16:00 of UTC would be known before it ends.
     """
     if isinstance(column.dtype, pd.DatetimeTZDtype):

@@ -29,8 +29,8 @@ class Close:
 
     @classmethod
     def parse(cls, text: str) -> Close:
-        """Return the close of a text such as `16:00 America/New_York`. Raises DataError: no such
-        time or zone.
+        """Return the close of a text such as `16:00 America/New_York`. Raises DataError if the time
+        or zone does not exist.
         """
         match = _CLOSE.fullmatch(text.strip())
         if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:

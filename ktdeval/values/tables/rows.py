@@ -167,7 +167,7 @@ class TableFile:
 
     @cached_property
     def kind(self) -> Kind:
-        """Kind of the file. Raises UnreadableError: the table may not be of it; else as of
+        """Kind of the file. Raises UnreadableError if the table may not be of it; else as of
         `table_kind`.
         """
         kind = table_kind(self.path)
@@ -230,7 +230,9 @@ def open_strict(path: Path) -> TextIO:
 
 
 def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
-    """Yield the lines of a text. Raises UnreadableError: one is too long, has a NUL, or has no end."""
+    """Yield the lines of a text. Raises UnreadableError if one is too long, has a NUL, or has no
+    end.
+    """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1

@@ -135,8 +135,8 @@ def _read_mark(head: bytes) -> str | None:
 
 
 def first_lines(file: Path, encoding: str) -> list[str]:
-    """Return the lines at the start of a file. Raises UnicodeDecodeError: they are not text in this
-    encoding.
+    """Return the lines at the start of a file. Raises UnicodeDecodeError if they are not text in
+    this encoding.
     """
     head = _head(file)
     text = codecs.getincrementaldecoder(encoding)().decode(head)

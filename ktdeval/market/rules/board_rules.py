@@ -174,8 +174,8 @@ def _free_first_days(
 
 
 def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
-    """[T, N] days on which an asset is under special treatment: as its data say, else by its dated
-    names. None if neither is known. The delisting period has the limit of the board again.
+    """[T, N] days on which an asset is under special treatment: by its data, else by its dated names.
+    None if neither is known. In the delisting period the limit of the board applies again.
     """
     given = snapshot.price_limits.special
     if given is None and not snapshot.spells:

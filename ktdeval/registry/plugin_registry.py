@@ -355,9 +355,7 @@ class Plugins:
         return specs[name]
 
     def _derive_task(self, name: str) -> Spec | None:
-        """Return the derived task that a name describes (a task with settings); None if the name
-        matches no task.
-        """
+        """Return the task with settings that a name describes; None if it matches no task."""
         if name not in self._derivations:
             from ktdeval.registry.task_files import derived_spec  # noqa: PLC0415 - help lists no tasks
 
@@ -568,9 +566,8 @@ class Plugins:
     def make(
         self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any
     ) -> Any:
-        """Make the object of a kind that a plugin offers as `name`, and check it. Raises
-        UsageError: if the name or an argument is unknown; PluginError: if the plugin fails, or
-        makes something else.
+        """Make the object of a kind that a plugin offers as `name`, and check it. Raises UsageError
+        if the name or an argument is unknown, and PluginError if the plugin fails.
         """
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"

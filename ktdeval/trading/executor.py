@@ -5,8 +5,7 @@ Sells are executed first, then buys, each in the order of the action; outcomes a
 order of the action. The rules, in the order in which they are checked:
 
     SELL    schema, universe, holding, suspended, price_limit, target, t_plus_1, lot, cash
-    BUY     schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot,
-    minimum, cash
+    BUY     schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot, minimum, cash
     a sell beyond the holding, where short sales are allowed
             schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot,
             minimum, margin
@@ -32,29 +31,26 @@ The first rule that an order breaks rejects it. Details:
 * **minimum** A buy or short sale is worth at least the venue's smallest order. Holdings can be
   sold, and shorts bought back, however little they are worth.
 * **weight_limit** judges the whole ordered quantity at the fill price against the same NAV, before
-  cash cuts it; equality is allowed. A short is measured by its absolute value. An order sized when
-  it
+  cash cuts it; equality is allowed. A short counts with its absolute value. An order sized when it
   was decided is judged by its target weight. A holding of more steps than fit into a ledger's
   integers breaks this rule too, which coins in steps of 1e-8 could reach.
 * **cash** If cash is short, a buy is cut to the largest number of whole lots that cash covers with
-  its fee (partially filled), or rejected if that is zero. The value of shorts and their initial
+  its fee (partially filled), or rejected if that is none. The value of shorts and their initial
   margin can be spent only on buying back. A buy that turns a short into a holding is filled whole,
   or not. A sell whose fee exceeds its proceeds and the cash is rejected.
-* **volume** If execution is on (`ktdeval.trading.execution_costs`): all orders of a day in one
+* **volume** Where execution is on (`ktdeval.trading.execution_costs`): all orders of a day in one
   asset together trade at most their part of its volume. An order beyond it is cut to whole lots
-  (partially filled), or rejected if no lot is left, or if the price needs volatility and volume of
-  the days before, and they are not known. Under `rest: carry` the rest remains open on the next
-  days, until it is filled, another rule rejects it, a new order of its asset replaces it, or a
-  factor
+  (partially filled), or rejected if none is left, or if the price needs volatility and volume of
+  the days before, and they are not known. Under `rest: carry` what is left works on the next days,
+  until it is filled, another rule rejects it, a new order of its asset replaces it, or a factor
   change or margin call of its asset ends it. Sizes and weights are judged at the reference price,
   cash and the smallest order at the price of the fill.
 * **limit** An order with a limit (`ktdeval.trading.limit_orders`) fills at the open if that is
   within it; else at the limit, if the day's bar trades through it; else it is rejected. With
   execution on, the price after spread and impact must be within the limit too: the order is cut to
-  the whole lots of which that is true. Target weights and weight limits are measured at the open.
-  Buys
-  after the open follow those at the open. The proceeds of a sell after the open, and the position
-  that it frees, can't be used by the day's buys: which came first is not known.
+  the whole lots of which that is true. Target weights and weight limits count at the open. Buys
+  after the open follow those at the open. What a sell after the open brings in, and the name that
+  it frees, are of no use to the day's buys: which came first is not known.
 * **margin** After a short sale cash is at least the value of all shorts and their initial margin;
   a larger short sale is rejected, not cut.
 
@@ -204,7 +200,7 @@ class _BrokerState:
     # --- execution
 
     def _quote(self, asset: int, selling: bool) -> Quote | None:
-        """Return the inputs of a fill's price; None if costs do not depend on size."""
+        """Return what a fill's price depends on; None where fills are free of size."""
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:
@@ -250,7 +246,7 @@ class _BrokerState:
         return within_limit(quote, steps, selling, limit, self.terms[asset].lot)
 
     def _offer(self, asset: int, selling: bool) -> tuple[Quote | None, int]:
-        """Return the quote (None if a fill of any size has the same price) and the reference price."""
+        """Return quote, None where a fill of any size has one price, and reference price."""
         if self.limit is not None and self.limit.is_within_day:
             return None, self.limit.limit
         return self._quote(asset, selling), self.day.open_ticks[asset]
@@ -297,9 +293,7 @@ class _BrokerState:
             self.traded[key] = self.traded.get(key, 0) + steps
 
     def keep_rest(self, index: int, order: Order, outcome: Outcome) -> None:
-        """Keep the part of an order that the day's volume has cut, if it is carried to the next
-        day.
-        """
+        """Keep what the day's volume has cut of an order, where it goes on the next day."""
         if outcome.rule != "volume" or order.asset is None:
             return
 
@@ -517,7 +511,7 @@ class _BrokerState:
         cash = self.cash
         if self.day.rules.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
-        # A volume limit that leaves less than the smallest order does not justify ordering more.
+        # A day's volume that leaves less than the smallest order is no reason to order more.
         if cost(ordered, price, terms, False)[0] < terms.minimum_notional:
             return REJECTED["minimum"]
 

@@ -14,6 +14,7 @@ import pytest
 from ktdeval.errors import StoreError
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import in_text
+from ktdeval_live.record.chain import DecisionKey
 from ktdeval_live.record.folder import LiveFolder
 from live_drops import (
     Row,
@@ -248,7 +249,7 @@ def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_pat
         drops.after_close(day)
         drops.step_here()
 
-    shown = drops.folder.record("momentum", "us", second)
+    shown = drops.folder.record(DecisionKey("momentum", "us", second))
     before = ledger(drops.folder, "momentum")[0]
     code = next(order.code for order in before.orders if order.notional_minor)
 
@@ -263,7 +264,7 @@ def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_pat
     assert report.frozen == [f"us {second}: 1 bars revised (revision 1)", f"us {third}: 6 bars"]
 
     after = ledger(drops.folder, "momentum")[0]
-    assert drops.folder.record("momentum", "us", second) == shown
+    assert drops.folder.record(DecisionKey("momentum", "us", second)) == shown
     assert [order.code for order in after.orders] == [order.code for order in before.orders]
     assert after.nav_minor != before.nav_minor  # settled at the price as it is known now
 

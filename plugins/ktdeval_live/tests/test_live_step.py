@@ -90,7 +90,6 @@ def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Pl
 def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)
     asker = Slow(folder, plugins, clock)
-    asker.clock = clock
     report = step(folder, plugins, clock, asker, at_once=1)
 
     assert report.decided == []

@@ -557,9 +557,7 @@ def _series_problem(bars: Bars) -> str:
 
 
 def bar_problems(block: BarBlock) -> list[str]:
-    """Return a line for each rule that bars of a part break, with their number and the first such
-    bar.
-    """
+    """Return a line for each rule that bars of a part break, with their count and the first."""
     lines: list[str] = []
     for rule in broken_rules(block.bars, block.asset_class, block.resolution):
         rows = np.flatnonzero(rule.bad)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ktdeval_live.record.chain import Decided
+from ktdeval_live.record.chain import Decided, DecisionKey
 from live_drops import Drops
 from run_support import Running
 from stub_provider import Stub
@@ -36,7 +36,7 @@ def stages(drops: Drops, stub: Stub, day: str) -> dict[str, Callable[[], Reached
     """
     path = drops.path
     git = path / ".git"
-    record = drops.folder.record_path("asked", "us", day, private=True)
+    record = drops.folder.record_path(DecisionKey("asked", "us", day), private=True)
 
     return {
         "freeze": lambda: _grows(lambda: _lines(path / "chain.jsonl")),

@@ -371,7 +371,8 @@ def _cases_of_volumes() -> Iterator[Case]:
 
 def _cases_of_days() -> Iterator[Case]:
     far = more({"date": "2060-01-06"})
-    yield Case("calendar_unknown", source(far, index=levels((*DAYS, "2060-01-06"))))
+    wrong_year = source(far, index=levels((*DAYS, "2060-01-06")))
+    yield Case("calendar_unknown", wrong_year, corrected=RIGHT)
     saturday = more({"date": "2024-01-06"})
     at_weekend = source(saturday, index=levels((*DAYS, "2024-01-06")))
     yield Case("calendar_mismatch", at_weekend, way="--repair drop_non_sessions")

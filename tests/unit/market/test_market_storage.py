@@ -551,7 +551,7 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
 def test_data_known_for_one_day_only_is_named() -> None:
     counts = {finding.rule: (finding.level, finding.count) for finding in check(dated([]))}
     assert counts["names_of_one_day"] == ("warning", 3)
-    assert counts["industries_of_one_day"] == ("info", 3)
+    assert counts["industries_of_one_day"] == ("note", 3)
     assert "names_of_one_day" not in {finding.rule for finding in check(dated())}
 
     early = bars(CODES, days=("2020-08-20", "2020-08-21", "2020-08-24"))

@@ -242,9 +242,9 @@ def test_pages_of_a_view_that_was_killed_half_way_are_not_there(
 
     assert ktdeval("view", "run", cwd=tmp_path).code == 0
     assert names(tmp_path / "run") == sorted([*before, "view"])
-    assert len(pages_in(tmp_path / "run" / "view")) == 5
+    assert len(pages_in(tmp_path / "run" / "view")) == 6
 
     killed(VIEW, tmp_path)
     assert ktdeval("view", "run", cwd=tmp_path).code == 0
-    assert len(pages_in(tmp_path / "run" / "view")) == 5
+    assert len(pages_in(tmp_path / "run" / "view")) == 6
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ktdeval.cards import clean as one_line
 from ktdeval.market import FloatArray
 from ktdeval.stats import MetricValue
+from ktdeval.values import without_formula
 from ktdeval_pages.tear_sheet.figures import WORDS, book_figures
 from ktdeval_pages.tear_sheet.tracks import Track
 
 _FIGURE_HEADS = ("window", "seed", "of", "figure", "value", "low", "high", "reason")
-_FORMULA = ("=", "+", "-", "@")  #: beginnings of what a spreadsheet would compute
 
 
 def series_csv(tracks: Sequence[Track]) -> str:
@@ -90,14 +90,16 @@ def _csv_text(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     for row in rows:
-        writer.writerow([_guard_formula(one_line(str(cell))) for cell in row])
+        writer.writerow([_safe_cell(one_line(str(cell))) for cell in row])
     return text.getvalue()
 
 
-def _guard_formula(cell: str) -> str:
-    """Return a text that a spreadsheet takes for a formula with an apostrophe in front."""
+def _safe_cell(cell: str) -> str:
+    """Return the text of a cell, which a spreadsheet must not take for a formula; numbers may begin
+    with a sign.
+    """
     try:
         float(cell)
     except ValueError:
-        return f"'{cell}" if cell.startswith(_FORMULA) else cell
+        return without_formula(cell)
     return cell

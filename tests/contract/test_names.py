@@ -15,6 +15,7 @@ from paths import REPOSITORY
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script, about a checkout with one module and an empty list."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / ".ci"))
     loader = SourceFileLoader("names", str(REPOSITORY / ".ci" / "names"))
     spec = spec_from_loader("names", loader)
     assert spec is not None

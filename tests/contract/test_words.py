@@ -17,6 +17,7 @@ PLAIN = '"""Days of a market."""\n'
 @pytest.fixture
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script, about a checkout with one plain module and an empty list."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / ".ci"))
     loader = SourceFileLoader("words", str(REPOSITORY / ".ci" / "words"))
     spec = spec_from_loader("words", loader)
     assert spec is not None

@@ -79,7 +79,6 @@ _LOG = logging.getLogger(__name__)
 
 # dated price table of these models
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
-# under which a key is stored in the system's keyring; the user name is the variable's name
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 # marks a missing or invalid token count: a sum that includes it stays below 0

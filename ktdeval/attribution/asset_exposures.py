@@ -158,7 +158,7 @@ def _factor_columns(names: tuple[str, ...]) -> list[int]:
     for index, name in enumerate(names):
         if name not in FACTOR_NAMES:
             raise DataError(
-                f"no style factor {name!r}{near_matches(name, FACTOR_NAMES)}; there are"
+                f"unknown style factor {name!r}{near_matches(name, FACTOR_NAMES)}; known:"
                 f" {', '.join(FACTOR_NAMES)}"
             )
         if name in names[:index]:

@@ -196,14 +196,14 @@ class BatchClient(ModelClient):
 
         if not kinds:
             return (
-                "it makes another request than it did when its batch was collected; agents and"
-                " tasks must be pure"
+                "its request differs from the one that was collected for its batch; agents and"
+                " tasks must give equal requests for equal input"
             )
 
         named = ", ".join(f"{kind} {number:,}" for kind, number in sorted(kinds.items()))
         return (
             f"{kinds.total():,} of its requests came back from the batch without a reply ({named};"
-            f" {first}); run the same command again to ask them again"
+            f" {first}); run the same command again to send them again"
         )
 
     # ---- what is to be asked
@@ -291,9 +291,9 @@ class BatchClient(ModelClient):
         for request in entry.requests:
             if request.position not in by_position:
                 raise StoreError(
-                    f"{self._file.path}: batch {entry.id or entry.tag} holds requests that this run"
-                    " does not make: go on with the ktdeval and the plugins that submitted it, or"
-                    " choose another --out"
+                    f"{self._file.path}: batch {entry.id or entry.tag} holds requests that this"
+                    " run does not make: resume with the versions of ktdeval and plugins that"
+                    " submitted it, or choose another --out"
                 )
 
             wanted.append(by_position[request.position])
@@ -392,7 +392,10 @@ class BatchClient(ModelClient):
                     " again"
                 ) from error
 
-            advice = "what was submitted goes on: run the same command again to go on with it"
+            advice = (
+                "submitted batches continue at the provider: run the same command again to"
+                " collect their replies"
+            )
             if not self._has_batches:
                 advice = "check the address (--base-url), then run the same command again"
 
@@ -475,7 +478,7 @@ class BatchClient(ModelClient):
     def _tell_of_strays(self, batch_id: str, found: BatchResults) -> None:
         """Tell the user of results that belong to no request."""
         for number, what in (
-            (found.foreign, "of requests that are not the batch's"),
+            (found.foreign, "of requests that the batch does not have"),
             (found.unreadable, "that can't be read"),
         ):
             if number:
@@ -486,7 +489,7 @@ class BatchClient(ModelClient):
         began = self._entry(batch).name.begun_at
         took_s = max((datetime.now(UTC) - began).total_seconds(), 0.0)
         missing = ModelError(
-            "bad_response", f"{self.name}: the batch has no result of the request that can be read"
+            "bad_response", f"{self.name}: the batch has no readable result for the request"
         )
         failures: list[str | None] = []
         for index, wanted in enumerate(batch.wanted):

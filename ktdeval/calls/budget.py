@@ -317,7 +317,7 @@ class Budget:
         # who submits a batch has no other call under way that could give something back
         if self._use.out == 0 or what == _BATCH:
             raise BudgetError(
-                f"{problem}; raise it and run the same command again to go on",
+                f"{problem}; raise it and run the same command again to resume",
                 self._find_limits_to_raise(asked),
             )
 
@@ -397,6 +397,6 @@ def _check_price(max_cost: float | None, price: Price | None) -> None:
     """Raise ConfigError for a cost limit without a price."""
     if max_cost is not None and price is None:
         raise ConfigError(
-            "--max-cost: no price is known for this model; say what it costs in US dollars per"
-            " million tokens, such as --price input=2,output=8"
+            "--max-cost: no price is known for this model; give it in US dollars per million"
+            " tokens, such as --price input=2,output=8"
         )

@@ -35,7 +35,7 @@ _NEWEST_FIRST = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), rowid,
 
 
 #: What to do about a file that is damaged itself
-_REPLACE = "delete the file; replies that are asked for again are then paid again"
+_REPLACE = "delete the file; requests that are repeated are then paid again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,10 +160,7 @@ def transcript_difference(
     for kind, failed in errors.items():
         attempts = calls.failed_attempts.get(kind, 0)
         if attempts < failed:
-            return (
-                f"{attempts} attempts failed with {kind}, the transcript"
-                f" has {failed} calls that did"
-            )
+            return f"{attempts} attempts failed with {kind}, the transcript has {failed} such calls"
 
     return None
 

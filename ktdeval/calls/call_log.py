@@ -210,7 +210,7 @@ class CallLog(Closing):
         if is_known and free_bytes < _ROOM_MB * 1_000_000:
             raise StoreError(
                 f"{self.path}: less than {_ROOM_MB} MB are free on its disk, too little to keep"
-                " replies that are paid; free space and run the same command again to go on"
+                " paid replies; free space and run the same command again to resume"
             )
 
     def record(

@@ -327,7 +327,8 @@ class ModelClient:
 
             raise ProviderError(
                 f"{failed} {error.kind}: {error}; fix it or wait, then run the same command again"
-                " to resume (--max-failures, --max-retries and --max-wait-s say how patient to be)"
+                " to resume (--max-failures, --max-retries and --max-wait-s set when a run gives"
+                " up)"
             ) from error
 
     def _attempt(self, call: PendingCall) -> Reply:
@@ -418,10 +419,16 @@ class ModelClient:
         advice = "raise --max-output-tokens"
         if written < _CUT_BY_LIMIT * limit:
             problem += f", below --max-output-tokens {limit}: its context was full"
-            advice = "give the model a longer context, or take a task and an agent that show less"
+            advice = (
+                "give the model a longer context, or choose a task and an agent with shorter"
+                " prompts"
+            )
 
         _LOG.warning(
-            "%s: %s; %s (said once; cards count all: truncated)", self.name, problem, advice
+            "%s: %s; %s (shown once; cards count all such replies as truncated)",
+            self.name,
+            problem,
+            advice,
         )
 
     def _without_secrets(self, text: str) -> str:
@@ -478,8 +485,8 @@ class ModelClient:
         is_other = isinstance(error, OtherServer)
         if is_other or (call.attempts_made >= contacts and self._counts(call)):
             raise ProviderError(
-                f"{error}; it has not replied once in this run: check the address (--base-url), the"
-                " provider and the name in --model, then run it again"
+                f"{error}; it has not replied to any call of this run: check the address"
+                " (--base-url), the provider and the name in --model, then run it again"
             ) from error
 
     def _keep(self, call: PendingCall, reservation: Reservation, reply: Reply) -> None:

@@ -320,7 +320,7 @@ def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
         if holds_reply and MIN_ROOM <= left < room:
             shorter = f", lower --max-output-tokens to {left:,}"
 
-    return f"{longer}{shorter}, or take a task and an agent that show less"
+    return f"{longer}{shorter}, or choose a task and an agent with shorter prompts"
 
 
 def _state_context(context: Context | None) -> str:

@@ -256,7 +256,7 @@ class Connection:
         if application == APPLICATION_ID:
             if views:
                 raise self.problem(
-                    f"holds views or triggers, which no record of ours has; {self.kind.elsewhere}"
+                    f"holds views or triggers, which no file of ktdeval has; {self.kind.elsewhere}"
                 )
             where = f"{self.path}: {self.kind.name}"
             check_version(FORMAT, version, where, self._advice)
@@ -510,4 +510,4 @@ def _records_in(
 ) -> Iterator[CallRecord]:
     """Yield the calls in rows. Raises StoreError if one is not a call."""
     for number, row in enumerate(rows, start=1):
-        yield record_of(row, f"{path}: call {number}{whose}: not the record of a call")
+        yield record_of(row, f"{path}: call {number}{whose}: not a valid record of a call")

@@ -207,7 +207,9 @@ def json_object(
 
     if not isinstance(body, dict):
         words = quote_server_text(content.decode("utf-8", "replace"), caller.secrets)
-        raise ModelError("bad_response", f"{where} answered with no JSON object{words}")
+        raise ModelError(
+            "bad_response", f"{where} answered with something other than a JSON object{words}"
+        )
 
     return body
 
@@ -230,7 +232,7 @@ def not_json(content: bytes, where: str, secrets: Sequence[str] = ()) -> ModelEr
         what = "a text that is not JSON"
         is_other = True
     else:
-        what = "no JSON object"
+        what = "something other than a JSON object"
 
     problem = f"{where} answered with {what}{quote_server_text(without_tags(content), secrets)}"
     if is_other:
@@ -435,7 +437,7 @@ def _reply_limit_error(refusal: Refusal, status: int, who: str, quote: str) -> P
     if status not in (400, 422) or not is_reply_limit(refusal.message):
         return None
     return ProviderError(
-        f"{who} takes no reply that long ({quote}); give a lower --max-output-tokens"
+        f"{who} does not allow a reply that long ({quote}); give a lower --max-output-tokens"
     )
 
 

@@ -237,7 +237,7 @@ def unpack(row: ReplyRow) -> CacheEntry:
         if _checksum(row) != row.checksum:
             raise DamagedError("its checksum does not match")
         if not 0 <= zstandard.frame_content_size(row.body) <= _MAX_REPLY_BYTES:
-            raise DamagedError("its packed form states no size, or more than a reply can have")
+            raise DamagedError("its compressed form states no size, or more than a reply can have")
 
         reply = _decode(zstandard.ZstdDecompressor().decompress(row.body))
         entry = CacheEntry(row.key, row.provider, row.model, reply, row.created_at)
@@ -254,7 +254,7 @@ def unpack(row: ReplyRow) -> CacheEntry:
 
     usage = entry.reply.usage
     if (usage.input_tokens, usage.output_tokens) != (row.input_tokens, row.output_tokens):
-        raise DamagedError("its counts of tokens are not those of the reply")
+        raise DamagedError("its token counts differ from those of the reply")
 
     return entry
 
@@ -263,7 +263,7 @@ def _decode(data: bytes) -> Reply:
     value = loads_strict(data)
     reply = convert_value(value, Reply)
     if reply.to_json() != value:
-        raise ValueError("it has other fields")
+        raise ValueError("its fields are not those of a reply")
     return reply
 
 

@@ -264,8 +264,8 @@ class CallParts:
                 return parts, leftovers
 
         raise StoreError(
-            f"{self._where}: group {gap:06} of the run's calls is missing, though later ones are"
-            " there; restore it, or begin anew with another --out"
+            f"{self._where}: group {gap:06} of the run's calls is missing, but later ones exist;"
+            " restore it, or start again with another --out"
         )
 
     def _next_number(self) -> int:
@@ -363,7 +363,7 @@ def _decode_group(data: bytes, key: str) -> CallGroup:
     """Return the group of a file. Raises StoreError if it is not whole, or not one of ours."""
     body = data[_HEAD_BYTES:]
     if data[:_HEAD_BYTES] != _MAGIC + sha256(body).digest():
-        raise StoreError(f"{key}: is damaged, its checksum does not match; restore it")
+        raise StoreError(f"{key}: is damaged (its checksum does not match); restore it")
 
     try:
         group = msgspec.msgpack.decode(body, type=CallGroup)
@@ -371,6 +371,6 @@ def _decode_group(data: bytes, key: str) -> CallGroup:
         raise StoreError(f"{key}: not a group of calls: {error}") from error
 
     if any(len(call.row) != len(CALL_COLUMNS) for call in group.calls):
-        raise StoreError(f"{key}: not a group of calls: a row has other columns")
+        raise StoreError(f"{key}: not a group of calls: a row has the wrong columns")
 
     return group

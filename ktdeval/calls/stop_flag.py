@@ -62,8 +62,8 @@ class StopSignal:
         """Return whether the run should end."""
         if self.reason is None and self._clock() >= self._deadline:
             self.reason = BudgetError(
-                f"--max-hours {self._hours:g}: they are over; raise it or run the same command"
-                " again"
+                f"--max-hours {self._hours:g}: the time is over; raise it, or run the same command"
+                " again to resume"
             )
         return self._interrupted or self.reason is not None
 

@@ -105,9 +105,9 @@ def choose_protocol(
         shown = f"{', '.join(problems)}: {problem}"
 
     raise ProviderError(
-        f"{name} calls no tools, however it is asked ({shown}); choose another model or address"
-        " (--base-url), insist with --tool-protocol native, or fix the server and run it again: it is"
-        " asked anew, past the cache (`ktdeval files prune` empties that)"
+        f"{name} called no tool in any of the protocols tried ({shown}); choose another model or"
+        " address (--base-url), force one with --tool-protocol native, or fix the server and run"
+        " the command again: the check is then repeated without the cache"
     )
 
 
@@ -121,8 +121,9 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
         except ModelError as error:
             if error.kind not in _TELLING:
                 raise ProviderError(
-                    f"{name}: no answer to the question how it takes tools ({error.kind}: {error});"
-                    " run the same command again, or name the protocol with --tool-protocol"
+                    f"{name}: no answer to the check of how it calls tools ({error.kind}:"
+                    f" {error}); run the same command again, or name the protocol with"
+                    " --tool-protocol"
                 ) from error
 
             return f"{error.kind}, {shorten(' '.join(str(error).split()), _LONGEST_PROBLEM)}"
@@ -177,5 +178,5 @@ def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue])
         raise _UnfitProtocol("a call whose arguments are not JSON") from None
 
     if not isinstance(arguments, dict):
-        raise _UnfitProtocol("a call whose arguments are no object")
+        raise _UnfitProtocol("a call whose arguments are not an object")
     return arguments == expected

@@ -112,10 +112,14 @@ def parse_change(text: str) -> InputChange:
     name = f"{field} of {stock}" if stock else field
     change = InputChange(f"{name}={value}", field, operation, stock, number, words)
     if change.is_placebo and (stock or not change.is_dealt):
-        raise UsageError(f"--change {text!r:.100}: {field} can be reversed or shuffled")
+        raise UsageError(
+            f"--change {text!r:.100}: {field} can only be reversed or shuffled, for all stocks"
+            " together"
+        )
     if stock and change.is_dealt:
         raise UsageError(
-            f"--change {text!r:.100}: {value} deals the values of all stocks; give {stock} a value"
+            f"--change {text!r:.100}: {value} permutes the values of all stocks; for {stock}"
+            " only, give a value"
         )
 
     return change
@@ -138,7 +142,7 @@ def _operation(value: str, text: str) -> tuple[Operation, float, str]:
 
     if len(value) > _MAX_WORDS or not value.isprintable():
         raise UsageError(
-            f"--change {text!r:.100}: a text is set in up to {_MAX_WORDS} printable characters"
+            f"--change {text!r:.100}: a text may have at most {_MAX_WORDS} printable characters"
         )
     return "set", 0.0, value
 
@@ -146,7 +150,7 @@ def _operation(value: str, text: str) -> tuple[Operation, float, str]:
 def _finite(number: str, text: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise UsageError(f"--change {text!r:.100}: {number} is no finite number")
+        raise UsageError(f"--change {text!r:.100}: {number} is not a finite number")
     return value
 
 
@@ -326,11 +330,11 @@ class ChangedPayloads:
             return list(_table_cells(payload["rows"], columns, wanted))
         if self._change.is_dealt:
             raise CannotChangeError(
-                f"{self._change.field} has no rows to deal values to; give it a"
+                f"{self._change.field} has no rows among which values could be permuted; give it a"
                 " value, or a factor such as *-1"
             )
         if self._asset is not None:
-            raise CannotChangeError(f"{self._change.field} is of no one stock")
+            raise CannotChangeError(f"{self._change.field} does not belong to a single stock")
         if not isinstance(payload, Mapping):
             return [_Cell(state, section)]
 
@@ -378,17 +382,20 @@ class ChangedPayloads:
             return None
         if isinstance(value, _NEVER):
             raise CannotChangeError(
-                f"{change.field} names a stock or a day; change what is said of it"
+                f"{change.field} names a stock or a day, which can't be changed; change another of"
+                " its values"
             )
 
         new: Payload
         if change.words:
             if not isinstance(value, str | Prose) or isinstance(value, SectorRef):
-                raise CannotChangeError(f"{change.field} is no text; give it a number")
+                raise CannotChangeError(f"{change.field} is not a text; give it a number")
             new = change.words
         elif _number(value) is None:
             if not self._is_whole_section:
-                raise CannotChangeError(f"{change.field} is no number; give it a text, or reversed")
+                raise CannotChangeError(
+                    f"{change.field} is not a number; give it a text, or reversed"
+                )
             return value
         else:
             new = _with_number(value, self._figure)
@@ -446,8 +453,8 @@ class ChangedPayloads:
         place = columns.index(self._column)
         if _SCORE in columns and columns.index(_SCORE) < place:
             raise CannotChangeError(
-                f"a tool ranked by {self._column}, and its order would"
-                " contradict the change; take a task with a table of candidates"
+                f"a tool ranked by {self._column}, and its order would contradict the change;"
+                " choose a task with a table of candidates"
             )
 
         for row in rows:
@@ -525,7 +532,7 @@ def _places(state: State, field: str) -> list[tuple[str, str]]:
     found = [(each, field) for each, payload in state.items() if field in _names_in(payload)]
     if len(found) > 1:
         names = " and ".join(f"{each}.{field}" for each, _ in found)
-        raise CannotChangeError(f"{field}: there are {names}; name one of them")
+        raise CannotChangeError(f"{field}: the step shows {names}; name one of them")
     if not found:
         raise _not_shown(state, field)
 
@@ -534,7 +541,7 @@ def _places(state: State, field: str) -> list[tuple[str, str]]:
 
 def _not_shown(state: State, field: str) -> CannotChangeError:
     names = shown_fields(state)
-    advice = near_matches(field, names) or f"; there are {', '.join(names[:_MAX_NAMED])}"
+    advice = near_matches(field, names) or f"; it shows {', '.join(names[:_MAX_NAMED])}"
     return CannotChangeError(f"the step shows no {field}{advice}")
 
 

@@ -35,7 +35,7 @@ VENDORS = ["responses", "anthropic", "google"]
 INPUT = 52
 CACHED = 25
 OUTPUT = 9  # tokens of each sample at the stub, but that one word is shorter
-AGAIN = "run the same command again to ask them again"
+AGAIN = "run the same command again to send them again"
 
 
 @pytest.fixture(autouse=True)
@@ -445,7 +445,7 @@ def test_a_result_that_comes_twice_counts_once_and_a_strangers_not_at_all(
     run.stub.batches.plan = BatchPlan(fates={1: "twice"}, strays=2)
     assert run.go().failed == ()
     assert run.card["provenance"]["calls"]["answered"] == SAMPLES
-    assert "has 2 results of requests that are not the batch's" in caplog.text
+    assert "has 2 results of requests that the batch does not have" in caplog.text
 
 
 @over("responses", "google")

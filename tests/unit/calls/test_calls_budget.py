@@ -84,7 +84,7 @@ def test_the_next_call_is_made_only_when_the_most_it_may_cost_is_left():
         str(caught.value)
         == f"--max-cost {1.5 * MOST:.6g} USD: 0.0011 spent, the next call may cost up to"
         f" {MOST:.4f}; "
-        "raise it and run the same command again to go on"
+        "raise it and run the same command again to resume"
     )
 
 
@@ -341,7 +341,7 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
 
     with pytest.raises(
         BudgetError,
-        match=r"^--max-hours 0\.5: they are over; raise it or run the same command again$",
+        match=r"^--max-hours 0\.5: the time is over; raise it, or run the same command again to resume$",
     ):
         limits.reserve(ASKED)
 

@@ -467,7 +467,7 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
 
     file.close()
     with pytest.raises(
-        StoreError, match=r"calls\.sqlite: call 2: not the record of a call: "
+        StoreError, match=r"calls\.sqlite: call 2: not a valid record of a call: "
     ) as caught:
         list(read_calls(run.folder))
 

@@ -221,7 +221,7 @@ def test_when_nothing_works_each_problem_is_named_on_one_line() -> None:
     message = str(caught.value)
 
     assert message.startswith(
-        "house/model-1 calls no tools, however it is asked (native: bad_request, house/model-1:"
+        "house/model-1 called no tool in any of the protocols tried (native: bad_request, house/model-1:"
         " HTTP 400: this"
     )
     assert (

@@ -378,7 +378,7 @@ def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_se
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
         with pytest.raises(
-            ProviderError, match=r"calls no tools, however it is asked .*`ktdeval files prune`"
+            ProviderError, match=r"called no tool in any of the protocols tried .*without the cache"
         ):
             RemoteAccess(model, config, PRICE, tmp_path / run, RunSignals(StopSignal()))
 

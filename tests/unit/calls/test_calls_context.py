@@ -218,7 +218,7 @@ def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
         context = "the context is 1,000 tokens" if is_stated else "the context is not stated"
         assert context in message
         assert "give the model a" in message
-        assert "or take a task and an agent that show less" in message
+        assert "or choose a task and an agent with shorter prompts" in message
 
 
 def test_a_lower_limit_of_the_reply_is_proposed_where_it_would_help() -> None:
@@ -257,8 +257,8 @@ def test_the_user_is_told_once_of_cut_replies(
     (said,) = [record.getMessage() for record in caplog.records]
 
     assert said == (
-        "openai_compatible/m: a reply was cut at 100 tokens; raise --max-output-tokens (said once;"
-        " cards count all: truncated)"
+        "openai_compatible/m: a reply was cut at 100 tokens; raise --max-output-tokens (shown once;"
+        " cards count all such replies as truncated)"
     )
 
 

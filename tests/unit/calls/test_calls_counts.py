@@ -86,9 +86,9 @@ def test_each_episode_has_its_own_counts() -> None:
         (
             5,
             {"timeout": 3},
-            "2 attempts failed with timeout, the transcript has 3 calls that did",
+            "2 attempts failed with timeout, the transcript has 3 such calls",
         ),
-        (5, {"server": 1}, "0 attempts failed with server, the transcript has 1 calls that did"),
+        (5, {"server": 1}, "0 attempts failed with server, the transcript has 1 such calls"),
     ],
 )
 def test_a_transcript_holds_each_reply_and_no_failure_that_was_not_attempted(

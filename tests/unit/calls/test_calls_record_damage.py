@@ -158,5 +158,5 @@ def test_a_view_in_the_place_of_a_table_is_no_record(tmp_path: Path, whole: byte
     execute(path, "DROP TABLE log")
     execute(path, f"CREATE VIEW log AS {endless}")
 
-    with pytest.raises(StoreError, match="holds views or triggers, which no record of ours has"):
+    with pytest.raises(StoreError, match="holds views or triggers, which no file of ktdeval has"):
         read_identity(path)

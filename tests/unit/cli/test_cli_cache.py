@@ -258,7 +258,7 @@ def test_the_word_cache_is_the_shared_cache_and_a_folder_of_that_name_is_not(
 
 def test_options_that_choose_episodes_are_refused_of_a_cache(terminal, shared):
     refused = terminal.refusal("files", "list", shared, "--seed", "1")
-    assert f"--seed chooses episodes of runs, and {shared} is a cache" in refused
+    assert f"--seed selects episodes of runs, but {shared} is a cache" in refused
 
 
 def test_the_old_option_of_a_cache_file_says_what_carries_it(terminal, shared):

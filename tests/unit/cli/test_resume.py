@@ -27,7 +27,7 @@ def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
     code, out, err = terminal.call(*words, "--max-hours", "1e-9")
 
     assert code == 3
-    assert err.startswith("ktdeval: stopped: --max-hours 1e-09: they are over")
+    assert err.startswith("ktdeval: stopped: --max-hours 1e-09: the time is over")
     assert "1 of 1 episodes are not finished" in err
     assert "failed" not in out + err
 

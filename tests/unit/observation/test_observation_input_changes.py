@@ -189,9 +189,9 @@ def test_a_single_asset_s_figures_get_the_other_sign_or_are_halved() -> None:
     [
         ("MOM_12_1", "expected FIELD=VALUE"),
         ("=1", "expected FIELD=VALUE"),
-        ("order=3", "order can be reversed or shuffled"),
+        ("order=3", "order can only be reversed or shuffled"),
         ("MOM_12_1 of asset_0001=reversed", "give asset_0001 a value"),
-        ("MOM_12_1=1e999", "is no finite number"),
+        ("MOM_12_1=1e999", "is not a finite number"),
         (f"news.title={'a' * 201}", "up to 200 printable characters"),
         ("news.title=a\tb", "up to 200 printable characters"),
     ],

@@ -144,8 +144,8 @@ def card_files(paths: Iterable[Path]) -> list[Path]:
         inside = sorted((path / "cards").glob("*.json")) if path.is_dir() else [path]
         if not inside:
             raise UsageError(
-                f"{path}: no cards here; give cards, or runs with finished episodes (`ktdeval score"
-                " RUN` writes theirs)"
+                f"{path}: no cards found; give cards, or runs with finished episodes (`ktdeval"
+                " score RUN` writes their cards)"
             )
 
         for file in inside:

@@ -59,8 +59,8 @@ def load_checklist(name: str) -> Checklist:
     """Return a checklist. Raises UsageError if no checklist has this name."""
     names = checklist_names()
     if name not in names:
-        advice = near_matches(name, names) or f"; there are {', '.join(names)}"
-        raise UsageError(f"no checklist {name!r}{advice}")
+        advice = near_matches(name, names) or f"; known: {', '.join(names)}"
+        raise UsageError(f"unknown checklist {name!r}{advice}")
 
     return msgspec.convert(load_yaml(_FOLDER / f"{name}.yaml"), Checklist)
 

@@ -113,14 +113,14 @@ def _limit_words(card: TradingCard) -> str:
         fewest = min(limit.windows for limit in limits)
         apart = " that share no days" if effective < windows else ""
         return (
-            f" {count(windows, 'window')} can show no memory, even beside the {pair} card: at least"
-            f" {fewest}{apart} are needed."
+            f" {count(windows, 'window')} can't show memory, even next to the {pair} card: at"
+            f" least {fewest}{apart} are needed."
         )
 
     best = max(known, key=lambda limit: limit.windows)
-    beside = f" Beside the {pair} card, {count(windows, 'window')} would"
+    beside = f" Next to the {pair} card, {count(windows, 'window')} would"
     if best.high is None:
-        return f"{beside} not surely show even a full memory (docs/detection.md)."
+        return f"{beside} not reliably show even a full memory (docs/detection.md)."
 
     return (
         f"{beside} show a memory of {percent(best.high, '.2g')} of the facts or more, as measured with"

@@ -177,7 +177,10 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
 
     yield from pace_notes([card])
     for window, reason in (card.left_out or {}).items():
-        yield (f"window {window} has its own rows and is in no figure over episodes: it {reason}")
+        yield (
+            f"window {window} has its own rows and is excluded from figures over episodes: it"
+            f" {reason}"
+        )
 
     for name, metric in card.metrics.items():
         if metric.never and several:
@@ -206,7 +209,7 @@ def pace_notes(cards: Iterable[TradingCard]) -> Iterator[str]:
         if max(lengths) > min(lengths):
             shown += f" to {max(lengths)}"
 
-        yield f"{', '.join(names)}: a year's, at the pace of {shown} days"
+        yield f"{', '.join(names)}: annualised from {shown} days"
 
 
 def _trading_notes(card: TradingCard) -> Iterator[str]:
@@ -377,7 +380,7 @@ def _scoring_notes(card: ScoringCard) -> Iterator[str]:
             yield f"{name} is given in {score.unit}"
 
     if card.missing_episodes:
-        yield "the scores are of the finished episodes alone"
+        yield "the scores cover only the finished episodes"
 
     yield from absence_notes(card)
 

@@ -129,7 +129,7 @@ def public_key(raw: bytes, where: str) -> PublicKey:
         raise SignatureError(f"{where}: the key is not in its canonical form; make another one")
     if coordinate in _SMALL_ORDER:
         raise SignatureError(
-            f"{where}: the key is a point of small order, which verifies made-up signatures; make"
+            f"{where}: the key is a point of small order, which accepts forged signatures; make"
             " another one with `ktdeval card keygen`"
         )
 
@@ -215,7 +215,9 @@ def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
     public_path = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
     for file in (path, public_path):
         if os.path.lexists(file):
-            raise UsageError(f"{file}: is there already, and no key is overwritten; choose another")
+            raise UsageError(
+                f"{file}: exists already, and keys are never overwritten; choose another file"
+            )
 
     with wrap_os_error(f"{path}: can't write the key", "choose another folder", StoreError):
         # O_EXCL: the mode holds from the first byte, and no link is followed.

@@ -138,13 +138,13 @@ def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Pr
     for id_, own in calls.episodes.items():
         where = (*_CALLS, "episodes", id_)
         if own.openings == 0:
-            yield (*where, "openings"), "is 0 of an episode that asked"
+            yield (*where, "openings"), "is 0 for an episode with calls"
 
         if own.answered + sum(own.failed_attempts.values()) != own.attempts:
-            yield (*where, "attempts"), "are not those that were answered and those that failed"
+            yield (*where, "attempts"), "are not the sum of answered and failed attempts"
 
         if own.replies < 0:
-            yield (*where, "unused"), "are more than the answers that there were"
+            yield (*where, "unused"), "are more than the answers"
 
         problem = _token_problem(own, usage[id_]) if id_ in usage else None
         if problem is not None:
@@ -162,7 +162,10 @@ def unpaid_problems(
         price = prices.get(model)
         tokens = Usage(*(counted.tokens.get(name, 0) for name in USAGE_FIELDS))
         if counted.paid_usd == 0 and price is not None and price.cost(tokens):
-            yield f"provenance.calls.paid_usd: is 0 of {model}, but the tokens of its answers have a price"
+            yield (
+                f"provenance.calls.paid_usd: is 0 for {model}, but the tokens of its answers have"
+                " a price"
+            )
 
 
 def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
@@ -193,7 +196,10 @@ def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterat
     """
     for id_, used in usage.items():
         if id_ not in calls.episodes and any(getattr(used, name) for name in USAGE_FIELDS):
-            yield f"provenance.calls.episodes: no calls are counted of episode {id_}, which took tokens"
+            yield (
+                f"provenance.calls.episodes: no calls are counted for episode {id_}, which used"
+                " tokens"
+            )
 
 
 def _count_problems(calls: Calls) -> Iterator[Problem]:
@@ -217,9 +223,9 @@ def _count_problems(calls: Calls) -> Iterator[Problem]:
     )
     known = [each for each in seconds if each is not None]
     if len(known) != (len(seconds) if calls.answered else 0):
-        yield (*_CALLS, "latency_s"), "are known exactly where a call was answered"
+        yield (*_CALLS, "latency_s"), "must be given if a call was answered, and null otherwise"
     elif known != sorted(known):
-        yield (*_CALLS, "latency_s"), "are not in order"
+        yield (*_CALLS, "latency_s"), "must rise from median to longest"
 
 
 def _model_problems(calls: Calls) -> Iterator[Problem]:
@@ -287,7 +293,7 @@ def call_count_rows(calls: Calls) -> Iterator[Row]:
     yield field_label("provenance.calls.requests"), _request_words(calls)
     if calls.unused:
         openings = max(own.openings for own in calls.episodes.values())
-        drawn = f"an episode was opened {openings:,} times, and answered otherwise the last time"
+        drawn = f"an episode was opened {openings:,} times, and its last answers differ"
         yield "unused answers", f"{count(calls.unused, 'answer')} that no transcript holds: {drawn}"
 
     if calls.latency_s.median is not None:
@@ -310,7 +316,7 @@ def _request_words(calls: Calls) -> str:
         f"{calls.answered:,} answered by the provider{by_batch}, {calls.cached:,} from the cache"
     )
     if calls.repeated:
-        answered += f", {calls.repeated:,} given again after an interruption"
+        answered += f", {calls.repeated:,} answered again from the record after an interruption"
 
     return f"{calls.requests:,}: {answered}; {failed}"
 

@@ -211,7 +211,7 @@ def _seed_problems(
     episodes were removed.
     """
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
-        yield ("seeds",), "do not follow each other, as those of a run do"
+        yield ("seeds",), "must be consecutive numbers, as those of a run are"
 
     pairs = dict.fromkeys((episode.window, episode.seed) for episode in planned)
     for window, seed in product(windows, seeds):

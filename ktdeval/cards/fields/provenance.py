@@ -83,8 +83,8 @@ def unknown_version(provenance: Provenance, installed: str) -> str | None:
     if made_by is None or own is None or made_by <= own:
         return None
     return (
-        f"provenance.suite_version: {provenance.suite_version} is not known to ktdeval {installed},"
-        " which checks it; use that version, or a later one"
+        f"provenance.suite_version: {provenance.suite_version} is later than the installed ktdeval"
+        f" {installed}, which can't check it; use that version, or a later one"
     )
 
 

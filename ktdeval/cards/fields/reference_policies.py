@@ -57,7 +57,7 @@ def reference_problems(reference: References, facts: TradingFacts) -> Iterator[P
     if set(reference.benchmark_buy_and_hold) != windows:
         yield (
             ("reference", "benchmark_buy_and_hold"),
-            "must have each window of a finished episode, and no other",
+            "must have exactly the windows of finished episodes",
         )
 
     for window, policy in reference.benchmark_buy_and_hold.items():

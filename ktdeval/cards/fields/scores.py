@@ -152,7 +152,7 @@ def _bounds_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
     ends = (bounds["low"], bounds["high"])
     for end, limit in zip(ends, score.range, strict=True):
         if (end is None) != (limit is None):
-            yield path, "an end is null where the range has one, or the other way round"
+            yield path, "an end is null although the range has it, or the other way round"
             return
 
         problem = range_problem(end, score.range)

@@ -412,7 +412,7 @@ def test_the_page_repeats_the_cards_notes_on_its_figures_verbatim(
     notes = list(figure_notes(one.card))
 
     assert notes[0].startswith(
-        "window long has its own rows and is in no figure over episodes: it "
+        "window long has its own rows and is excluded from figures over episodes: it "
     )
     assert [note.partition(":")[0] for note in notes if "total_return" in note] == [
         "total_return is not defined in 1 of 2 episodes"

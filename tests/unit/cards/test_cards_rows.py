@@ -313,7 +313,7 @@ def bounds(**changes: Any) -> dict[str, Any]:
         (bounds(missing=1.0), "the finished episodes have 20 samples"),
         (bounds(low=-0.1), "-0.1 lies outside its range 0.0 … 1.0"),
         (bounds(high=1.1), "1.1 lies outside its range 0.0 … 1.0"),
-        (bounds(high=None), "an end is null where the range has one, or the other way round"),
+        (bounds(high=None), "an end is null although the range has it, or the other way round"),
         ({"n": 20, "missing": 1}, "expected n, missing, low and high"),
         ([1], "expected n, missing, low and high"),
     ],
@@ -506,10 +506,20 @@ def test_a_return_is_on_the_side_where_it_lies_whole(date: str, expected: list[s
     ("date", "counts", "limit", "problem"),
     [
         ("2024-01-09", (5, 0, 0), None, None),
-        ("2024-01-09", (4, 1, 0), None, "are not the sides on which its days lie to 2024-01-09"),
+        (
+            "2024-01-09",
+            (4, 1, 0),
+            None,
+            "do not match the sides of 2024-01-09 on which its days lie",
+        ),
         ("2024-01-02", (0, 0, 5), None, None),
         ("2024-01-02", (0, 1, 4), None, None),
-        ("2024-01-02", (0, 2, 3), None, "are not the sides on which its days lie to 2024-01-02"),
+        (
+            "2024-01-02",
+            (0, 2, 3),
+            None,
+            "do not match the sides of 2024-01-02 on which its days lie",
+        ),
         ("2024-01-05", (3, 0, 2), None, None),
         ("2024-01-05", (3, 0, 1), None, "do not add up to the 5 days of the window with no limit"),
         ("2024-01-05", (3, 0, 0), 3, None),
@@ -787,7 +797,7 @@ def test_a_later_version_than_the_installed_one_is_not_known(
 
     problem = unknown_version(provenance, installed)
 
-    words = f"provenance.suite_version: {made_by} is not known to ktdeval {installed},"
+    words = f"provenance.suite_version: {made_by} is later than the installed ktdeval {installed},"
 
     assert (problem is None) is is_known
     assert problem is None or problem.startswith(words)
@@ -823,11 +833,11 @@ IN_CALLS = ("provenance", "calls")
         ({"batched": 2}, (("batched",), "are more than the 1 that were answered")),
         (
             {"latency_s": {"median": None, "p90": 1.0, "p99": 1.0, "longest": 1.0}},
-            (("latency_s",), "are known exactly where a call was answered"),
+            (("latency_s",), "must be given if a call was answered, and null otherwise"),
         ),
         (
             {"latency_s": {"median": 2.0, "p90": 1.0, "p99": 3.0, "longest": 4.0}},
-            (("latency_s",), "are not in order"),
+            (("latency_s",), "must rise from median to longest"),
         ),
     ],
 )
@@ -842,14 +852,14 @@ def test_counts_that_contradict_each_other_are_named(
 @pytest.mark.parametrize(
     ("changes", "totals", "place", "text"),
     [
-        ({"openings": 0}, {}, "openings", "is 0 of an episode that asked"),
+        ({"openings": 0}, {}, "openings", "is 0 for an episode with calls"),
         (
             {"attempts": 9},
             {"attempts": 9},
             "attempts",
-            "are not those that were answered and those that failed",
+            "are not the sum of answered and failed attempts",
         ),
-        ({"unused": 9}, {"unused": 9}, "unused", "are more than the answers that there were"),
+        ({"unused": 9}, {"unused": 9}, "unused", "are more than the answers"),
     ],
 )
 def test_counts_of_an_episode_that_contradict_each_other_are_named(
@@ -946,7 +956,7 @@ def test_answers_with_a_price_were_not_free(
     found = list(unpaid_problems(calls, "house/one", {"house/one": price}))
 
     words = (
-        "provenance.calls.paid_usd: is 0 of house/one, but the tokens of its answers have a price"
+        "provenance.calls.paid_usd: is 0 for house/one, but the tokens of its answers have a price"
     )
 
     assert found == ([words] if is_named else [])
@@ -981,7 +991,7 @@ def test_tokens_of_an_episode_came_from_calls(identity: str, tokens: int, is_nam
     found = list(uncounted_problems(calls_of(), usage))
 
     words = (
-        f"provenance.calls.episodes: no calls are counted of episode {identity}, which took tokens"
+        f"provenance.calls.episodes: no calls are counted for episode {identity}, which used tokens"
     )
 
     assert found == ([words] if is_named else [])
@@ -1013,9 +1023,9 @@ def test_tokens_of_an_episode_came_from_calls(identity: str, tokens: int, is_nam
             ),
             {
                 "requests": "3: 1 answered by the provider (1 by batch), 1 from the cache, 1,000"
-                " given again after an interruption; 0 failed attempts",
+                " answered again from the record after an interruption; 0 failed attempts",
                 "unused answers": "1 answer that no transcript holds: an episode was opened 1"
-                " times, and answered otherwise the last time",
+                " times, and its last answers differ",
                 "latency": "median 2.00 s, 99 % within 2.00 s, longest 2.00 s",
                 "paid": "not known",
             },

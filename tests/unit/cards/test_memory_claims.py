@@ -45,19 +45,19 @@ def test_enough_windows_name_the_memory_that_they_would_show() -> None:
     (limit,) = [limit for limit in memory_limits() if limit.windows == 10]
     assert limit.high is not None
     assert claim(card_of(10)).endswith(
-        f" Beside the bright card, 10 windows would show a memory of {100 * limit.high:.2g} % of the"
+        f" Next to the bright card, 10 windows would show a memory of {100 * limit.high:.2g} % of the"
         " facts or more, as measured with builtin/memory (docs/detection.md)."
     )
 
 
 def test_a_bright_card_needs_its_blinded_pair() -> None:
     text = claim(card_of(10, mask="bright"))
-    assert "can't be distinguished here. Beside the blinded card, 10 windows would show" in text
+    assert "can't be distinguished here. Next to the blinded card, 10 windows would show" in text
 
 
 def test_few_windows_show_none() -> None:
     assert claim(card_of(1)).endswith(
-        " 1 window can show no memory, even beside the bright card: at least 6 are needed."
+        " 1 window can't show memory, even next to the bright card: at least 6 are needed."
     )
 
 
@@ -74,7 +74,7 @@ def test_windows_that_share_many_days_are_worth_few() -> None:
     """Six windows in a chain, each with half of its days in the next, are 3.3 windows."""
     days = [(f"2024-{month:02d}-01", f"2024-{month + 1:02d}-28") for month in range(1, 7)]
     assert claim(overlapping(6, days)).endswith(
-        " 6 windows can show no memory, even beside the bright card: at least 6 that share no days"
+        " 6 windows can't show memory, even next to the bright card: at least 6 that share no days"
         " are needed."
     )
 
@@ -94,7 +94,7 @@ def test_windows_of_ktdfin_show_what_was_measured_on_them() -> None:
 
     text = claim(overlapping(10, halves))
     assert f"show a memory of {100 * limit.high:.2g} %" not in text
-    assert "not surely show even a full memory" in text or "would show a memory of" in text
+    assert "not reliably show even a full memory" in text or "would show a memory of" in text
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,6 @@ def test_the_fewest_windows_do_not_surely_show_a_full_memory() -> None:
     (limit,) = [limit for limit in memory_limits() if limit.windows == 6]
     assert limit.high is None
     assert claim(card_of(6)).endswith(
-        " Beside the bright card, 6 windows would not surely show even a full memory"
+        " Next to the bright card, 6 windows would not reliably show even a full memory"
         " (docs/detection.md)."
     )

@@ -260,7 +260,10 @@ def test_times_and_versions_are_well_formed(
 
 
 CLAIMED: dict[str, tuple[dict[str, Any], str]] = {
-    "a later version": ({"suite_version": "9.1"}, "suite_version: 9.1 is not known to ktdeval"),
+    "a later version": (
+        {"suite_version": "9.1"},
+        "suite_version: 9.1 is later than the installed ktdeval",
+    ),
     "no libraries": ({"environment": {}}, "environment: does not say which python"),
 }
 

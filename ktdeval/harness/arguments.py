@@ -169,7 +169,7 @@ def _compile(hint: Any) -> ArgumentType:
         if len(members) == 1:
             return replace(_compile(members[0]), is_optional=True)
 
-    raise TypeError("it is none of JSON's types")
+    raise TypeError("it is not a type of JSON")
 
 
 def _compile_marked(hint: Any, marks: tuple[Any, ...]) -> ArgumentType:

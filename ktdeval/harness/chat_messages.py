@@ -302,8 +302,8 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     for text in texts:
         if not isinstance(text, str):
             raise PluginError(
-                f"the model's reply has {text!r:.80} as a text; arguments of a ToolCall are JSON"
-                " text"
+                f"the model's reply has {text!r:.80} where a text is expected; arguments of a"
+                " ToolCall are JSON text"
             )
 
     problem = _size_problem(reply, texts)
@@ -317,15 +317,16 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
 def _type_problem(reply: Any) -> str:
     """Return which part of a reply has the wrong type; empty if all types are right."""
     if not isinstance(reply, Reply):
-        return f"the model gave {reply!r:.80}, which is no ktdeval.api.Reply"
+        return f"the model gave {reply!r:.80}, which is not a ktdeval.api.Reply"
 
     calls: Any = reply.tool_calls
     is_sequence = isinstance(calls, tuple | list)
     if not is_sequence or not all(isinstance(call, ToolCall) for call in calls):
-        return f"the model's reply has tool calls that are no tuple of ToolCall: {calls!r:.80}"
+        return f"the model's reply has tool calls that are not a tuple of ToolCall: {calls!r:.80}"
     if not isinstance(reply.usage, Usage):
         return (
-            f"the model's reply has a usage that is no ktdeval.harness.Usage: {reply.usage!r:.80}"
+            "the model's reply has a usage that is not a ktdeval.harness.Usage:"
+            f" {reply.usage!r:.80}"
         )
     if reply.finish_reason not in _FINISH_REASONS:
         known = ", ".join(_FINISH_REASONS)

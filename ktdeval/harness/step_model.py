@@ -117,7 +117,7 @@ class ModelPort:
 
         known = ", ".join(parts.further) or "no other"
         raise PluginError(
-            f"the agent asks the model {request.model!r:.80}, and declares {known}; name it in"
+            f"the agent asks the model {request.model!r:.80}, but declares {known}; name it in"
             " further_models"
         )
 

@@ -129,7 +129,7 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
     for described in lines:
         if described not in properties:
             raise PluginError(
-                f"tool {name}: its docstring describes {described!r}, which is no"
+                f"tool {name}: its docstring describes {described!r}, which is not a"
                 f" parameter{near_matches(described, properties)}"
             )
 

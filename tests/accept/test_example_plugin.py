@@ -275,7 +275,7 @@ class Scripted:
     ("model", "message"),
     [
         (Scripted(Reply("a"), Reply("b")), "equal requests gave different replies"),
-        (Scripted("text"), "the model gave 'text', which is no ktdeval.api.Reply"),
+        (Scripted("text"), "the model gave 'text', which is not a ktdeval.api.Reply"),
         (Scripted(Reply("a", finish_reason="done")), "reply ended with 'done', expected one of"),
         (Scripted(Reply(tool_calls=(ToolCall("", "x", "{}"),))), "ids of tool calls are empty"),
         (
@@ -284,7 +284,7 @@ class Scripted:
         ),
         (
             Scripted(Reply(usage={"input_tokens": 3})),
-            "has a usage that is no ktdeval.harness.Usage",
+            "has a usage that is not a ktdeval.harness.Usage",
         ),  # type: ignore[arg-type]
         (Scripted(ModelError("Rate Limited", "slow down")), "is not of"),
     ],

@@ -123,7 +123,7 @@ def test_a_request_that_names_a_further_model_asks_that_one_and_is_recorded_with
 
 def test_an_agent_can_ask_no_model_that_it_has_not_declared():
     session, _ = session_of(Reply("own"))
-    with pytest.raises(PluginError, match="'lab/other', and declares no other; name it in furth"):
+    with pytest.raises(PluginError, match="'lab/other', but declares no other; name it in furth"):
         session.ask(ModelRequest(HELLO, model="lab/other"))
 
 

@@ -362,7 +362,7 @@ def _hidden_type(context, price: "Decimal"):
         (_star, "parameter names: must be a named parameter"),
         (_strange_type, "has no JSON Schema"),
         (_strange_keys, "keys of a dict must be strings"),
-        (_wrong_doc, "'lookbak', which is no parameter; did you mean 'lookback'"),
+        (_wrong_doc, "'lookbak', which is not a parameter; did you mean 'lookback'"),
         (_hidden_type, "import it outside TYPE_CHECKING"),
     ],
 )

@@ -783,14 +783,14 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ("None", "the model gave None, which is no ktdeval.api.Reply"),
+        ("None", "the model gave None, which is not a ktdeval.api.Reply"),
         (
             "Reply(tool_calls=({'name': 'x'},))",
-            "has tool calls that are no tuple of ToolCall: ({'name': 'x'},)",
+            "has tool calls that are not a tuple of ToolCall: ({'name': 'x'},)",
         ),
         (
             "Reply(tool_calls=(ToolCall('1', 'x', {}),))",
-            "has {} as a text; arguments of a ToolCall are JSON text",
+            "has {} where a text is expected; arguments of a ToolCall are JSON text",
         ),
         (
             "Reply(finish_reason='done')",
@@ -805,12 +805,12 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
         ),
         (
             "Reply('', ToolCall('1', 'x', '{}'))",
-            "has tool calls that are no tuple of ToolCall: ToolCall(id='1'",
+            "has tool calls that are not a tuple of ToolCall: ToolCall(id='1'",
         ),
-        ("Reply('', None)", "has tool calls that are no tuple of ToolCall: None"),
+        ("Reply('', None)", "has tool calls that are not a tuple of ToolCall: None"),
         (
             "Reply(usage={'input_tokens': 3})",
-            "has a usage that is no ktdeval.harness.Usage: {'input_tokens': 3}",
+            "has a usage that is not a ktdeval.harness.Usage: {'input_tokens': 3}",
         ),
         ("len(request.messages, 1)", "(gives.py:8)"),
         # the plugin's line, and not ours

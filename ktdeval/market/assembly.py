@@ -485,7 +485,8 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
         parts.append(f"{finding.count} {finding.rule}{example}: {finding.fix}")
 
     raise DataError(
-        f"market {raw.name}: {'; '.join(parts)}; `ktdeval data make … --check-only` tells more"
+        f"market {raw.name}: {'; '.join(parts)}; `ktdeval data make … --check-only` shows all"
+        " findings"
     )
 
 

@@ -29,8 +29,9 @@ def advice_on_codes(unknown: Sequence[str]) -> str:
                 " unrestricted_usd without lots, limits and costs)"
             )
         return (
-            f"no option helps: codes of no A-shares ({', '.join(sorted(kinds))}) trade at no built-in"
-            " venue; correct the code column, or give the bars of other assets"
+            f"no option helps: these codes are not A-shares ({', '.join(sorted(kinds))}), and no"
+            " built-in venue trades them; correct the code column, or give the bars of other"
+            " assets"
         )
 
     if len(venues) == 1:

@@ -39,7 +39,7 @@ def _gap_fix(missing: DayArray, own: DayArray) -> str:
     if not len(own):
         return "no option helps: give levels of the index above zero in its file"
 
-    fill = "--repair fill_indices takes its last one before"
+    fill = "--repair fill_indices uses the index's last level before"
     first = own.min()
     if not len(missing) or missing[0] > first:
         return fill

@@ -366,7 +366,10 @@ def _jumps(raw: RawMarket, jump: BoolArray, steps: Mapping[int, tuple[int, int]]
             if int(row) in steps:
                 step, earlier = steps[int(row)]
                 times = close[step] / close[earlier]
-                words += f"; the price goes to {times:.3g} times on {table.days[table.row[step]]}"
+                words += (
+                    f"; the price changes by a factor of {times:.3g} on"
+                    f" {table.days[table.row[step]]}"
+                )
             yield words
 
 

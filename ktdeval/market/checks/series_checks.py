@@ -362,7 +362,7 @@ def _code_scopes(codes: list[str]) -> list[str]:
 def _fix(raw: RawMarket, scopes: list[str]) -> str:
     """Return what brings volumes to the larger counts, which are shares."""
     unit = raw.conventions.volume_unit
-    accept = f"--repair {ACCEPT_BREAKS} where they are real"
+    accept = f"--repair {ACCEPT_BREAKS} if they are real"
     if not raw.conventions.has_options or unit != Unit() or len(scopes) > _MAX_SCOPES:
         return f"correct the volumes in the file, or {accept}"
 
@@ -461,7 +461,7 @@ def _frozen_finding(raw: RawMarket) -> Finding:
     examples = []
     for run in np.split(rows, breaks) if len(rows) else ():
         last = table.days[table.row[run[-1]]]
-        examples.append(f"{table.label(int(run[0]))}…{last}: the bar before, again")
+        examples.append(f"{table.label(int(run[0]))}…{last}: equal to the bar before")
     return finding_of("frozen_bars", len(rows), examples)
 
 

@@ -29,7 +29,7 @@ _AMOUNTS_ELSEWHERE = ((1.0, 1e3, 1e6), (1.0, 1e3, 1e6, 100.0, 1e9))
 """Of other markets; 100: prices are in pence, amounts in pounds."""
 _MAX_SCOPES = 8  #: Most scopes that a message states as options
 _EXAMPLES = 5
-_HIDDEN = "adjusted prices hide on which day the unit changes"
+_HIDDEN = "adjusted prices hide the day on which the unit changes"
 _NEARLY_ALL = 0.95  # least part of bars that must share a convention for an option to state it
 
 Pair = tuple[float, float]  #: scales of volume and amount

@@ -94,12 +94,12 @@ def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
         return "no option helps: correct the volumes in the file"
 
     if len(codes) == len(raw.table.codes):
-        return "--volume-unit value where they are traded values, or correct them in the file"
+        return "--volume-unit value if they are traded values, or correct them in the file"
     if len(codes) > _MAX_SCOPES or given.volume_unit.scale != 1:
         return "no option helps: correct the volumes in the file"
 
     scopes = ",".join(f"{code}=value" for code in codes)
-    return f"--volume-unit share,{scopes} where they are values, or correct them in the file"
+    return f"--volume-unit share,{scopes} if they are values, or correct them in the file"
 
 
 def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float) -> BoolArray:

@@ -153,9 +153,9 @@ def window_rows(
     if len(days) < 2 or start_day < days[1] or last_day > days[-1]:
         covered = f"{days[1]}…{days[-1]}" if len(days) > 1 else "no window at all"
         raise DataError(
-            f"window {start_day}…{last_day} lies outside the data, which allow {covered} (the first"
-            " day only decides); choose a window inside, such as by --windows FIRST:LAST,"
-            " or other data"
+            f"window {start_day}…{last_day} lies outside the data, which allow {covered} (nothing"
+            " is filled on the first day, which only decides); choose a window inside, such as by"
+            " --windows FIRST:LAST, or other data"
         )
 
     start = int(np.searchsorted(days, start_day, side="left"))

@@ -53,11 +53,11 @@ UNKNOWN_INDUSTRY = "unknown"
 _NO_MEMBERS = "no membership file: "
 #: of the market, for which an asset without a bar stays a member where no file says who is one
 SILENT_DAYS = 60
-EVERY_ASSET = f"{_NO_MEMBERS}every asset is a member from its first bar to its last"
+EVERY_ASSET = f"{_NO_MEMBERS}an asset belongs to the universe from its first bar to its last"
 """Note of a market whose universe is not an index's, and whose assets all end with it."""
 UNTIL_SILENT = (
-    f"{_NO_MEMBERS}every asset is a member from its first bar until it has had none for"
-    f" {SILENT_DAYS} days of the market"
+    f"{_NO_MEMBERS}an asset belongs to the universe from its first bar until {SILENT_DAYS} trading"
+    " days after its last"
 )
 """Note of a market whose universe is that of `members_by_bars`."""
 NO_INDEX = (
@@ -69,7 +69,7 @@ LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
 _PART = 2**19  # rows, about
 PRICE_TOLERANCE = 1e-6
 """Relative: adjusted prices in single precision disagree by that much."""
-_DAYS_WANTED = "give days, those on which bars end"
+_DAYS_WANTED = "give the days on which bars end"
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
     "indices": ("date", "code", "close"),

@@ -62,7 +62,7 @@ def test_three_equal_bars_in_a_row_are_an_error_with_their_days() -> None:
     fault = errors(raw(standing(20, bars=3)))["frozen_bars"]
 
     assert fault.count == 2
-    assert fault.examples == (f"AAPL {DAYS[21].date()}…{DAYS[22].date()}: the bar before, again",)
+    assert fault.examples == (f"AAPL {DAYS[21].date()}…{DAYS[22].date()}: equal to the bar before",)
     assert fault.repairs == ("drop_frozen", "accept_breaks")
 
 

@@ -153,7 +153,10 @@ def test_an_answer_for_another_asset_is_a_failed_call(symbol: Any) -> None:
 
 def test_an_answer_with_two_actions_is_a_failed_call() -> None:
     twice = b'{"recommended_action": "BUY", "recommended_action": "SELL"}'
-    with prepared(Prepared(twice)) as server, pytest.raises(ModelError, match="other than a JSON object"):
+    with (
+        prepared(Prepared(twice)) as server,
+        pytest.raises(ModelError, match="other than a JSON object"),
+    ):
         model(server.address).reply(request())
 
 

@@ -486,7 +486,7 @@ def test_a_subset_of_factors_gives_its_columns_and_unknown_factors_are_refused()
     with pytest.raises(DataError, match="SKEW is named twice"):
         exposures(snapshot, rows, ("SKEW", "SKEW"))
 
-    with pytest.raises(DataError, match="no style factor 'SKW'; did you mean 'SKEW'"):
+    with pytest.raises(DataError, match="unknown style factor 'SKW'; did you mean 'SKEW'"):
         exposures(snapshot, rows, ("SKW",))
 
     with pytest.raises(DataError, match="within 1…329"):

@@ -30,18 +30,21 @@ _HOURS = 24
 class Package:
     """Mapping between a table of prices and the price package."""
 
-    providers: Mapping[str, str] = option(help="its name of each provider, by ours")
+    providers: Mapping[str, str] = option(
+        help="the package's name of each provider, by ktdeval's name"
+    )
     looked_up: Mapping[str, str] = option(
-        factory=dict, help="day on which a version of it was compared with the vendors' pages"
+        factory=dict,
+        help="day on which a version of the package was compared with the vendors' pages",
     )
     dollars_at: Mapping[str, Mapping[str, str]] = option(
         factory=dict,
         help=(
-            "of providers that bill another currency elsewhere: its name of each, by ours and by"
-            " the start of the address"
+            "for providers that bill another currency elsewhere: the package's name of each, by"
+            " ktdeval's name and by the start of the address"
         ),
     )
-    name: Literal["genai-prices"] = option("genai-prices", help="package that is asked")
+    name: Literal["genai-prices"] = option("genai-prices", help="name of the package")
 
     def priced_as(self, provider: str, address: str) -> str | None:
         """Return the package's name of a provider whose prices hold at an address; None if it has

@@ -35,10 +35,16 @@ class _Rates:
     input: float = option(help="of the prompt", minimum=0)
     output: float = option(help="of the reply, reasoning included", minimum=0)
     cache_read: float | None = option(
-        None, help="of the prompt, read from the provider's cache; None: as `input`", minimum=0
+        None,
+        help="US dollars per million tokens of the prompt that the provider reads from its cache;"
+        " None: as `input`",
+        minimum=0,
     )
     cache_write: float | None = option(
-        None, help="of the prompt, written to the provider's cache; None: as `input`", minimum=0
+        None,
+        help="US dollars per million tokens of the prompt that the provider writes to its cache;"
+        " None: as `input`",
+        minimum=0,
     )
 
 
@@ -202,16 +208,14 @@ def _specificity(pattern: str) -> tuple[bool, int, str]:
 
 @dataclass(frozen=True)
 class _TableTier(_Rates):
-    above: int = option(1, help="tokens of the prompt above which these rates hold", minimum=1)
+    above: int = option(1, help="number of prompt tokens above which these rates apply", minimum=1)
 
 
 @dataclass(frozen=True)
 class _TableEntry(_Rates):
     match: str | tuple[str, ...] = option((), help="pattern of PROVIDER/NAME, or a list of them")
-    as_of: str | None = option(None, help="day of the look-up, where it differs from the table's")
-    source: str | None = option(
-        None, help="where it was found, where that differs from the table's"
-    )
+    as_of: str | None = option(None, help="day of the look-up, if it differs from the table's")
+    source: str | None = option(None, help="source of the price, if it differs from the table's")
     tiers: tuple[_TableTier, ...] = option(
         (), help="rates of calls with long prompts, the shortest first"
     )
@@ -220,10 +224,12 @@ class _TableEntry(_Rates):
 @dataclass(frozen=True)
 class _PriceTable:
     as_of: str = option(help="day of the look-up")
-    source: str = option(help="where the prices were found")
+    source: str = option(help="source of the prices")
     models: tuple[_TableEntry, ...] = option(help="prices by model")
-    currency: Literal["USD"] = option("USD", help="of all prices")
-    package: Package | None = option(None, help="package whose prices come before the rows")
+    currency: Literal["USD"] = option("USD", help="currency of all prices")
+    package: Package | None = option(
+        None, help="package whose prices take precedence over `models`"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +335,7 @@ def _patterns(entry: _TableEntry, where: str) -> tuple[str, ...]:
     if isinstance(patterns, str):
         patterns = (patterns,)
     if not patterns:
-        raise ConfigError(f"{where}: field 'match' is missing or empty; say match: PROVIDER/NAME")
+        raise ConfigError(f"{where}: field 'match' is missing or empty; give match: PROVIDER/NAME")
 
     for pattern in patterns:
         if not re.fullmatch(r"[^/\s]+/\S+", pattern):

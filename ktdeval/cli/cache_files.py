@@ -101,14 +101,13 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
     is_selected = any(value is not None for value in selected)
     if options.arrays:
         if options.everything or is_selected or file is not None:
-            raise UsageError("--arrays: removes arrays alone; leave the other options out")
+            raise UsageError("--arrays removes only arrays; leave the other options out")
         _prune_arrays(options.dry_run, options.as_json)
         return
 
     if options.everything == is_selected:  # neither, or both
         raise UsageError(
-            "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by"
-            " itself"
+            "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or only --all"
         )
 
     max_bytes = None

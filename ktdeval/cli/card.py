@@ -123,13 +123,14 @@ class VerifyOptions(RecordedOptions, JsonOptions):
 
     signed_by: Path | None = flag(
         None,
-        help="first require a signature by this public key, or by one of a folder's *.pub",
+        help="first require a signature by this public key, or by one of the keys *.pub in a"
+        " folder",
         type=FilePath(),
         metavar="KEY|DIR",
     )
     card_only: bool = flag(
         False,
-        help="check the card alone, against its schema and its own episodes; needs no records",
+        help="check only the card, against its schema and its own episodes; needs no records",
     )
 
 

@@ -49,13 +49,14 @@ class MakeOptions(JsonOptions):
         help="folder to write",
     )
     check_only: bool = flag(
-        False, help="check the source, and store no market; exits with 1 if there are errors"
+        False,
+        help="check the source without storing a market; the exit code is 1 if there are errors",
     )
     recipe: Path | None = flag(
         None,
         type=FilePath(),
         metavar="FILE",
-        help="fetch the market of a recipe again and compare, with no PROVIDER",
+        help="fetch the market of a recipe again and compare it; needs no PROVIDER",
     )
     set: Mapping[str, Any] = option(factory=dict, help="parameters by name")
     spec: Path | None = flag(
@@ -106,7 +107,7 @@ class ProviderCommand(click.Command):
         missing = [] if is_whole else self._missing(ctx)
         if missing:
             raise UsageError(
-                f"say {' '.join(missing)}, which {self.name} needs (see `ktdeval data make"
+                f"give {' '.join(missing)}, which {self.name} needs (see `ktdeval data make"
                 f" {self.name} --help`)"
             )
 
@@ -219,8 +220,8 @@ class MakeCommand(click.Command):
             common = [name for parameter in self.params for name in parameter.opts]
             near = near_matches(error.option_name, common)
             raise UsageError(
-                f"no such option {error.option_name} before a provider, whose options follow its name:"
-                f" `ktdeval data make PROVIDER {error.option_name} …`{near}"
+                f"no such option {error.option_name} before a provider; options of a provider"
+                f" follow its name: `ktdeval data make PROVIDER {error.option_name} …`{near}"
             ) from error
 
         if not isinstance(values.get("provider"), str):
@@ -266,7 +267,7 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
     unexpected = click.get_current_context().args
     if unexpected:
         raise UsageError(
-            f"one word too many: {unexpected[0]!r}; the folder to write is an option: --out"
+            f"unexpected argument {unexpected[0]!r}; the folder to write is given by --out"
             f" {shlex.quote(unexpected[0])}"
         )
 
@@ -277,7 +278,9 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
     if options.check_only:
         return _check_source(plugins, spec, args, options)
     if options.as_json:
-        raise UsageError("--json prints the findings of --check-only; add that, or omit it")
+        raise UsageError(
+            "--json prints the findings of --check-only; add --check-only, or omit --json"
+        )
 
     out = _named_out(options)
     form = spec.extra.get("form")

@@ -58,13 +58,13 @@ class ListOptions(JsonOptions):
     """Options of `files list`: which episodes of runs."""
 
     model: str | None = flag(
-        None, help="only of models that match, such as 'openai/*'", metavar="GLOB"
+        None, help="only those of models that match, such as 'openai/*'", metavar="GLOB"
     )
-    task: str | None = flag(None, help="only of tasks that match", metavar="GLOB")
-    window: str | None = flag(None, help="only of windows that match", metavar="GLOB")
-    seed: int | None = flag(None, help="only of this seed", metavar="N")
+    task: str | None = flag(None, help="only episodes of tasks that match", metavar="GLOB")
+    window: str | None = flag(None, help="only episodes of windows that match", metavar="GLOB")
+    seed: int | None = flag(None, help="only episodes of this seed", metavar="N")
     state: Literal["complete", "unfinished", "planned"] | None = flag(
-        None, help="only in this state"
+        None, help="only episodes in this state"
     )
 
 
@@ -89,7 +89,7 @@ def list_(place: Path, options: ListOptions) -> None:
 
     if chosen:
         name = next(iter(chosen))
-        raise UsageError(f"--{name} chooses episodes of runs, and {place} is a cache; leave it out")
+        raise UsageError(f"--{name} selects episodes of runs, but {place} is a cache; leave it out")
 
     from ktdeval.cli.cache_files import list_cache
 
@@ -125,7 +125,7 @@ def check(place: Path, options: JsonOptions) -> int:
 
 
 @example("ktdeval files compact ktdeval-runs/my-run")
-@files.command("compact", short_help="Delete what a run's records hold twice.")
+@files.command("compact", short_help="Delete data that a run's records hold twice.")
 @click.argument("place", metavar="RUN")
 def compact(place: str) -> None:
     """Merge small files of calls, and delete journals of episodes that have ended.

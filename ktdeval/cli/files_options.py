@@ -22,7 +22,8 @@ class PruneOptions(JsonOptions):
     )
     model: str | None = flag(
         None,
-        help="only replies of models that match, such as 'openai/*'; alone: all of them",
+        help="only replies of models that match, such as 'openai/*'; without the other two"
+        " options, all of them",
         metavar="GLOB",
     )
     max_size: float | None = flag(
@@ -32,5 +33,5 @@ class PruneOptions(JsonOptions):
         metavar="MB",
     )
     everything: bool = flag(False, name="--all", help="all replies")
-    arrays: bool = flag(False, help="arrays of markets instead of replies; all of them")
+    arrays: bool = flag(False, help="all cached arrays of markets, and no replies")
     dry_run: bool = flag(False, help="only count what would be removed")

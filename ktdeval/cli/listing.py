@@ -119,7 +119,7 @@ def list_(kind: str | None, names: tuple[str, ...], options: TaskListingOptions)
         _list_kind(kind, plugins, names, options)
     else:
         near = near_matches(kind, kinds)
-        raise UsageError(f"list: no kind {kind!r}{near}; kinds are {', '.join(kinds)}")
+        raise UsageError(f"list: unknown kind {kind!r}{near}; kinds are {', '.join(kinds)}")
 
 
 def _loaded_plugins(kind: str | None, options: ListingOptions) -> Plugins:

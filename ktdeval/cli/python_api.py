@@ -267,7 +267,7 @@ class Evaluation:
 
         The market is opened. Raises UsageError if it has no index.
         """
-        market = self._indexed_market("use returns() alone")
+        market = self._indexed_market("use only returns()")
         series = {}
         for spec, ledger in self._ledgers(episode):
             series[_episode_key(spec)] = benchmark_returns(ledger, market)
@@ -317,7 +317,9 @@ class Evaluation:
         """Yield the finished episodes of trading tasks that were chosen, with their ledgers."""
         for name in chosen:
             if name not in _EPISODE:
-                raise UsageError(f"an episode is chosen by {', '.join(_EPISODE)}, not by {name!r}")
+                raise UsageError(
+                    f"an episode is selected by {', '.join(_EPISODE)}, not by {name!r}"
+                )
 
         run = RunFolder.load(self.folder)
         trading = {card.task.name for card in self.typed_cards if isinstance(card, TradingCard)}
@@ -415,8 +417,8 @@ class _ObjectPlugin:
             return model
         if not hasattr(model, "reply") and not callable(model):
             raise UsageError(
-                "evaluate: a model is a name, an object with reply(request) or a function, not"
-                f" {type(model).__name__}"
+                "evaluate: a model must be a name, an object with reply(request) or a function,"
+                f" was {type(model).__name__}"
             )
 
         own_name = getattr(model, "__name__", type(model).__name__)
@@ -436,7 +438,7 @@ class _ObjectPlugin:
 
             if not hasattr(value, method):
                 found = type(value).__name__
-                raise UsageError(f"evaluate: {kind}: each is {expected}, not {found}")
+                raise UsageError(f"evaluate: {kind}: each must be {expected}, was {found}")
 
             self._specs[kind].append(value.spec() if kind == "tasks" else value)
             names.append(value.name)

@@ -75,9 +75,12 @@ def check_runs(place: Path, as_json: bool) -> int:
             found.append(replace(finding, path=f"{run.path}/{finding.path}"))
 
     damaged = count_level(found, "error")
-    verdict = "every file is as the records say"
+    verdict = "every file agrees with the records"
     if found:
-        verdict = f"{count(damaged, 'file')} missing or damaged, {len(found) - damaged} in the way"
+        verdict = (
+            f"{count(damaged, 'file')} missing or damaged, {len(found) - damaged} unneeded or"
+            " half-written"
+        )
 
     return report_findings(found, as_json, f"{place}: {verdict}", place=str(place))
 

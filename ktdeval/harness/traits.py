@@ -52,22 +52,22 @@ class ModelTraits:
     is_free: bool = option(
         False,
         help=(
-            "whether it calls no provider, and costs 0; one that is no `RemoteModel` otherwise makes"
-            " calls of its own, at a cost that is not known"
+            "true if it calls no provider and costs nothing; if false for a model that is not a"
+            " `RemoteModel`, it makes its own calls at an unknown cost"
         ),
     )
     draws_chance: bool = option(
         False,
         help=(
-            "whether it draws by chance, from `request.chance_seed`, which is the same under every"
-            " mask and key; the call's own seed differs between them"
+            "true if it draws random numbers, seeded by `request.chance_seed`, which is the same"
+            " under every mask and key (the call's own seed is not)"
         ),
     )
     is_person: bool = option(
         False,
         help=(
-            "whether a person answers: a run then takes one episode at a time, on this machine, and"
-            " shows no progress, which names days"
+            "true if a person answers: a run then takes one episode at a time on this machine,"
+            " and shows no progress, because that would name days"
         ),
     )
     recorded_args: Mapping[str, JsonValue] = option(
@@ -80,26 +80,31 @@ class ModelTraits:
     recorded_settings: Callable[[Sequence[str]], Mapping[str, Any]] | None = option(
         None,
         help=(
-            "tasks → settings of the recorded run that it repeats, for those that the user leaves"
-            " at their defaults"
+            "tasks → settings of the recorded run that it repeats; they replace settings that the"
+            " user leaves at their defaults"
         ),
     )
 
     request_problem: Callable[[ModelRequest], str | None] | None = option(
         None,
         help=(
-            "what it lacks in a request of a first step, or None; a run and `plan` then refuse the"
-            " task"
+            "request of a first step → what the model needs and does not find there, or None; if"
+            " something is missing, a run and `plan` refuse the task"
         ),
     )
     step_problem: Callable[[Sequence[ModelRequest]], str | None] | None = option(
-        None, help="what it lacks in all requests of a first step, or None"
+        None,
+        help="requests of a first step → what the model needs and does not find in any of them, or"
+        " None",
     )
     needs_lessons: bool = option(
-        False, help="whether the checked requests include those of a warm-up, from which it learns"
+        False,
+        help="true if the checked requests include those of a warm-up, from which the model learns",
     )
     window_problem: Callable[[Window], str | None] | None = option(
-        None, help="why it can't be evaluated on a window, such as one of its training, or None"
+        None,
+        help="window → reason why the model can't be evaluated on it, such as that it was trained"
+        " on it, or None",
     )
 
     recorded_predictions: Callable[[ModelRequest], Mapping[str, float] | None] | None = option(
@@ -112,8 +117,8 @@ class ModelTraits:
     recorded_acts: Callable[[], RecordedActs | None] | None = option(
         None,
         help=(
-            "acts of an agent outside of this code in the step that is executed again; None of a"
-            " model that plans"
+            "recorded acts of an external agent in the step that is executed again; None for a"
+            " model that only plans"
         ),
     )
 
@@ -127,8 +132,8 @@ class ModelTraits:
     may_look_up: str = option(
         "",
         help=(
-            "of a remote model: what of its name or parameters lets it look something up while it"
-            " answers, such as a search of the web; empty: nothing that is known"
+            "of a remote model: the part of its name or parameters that lets it look things up"
+            " while it answers, such as a web search; empty if none is known"
         ),
     )
     served_context: Callable[[float], object | None] | None = option(
@@ -169,15 +174,15 @@ class AgentTraits:
     acts_outside: bool = option(
         False,
         help=(
-            "whether something outside of this code decides, such as a program: it is not started"
-            " for a plan, and its calls can't be batched"
+            "true if an external program decides: it is not started for a plan, and its calls"
+            " can't be batched"
         ),
     )
     trial: Callable[[Outside], None] | None = option(
         None,
         help=(
-            "raises where what decides can't be started on this machine; called once in a run,"
-            " before its first call of a model"
+            "raises an error if the external program can't be started on this machine; called"
+            " once in a run, before its first call of a model"
         ),
     )
     plan_note: Callable[[], str] | None = option(
@@ -188,7 +193,8 @@ class AgentTraits:
         ),
     )
     close: Callable[[], None] | None = option(
-        None, help="ends what it holds; called once, after an episode's last step or failure"
+        None,
+        help="releases what the agent holds; called once, after an episode's last step or failure",
     )
 
 

@@ -15,15 +15,16 @@ class TopParams:
 
     positions: int = option(
         20,
-        help="names held, all in a smaller market; never more than the task allows",
+        help="number of names held (in a smaller market: all of them); never more than the task"
+        " allows",
         minimum=1,
         maximum=1000,
     )
     threshold: float = option(
         0.5,
         help=(
-            "by how many standard deviations of the day's predictions a name must beat the holding"
-            " that it replaces"
+            "margin by which a name must beat the holding that it replaces, in standard"
+            " deviations of the day's predictions"
         ),
         minimum=0.0,
         maximum=100.0,

@@ -27,14 +27,14 @@ class TaskTraits:
             traits = TaskTraits(needs_minutes=True)
     """
 
-    needs_assets: Collection[str] = option((), help="codes that the market must have")
-    needs_minutes: bool = option(False, help="whether it shows bars within days")
-    needs_a_shares: bool = option(False, help="whether it is about A-shares and their index alone")
+    needs_assets: Collection[str] = option((), help="codes of assets that the market must have")
+    needs_minutes: bool = option(False, help="true if it shows bars within days")
+    needs_a_shares: bool = option(False, help="true if it is about A-shares and their index only")
     never_ranked: str = option(
         "",
         help=(
-            "why its results may not be compared, such as that a person steers it; part of the"
-            " task's description"
+            "reason why its results can't be compared, such as that a person steers it; part of"
+            " the task's description"
         ),
     )
     usual_tool_calls: Callable[[], int] | None = option(
@@ -64,24 +64,24 @@ class TaskTraits:
     account_at_book: bool = option(
         False,
         help=(
-            "whether the account is shown at book, as the weights that were ordered, because prices"
-            " are hidden and all else follows from them: orders are then by target weight, and a"
+            "true if the account is shown at book, as the weights that were ordered, because"
+            " anything else would reveal hidden prices: orders are then by target weight, and a"
             " model that predicts is given no factors"
         ),
     )
     identifiable_by_account: bool = option(
         False,
         help=(
-            "whether it hides prices, and stocks or days, and shows an account from which they"
-            " follow: a label on its cards, which are never ranked"
+            "true if it hides prices, and stocks or days, but shows an account that reveals them:"
+            " its cards have a label and are never ranked"
         ),
     )
     adds_positions: bool | None = option(
         None,
         help=(
-            "of a task that lists the same candidates whatever is held of them, so that many"
-            " accounts can share a table: whether positions in other assets are added to it; None"
-            " of other tasks"
+            "for a task whose list of candidates does not depend on the holdings, so that many"
+            " accounts can share a table: true if positions in other assets are added to the"
+            " table; None for other tasks"
         ),
     )
 

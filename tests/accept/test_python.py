@@ -300,15 +300,15 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         (
             lambda: ktdeval.evaluate("builtin/hold", [TASK, 3]),
             UsageError,
-            "tasks: each is a name or a task with spec(), as a QATask",
+            "tasks: each must be a name or a task with spec(), as a QATask",
         ),
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=len),
             UsageError,
-            "metrics: each is a name or a decorated metric",
+            "metrics: each must be a name or a decorated metric",
         ),
         (lambda: run.ledger(window="W9"), UsageError, "no finished episode with window='W9'"),
-        (lambda: run.ledger(day="W9"), UsageError, "chosen by task, window, seed, not by 'day'"),
+        (lambda: run.ledger(day="W9"), UsageError, "selected by task, window, seed, not by 'day'"),
         (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),
         (lambda: ktdeval.compare(), UsageError, "no run given"),
         (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was 3"),

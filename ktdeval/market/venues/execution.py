@@ -56,7 +56,7 @@ class Execution:
         Execution(half_spread_bps=5, impact=1.0, max_participation=0.1)
     """
 
-    name: str = option("own", help="name of the preset; own: coefficients of the task's")
+    name: str = option("own", help="name of the preset; own: the task's own coefficients")
     half_spread_bps: float = option(
         0.0,
         help=(
@@ -100,7 +100,7 @@ class Execution:
     )
     permanent: float = option(
         0.0,
-        help="share of the impact of what is held that adding to it pays again",
+        help="share of a position's impact that an order which adds to the position pays again",
         minimum=0,
         maximum=1,
     )
@@ -113,8 +113,9 @@ class Execution:
     rest: RestRule = option(
         "cancel",
         help=(
-            "what becomes of an order beyond the cap: cancel, or carry (it works on the next days"
-            " until it is filled, a rule rejects it, or a new order of its asset replaces it)"
+            "what happens to the part of an order beyond the cap: cancel, or carry (it works on"
+            " the next days until it is filled, a rule rejects it, or a new order of its asset"
+            " replaces it)"
         ),
     )
     inside_bar: bool = option(
@@ -123,8 +124,8 @@ class Execution:
     window_days: int = option(
         20,
         help=(
-            "sessions of the asset's exchange up to the decision that volatility, volume and quotes"
-            " are of"
+            "number of sessions of the asset's exchange up to the decision from which volatility,"
+            " volume and quotes are computed"
         ),
         minimum=5,
         maximum=252,
@@ -133,7 +134,7 @@ class Execution:
     def __post_init__(self) -> None:
         if self.permanent and not self.impact:
             raise ConfigError(
-                "execution: permanent is a share of the impact, and impact is 0; give impact, or"
+                "execution: permanent is a share of the impact, but impact is 0; give impact, or"
                 " leave permanent out"
             )
         if self.spread == "quotes" and self.half_spread_bps:
@@ -143,8 +144,7 @@ class Execution:
             )
         if self.rest == "carry" and self.max_participation is None:
             raise ConfigError(
-                "execution: rest carry is for orders beyond max_participation, and there is none;"
-                " give it, or leave rest out"
+                "execution: rest: carry needs max_participation; give it, or leave rest out"
             )
 
     @property

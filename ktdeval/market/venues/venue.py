@@ -53,13 +53,13 @@ class Fees:
     )
     sell_levy_bps: float = option(
         0.0,
-        help="what the state or a regulator takes of a sell's notional",
+        help="levy of the state or a regulator on sells, in basis points of the notional",
         minimum=0,
         maximum=1000,
     )
-    sell_levy_per_unit: float = option(0.0, help="what it takes of each share sold", minimum=0)
+    sell_levy_per_unit: float = option(0.0, help="levy on each share sold", minimum=0)
     sell_levy_most: float | None = option(
-        None, help="and at most on one order; null: no bound", minimum=0
+        None, help="largest levy per share on one order; null: no maximum", minimum=0
     )
 
 
@@ -69,19 +69,21 @@ class Shorting:
 
     borrow_pct_a_year: float = option(
         help=(
-            "borrow rate on the value of a short, spread over the days that the market has in a"
-            " year"
+            "borrow rate on the value of a short in per cent a year, spread over the market's"
+            " trading days of a year"
         ),
         minimum=0,
         maximum=1000,
     )
     initial_margin_pct: float = option(
-        help="cash to be left beside the shorts' own value after a short sale, in per cent of it",
+        help="cash that must remain after a short sale in addition to the shorts' value, in per"
+        " cent of that value",
         minimum=0,
         maximum=1000,
     )
     maintenance_margin_pct: float = option(
-        help="shorts are bought back at an open that finds less cash than this beside their value",
+        help="at an open, shorts are bought back if the cash in addition to their value is below"
+        " this per cent of that value",
         minimum=0,
         maximum=1000,
     )
@@ -96,13 +98,13 @@ class Venue:
     """
 
     name: str = option(help="short name, such as us_equity")
-    summary: str = option(help="what it stands for, in a line")
+    summary: str = option(help="description in a line")
     currency: str = option(help="of prices and cash, ISO 4217 or a coin")
     calendar: str = option(
         help="ISO 10383 code of the exchange whose sessions are its days, or 24/7"
     )
     days_a_year: int = option(
-        help="trading days that annualised figures count with", minimum=1, maximum=366
+        help="trading days a year, for annualised figures", minimum=1, maximum=366
     )
     close: str = option(
         help="local time of the close, as 15:00; 24:00 for markets that never close"
@@ -120,7 +122,7 @@ class Venue:
     steps_per_unit: int = option(
         1, help="smallest quantity: steps in one share or coin", minimum=1, maximum=MAX_SCALE
     )
-    lot_steps: int = option(1, help="buys are whole lots of so many steps", minimum=1)
+    lot_steps: int = option(1, help="size of a lot in steps; buys are whole lots", minimum=1)
     minimum_notional: float = option(
         0.0, help="smallest buy or short sale in units of the currency", minimum=0
     )
@@ -131,9 +133,9 @@ class Venue:
     fill: FillRule = option(
         "next_open",
         help=(
-            "price of a fill; same_close is the very close that was decided on: a look-ahead;"
-            " vwap_30m (the next day's first 30 minutes) and twap_day (all of it) need bars within"
-            " days"
+            "price of a fill; same_close is the close that the decision has already seen: a"
+            " look-ahead; vwap_30m (the next day's first 30 minutes) and twap_day (all of it) need"
+            " bars within days"
         ),
     )
     fees: Fees = option(Fees(), help="costs of fills")

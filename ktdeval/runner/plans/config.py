@@ -37,7 +37,7 @@ class RunConfig:
         (), help="window names, globs, or FIRST:LAST days; default: the task's own"
     )
     seeds: int = option(
-        1, help="number of seeds, each an episode a window", minimum=1, maximum=10_000
+        1, help="number of seeds: episodes of each window", minimum=1, maximum=10_000
     )
     seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
     mask_key: str | None = option(
@@ -50,8 +50,8 @@ class RunConfig:
     registration: str | None = option(
         None,
         help=(
-            "registration of this run with a leaderboard, answered with a drawn mask key (its"
-            " keys/ID.json); gives all options that it fixes"
+            "registration of this run with a leaderboard, after the board drew its mask key (the"
+            " board's keys/ID.json); sets all options that it fixes"
         ),
     )
     items: Address | None = option(
@@ -83,18 +83,22 @@ class RunConfig:
         ),
     )
     rules: Literal["strict", "paper"] = option(
-        "strict", help="which rule set where a paper's rule and the right rule differ"
+        "strict", help="rule set to use if a paper's rule and the correct rule differ"
     )
     temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)
     max_output_tokens: int = option(4096, help="most tokens in a reply", minimum=1)
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = option(
-        None, help="how hard a reasoning model thinks; default: the provider's"
+        None, help="reasoning effort of a reasoning model; default: the provider's"
     )
     reasoning_tokens: int | None = option(
-        None, help="most tokens of reasoning in a reply, where a provider takes one", minimum=0
+        None,
+        help="most tokens of reasoning in a reply, if the provider supports such a limit",
+        minimum=0,
     )
     tool_protocol: Literal["auto", "native", "json_schema", "text"] = option(
-        "auto", help="how tools are offered to the model; auto: the best that it is found to speak"
+        "auto",
+        help="how tools are offered to the model; auto: the best protocol that works in a short"
+        " check",
     )
     base_url: Address | None = option(
         None, help="address of the model's server, such as http://localhost:8000/v1"
@@ -103,16 +107,18 @@ class RunConfig:
         120.0, help="longest wait for a reply in seconds", minimum=0.001, maximum=1_000_000
     )
     max_retries: int = option(
-        12, help="attempts after the first where a call fails for reasons of the network", minimum=0
+        12,
+        help="attempts after the first if a call fails temporarily (network, overload, rate limit)",
+        minimum=0,
     )
     max_wait_s: float = option(
-        3600.0, help="longest wait between all attempts of one call together, in seconds", minimum=0
+        3600.0, help="longest total wait between the attempts of one call, in seconds", minimum=0
     )
     max_failures: int = option(
         3,
         help=(
-            "stop, resumably, at this many calls in a row that failed for good; before it they are"
-            " holds"
+            "stop, resumably, after this many calls in a row have failed for good; until then,"
+            " their steps are holds"
         ),
         minimum=1,
     )
@@ -136,7 +142,7 @@ class RunConfig:
     )
     price: Parameters = option(
         factory=dict,
-        help="US dollars a million tokens: input=2,output=8,cache_read=0.5,cache_write=2.5",
+        help="US dollars per million tokens: input=2,output=8,cache_read=0.5,cache_write=2.5",
     )
     price_table: str | None = option(
         None, help="YAML file of prices; default: the dated table of the model's plugin"
@@ -157,7 +163,8 @@ class RunConfig:
     )
     canary: int = option(
         6,
-        help="fixed questions asked at start and end to see whether the model changed; 0: none",
+        help="number of fixed questions asked at start and end to detect a change of the model; 0:"
+        " none",
         minimum=0,
     )
     certificate: str | None = option(
@@ -166,7 +173,9 @@ class RunConfig:
     runner: str = option("local", help="execution backend (see `ktdeval list runners`)")
     concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
     dry_run: bool = option(
-        False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop"
+        False,
+        help="print the calls, cost and time that the run would take, as `ktdeval plan` does, and"
+        " stop",
     )
     out: Address | None = option(
         None,

@@ -206,7 +206,7 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     out = problems(terminal)
 
     assert "error [damaged] " in out
-    advice = "delete the file; replies that are asked for again are then paid again"
+    advice = "delete the file; requests that are repeated are then paid again"
     assert f"  fix: {advice}\n" in out
 
 

@@ -183,11 +183,11 @@ def test_without_the_plugin_of_a_form_the_rest_works(
     [
         (
             "qfinzero data import ingest.yaml mine",
-            "one word too many: 'mine'; the folder to write is an option: --out mine",
+            "unexpected argument 'mine'; the folder to write is given by --out mine",
         ),
         (
             "qfinzero data update ingest.yaml mine --replace",
-            "one word too many: 'mine'; the folder to write is an option: --out mine",
+            "unexpected argument 'mine'; the folder to write is given by --out mine",
         ),
         (
             "data check long --bars x.csv --json",

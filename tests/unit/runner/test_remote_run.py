@@ -330,7 +330,7 @@ def test_episodes_are_listed_and_filtered_by_the_plan_and_their_state(ran: Site)
 
 def test_a_whole_run_checks_and_nothing_is_fetched_from_a_local_copy(ran: Site) -> None:
     done = ran.call("admin", "files", "check", ran.url)
-    assert (done.code, done.out) == (0, f"{ran.url}: every file is as the records say\n")
+    assert (done.code, done.out) == (0, f"{ran.url}: every file agrees with the records\n")
 
 
 def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran: Site) -> None:

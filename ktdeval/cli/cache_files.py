@@ -107,7 +107,8 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
 
     if options.everything == is_selected:  # neither, or both
         raise UsageError(
-            "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or only --all"
+            "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
+            " without other options"
         )
 
     max_bytes = None

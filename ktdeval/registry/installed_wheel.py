@@ -21,7 +21,7 @@ from ktdeval.errors import UsageError, wrap_os_error
 from ktdeval.values.hashes import sha256_hex
 
 _PROJECT = "ktdeval"
-_ADVICE = "a wheel of it is made after `pip install .` in the folder of its sources"
+_ADVICE = "to make a wheel of it, first run `pip install .` in the folder of its sources"
 _NOT_OF_A_WHEEL = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that an archive can hold
 _MODE = 0o644 << 16

@@ -340,8 +340,8 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
         )
     if kind in ("tasks", "scoring tasks", "metrics") and not is_file_name(name):
         raise PluginError(
-            f"{where}: the name can't be a file's; use up to 120 of A-Z, a-z, 0-9, `_`, `-`, and"
-            " `.` but at the start"
+            f"{where}: the name can't be a file name; use up to 120 of A-Z, a-z, 0-9, `_`, `-`,"
+            " and `.` but at the start"
         )
 
 

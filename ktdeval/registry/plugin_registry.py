@@ -286,7 +286,7 @@ class Plugins:
                 self._manager.unregister(name=name)
                 self.broken[name] = str(error)
                 if self._warn is not None:
-                    self._warn(f"plugin {name} sees no further events: {error}")
+                    self._warn(f"plugin {name} receives no further events: {error}")
 
     # ---- names
 
@@ -406,7 +406,7 @@ class Plugins:
             if not names:
                 groups = {group for spec in specs.values() for group in spec.groups}
                 near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
-                raise UsageError(f"no task, group or glob {pattern!r}{near}{self._list_skips()}")
+                raise UsageError(f"no task or group matches {pattern!r}{near}{self._list_skips()}")
 
             if is_derived:
                 settings = given.removeprefix(without)
@@ -461,7 +461,7 @@ class Plugins:
         if stated is not None and stated != _is_remote(model):
             raise PluginError(
                 f"model {spec_name} of plugin {self._owners['models', spec_name]}: its Spec says"
-                f" remote={stated}, which is not what was made; correct the Spec"
+                f" remote={stated}, but its model contradicts that; correct the Spec"
             )
 
         return model
@@ -591,7 +591,7 @@ class Plugins:
                 cause, self._owners[kind, name]
             ):
                 raise PluginError(
-                    f"{where} needs what is not installed: {one_line(cause)}"
+                    f"{where} needs a package that is not installed: {one_line(cause)}"
                 ) from cause
 
             raise

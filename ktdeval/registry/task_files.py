@@ -106,7 +106,7 @@ def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
     for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins repeatedly
         if variant.extends is None and make is None:
             raise ConfigError(
-                f"{variant.where}: say which task it builds on, as in `extends:"
+                f"{variant.where}: name the task that it builds on, as in `extends:"
                 " blinded_open_research`"
             )
 
@@ -305,7 +305,9 @@ def _resolve_base(
             f" {extends!r}{near_matches(extends, set(specs) - {variant.name})}"
         )
     if extends in chain:
-        raise ConfigError(f"{where}: extends: a circle, {' -> '.join((*chain, extends))}")
+        raise ConfigError(
+            f"{where}: extends: a circular reference, {' -> '.join((*chain, extends))}"
+        )
 
     base = _resolve(extends, specs, resolved, chain)
     if "config" not in base.extra:
@@ -398,8 +400,8 @@ def execution_spec(spec: Spec, name: str) -> Spec:
     config = spec.extra.get("config", {})
     if "trading" not in config:
         raise UsageError(
-            f"task {spec.name} executes no orders, so that {execution} changes nothing; leave"
-            f" {suffix} out, and name a trading task (see `ktdeval tasks`)"
+            f"task {spec.name} executes no orders, so {execution} has no effect; leave {suffix}"
+            " out, or name a trading task (see `ktdeval tasks`)"
         )
 
     card = dict(config.get("data_card", {}))
@@ -502,5 +504,5 @@ def table_metrics(
 def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
     """Return one of a family's figures. Raises UsageError: if the family has no such figure."""
     if name not in figures:
-        raise UsageError(f"no figure {name!r} of {family}{near_matches(name, figures)}")
+        raise UsageError(f"unknown figure {name!r} of {family}{near_matches(name, figures)}")
     return figures[name]

@@ -401,7 +401,7 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
     if run.further:
         names = ", ".join(each.choice.name for each in run.further)
         yield (
-            f"the agent asks {names}, too: calls and tokens are those of all models together, and"
+            f"the agent also asks {names}: calls and tokens are those of all models together, and"
             " their cost is not estimated"
         )
 
@@ -426,8 +426,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
 
     if run.config.batch:
         yield (
-            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch, which providers"
-            " promise within 24; further submissions of samples are a further batch"
+            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch (providers"
+            " promise 24 at most); samples that need a further submission take a further batch"
         )
     elif len(limits.latencies_s) >= MIN_OBSERVED:
         yield (
@@ -442,8 +442,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
         " discount of a provider's prompt cache"
     )
     yield (
-        f"besides, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at start"
-        " and end (--canary)"
+        f"in addition, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at"
+        " start and end (--canary)"
     )
     if (
         run.folder is None
@@ -461,11 +461,11 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     yield from run.plan.notes
 
     if run.difference:
-        yield f"the folder {ANOTHER_RUN.format(run.difference)}; this one would be refused"
+        yield f"the folder {ANOTHER_RUN.format(run.difference)}; the planned run would be refused"
     elif config.certificate is not None:
         problem = certificate_problem(run.path, config.certificate)
         if problem:
-            yield f"{problem}; this one would be refused"
+            yield f"{problem}; the planned run would be refused"
 
     if run.too_long and (run.context is None or run.context.is_listed):
         yield (

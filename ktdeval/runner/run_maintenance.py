@@ -243,7 +243,7 @@ def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
             yield _finding(f"{folder}/{name}", "orphan", "is not a record")
         elif name in _CONTENT and not files.is_complete:
             problem = "its episode has not ended"
-            fix = "give the run's command again, which writes it anew"
+            fix = "repeat the run's command, which writes it again"
             yield _finding(f"{folder}/{name}", "half-written", problem, fix)
 
     is_left = files.is_complete and (files.journal or JOURNAL in files.files)
@@ -254,7 +254,7 @@ def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
 
     for number, part in enumerate(files.journal, 1):
         if part.number != number:
-            problem = f"step {number} is missing, though later ones are there"
+            problem = f"step {number} is missing, but later ones exist"
             yield _finding(f"{folder}/{JOURNAL_FOLDER}", "missing", problem)
             return
 
@@ -271,12 +271,12 @@ def _content_findings(
         return
 
     if mark.spec != spec.to_json():
-        yield _finding(key, "damaged", "is the mark of another episode than the plan's")
+        yield _finding(key, "damaged", "is the mark of an episode that differs from the plan's")
 
     for name, recorded in mark.sha256.items():
         key = f"{folder}/{name}".removeprefix(prefix)
         if name not in files.files:
-            yield _finding(key, "missing", f"is missing, though {MARK} says that it was written")
+            yield _finding(key, "missing", f"is missing, but {MARK} lists it")
             continue
         try:
             data = store.read(f"{folder}/{name}")
@@ -285,7 +285,7 @@ def _content_findings(
             continue
 
         if sha256_hex(data) != recorded:
-            yield _finding(key, "damaged", "is not the file that the episode ended with")
+            yield _finding(key, "damaged", "was changed after the episode ended")
 
 
 def _call_findings(run: RunFolder) -> Iterator[Finding]:

@@ -234,7 +234,7 @@ class Claim:
         if self._is_lost or not (is_fresh or self._ask()):
             raise FencedError(
                 f"{self._board.store.place}: another worker has taken {self.unit} over from"
-                f" {self._board.beats.me.worker}, which showed no sign of life for a lease"
+                f" {self._board.beats.me.worker}, which sent no heartbeat for a whole lease"
             )
 
     def _ask(self) -> bool:

@@ -177,7 +177,7 @@ class Git:
         is_elsewhere = (self.git_dir / "commondir").exists()
         if self.git_dir.is_symlink() or self.git_dir.is_file() or is_elsewhere:
             raise StoreError(
-                f"{self.git_dir}: leads to a repository elsewhere; make it a folder of its own"
+                f"{self.git_dir}: points to a repository elsewhere; make it a real folder"
             )
         self._check_settings(_HARMLESS)
 
@@ -311,7 +311,7 @@ def _run_git(
         out, said = process.communicate(timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise StoreError(
-            f"{folder}: git took longer than {_TIMEOUT_S} s; is tried again"
+            f"{folder}: git took longer than {_TIMEOUT_S} s; it is tried again"
         ) from error
     finally:
         if process.poll() is None:

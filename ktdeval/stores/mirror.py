@@ -111,7 +111,7 @@ class Mirror:
         # A request that was repeated after a lost answer finds its own file.
         if not self.store.create(key, data) and self.store.read(key) != data:
             raise StoreError(
-                f"{self.url}: another process has gone on with {where} ({key}); this one stops, and"
+                f"{self.url}: another process has continued {where} ({key}); this one stops, and"
                 " nothing is lost"
             )
 
@@ -167,8 +167,8 @@ def checked_url(text: str) -> str:
     """
     if secret_in(text) is not None or "?" in text:
         raise UsageError(
-            "a URL with a password or a query is not taken, since it would be recorded; give"
-            " credentials as the driver reads them (environment or configuration file)"
+            "a URL with a password or a query is refused, because URLs are recorded; give"
+            " credentials through the driver's environment variables or configuration file"
         )
     return text.rstrip("/")
 

@@ -253,7 +253,7 @@ class FsspecStore:
         path = self._driver.path(f".ktdeval-probe-{uuid.uuid4().hex}")
         try:
             if not self._create_at(path, b"first"):
-                self._refuse("a new object was said to exist")
+                self._refuse("the server reported a new object as existing")
             if self._create_at(path, b"second"):
                 self._refuse("the server ignores the condition of a write and overwrites")
 

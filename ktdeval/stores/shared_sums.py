@@ -153,8 +153,8 @@ class SharedSum:
             self._latest = read_value(self._store, self._key(number), SumEntry)
         elif number == 0 and self._store.exists(below(self._prefix, "0001/closed.json")):
             raise StoreError(
-                f"{self._store.place}: {self._prefix}: an earlier version compacted this sum, and it"
-                " can't be read any more; begin anew in another folder"
+                f"{self._store.place}: {self._prefix}: an earlier version of ktdeval compacted"
+                " this sum, which this version can't read; start again in another folder"
             )
 
     def _has(self, number: int) -> bool:

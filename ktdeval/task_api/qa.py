@@ -399,7 +399,7 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
 
         identity = str(sample.get("id", number))
         if identity in identities:
-            raise ConfigError(f"{where}: id {identity!r} is that of another sample")
+            raise ConfigError(f"{where}: id {identity!r} is also that of another sample")
 
         identities.add(identity)
 

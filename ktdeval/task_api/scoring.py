@@ -212,8 +212,8 @@ def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
     for code in traits.needs_assets:
         if code not in snapshot.asset_index:
             return (
-                f"{task_name} is about {code}, which {name} has not: import it, or choose other"
-                " --data"
+                f"{task_name} is about {code}, which {name} does not have: import it, or choose"
+                " other --data"
             )
 
     if traits.needs_minutes and not snapshot.minutes:

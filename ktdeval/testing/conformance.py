@@ -104,7 +104,7 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
     except ModelError as error:
         expect(
             _KIND_OF_FAILURE.fullmatch(error.kind),
-            f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+",
+            f"{where}: ModelError.kind {error.kind!r} may have only the letters a-z and _",
         )
         return error.kind
 
@@ -365,8 +365,8 @@ def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
         worst = task.scores[name].worst
         expect(
             score.value is None or score.value == worst or not task.scores[name].better,
-            f"{where}: without a valid answer it earns {name} {score.value}; the worst figure is"
-            f" {worst}, or silence pays",
+            f"{where}: without a valid answer {name} is {score.value}; it must be the worst"
+            f" figure, {worst}, or it would pay not to answer",
         )
 
 

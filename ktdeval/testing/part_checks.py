@@ -53,9 +53,7 @@ def check_made_without_arguments(spec: Spec) -> None:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
     if needed:
-        raise NotCalled(
-            f"needs {', '.join(needed)}: make it in a test of your own, and check it there"
-        )
+        raise NotCalled(f"needs {', '.join(needed)}: make it in your own test, and check it there")
 
 
 def check_trait_names(kind: str, made: Any) -> None:
@@ -75,7 +73,7 @@ def call_model(trial: PluginTrial, spec: Spec) -> None:
     remote = as_remote(model)
     if remote is not None:
         dumps_canonical(remote.settings())
-        raise NotCalled("asks a network, so only its declaration and its settings are checked")
+        raise NotCalled("calls a server, so only its declaration and its settings are checked")
 
     traits = model_traits(model)
     if traits.is_person:
@@ -122,7 +120,7 @@ def call_agent(trial: PluginTrial, spec: Spec) -> None:
     agent = trial.plugins.make_agent(spec.name)
     check_trait_names("agents", agent)
     if agent_traits(agent).acts_outside:
-        raise NotCalled("lets something outside decide, so only its declaration is checked")
+        raise NotCalled("lets an external program decide, so only its declaration is checked")
 
     first = trial.with_agent(spec.name, "submits")
     if first != trial.with_agent(spec.name, "submits"):
@@ -134,15 +132,15 @@ def call_agent(trial: PluginTrial, spec: Spec) -> None:
     for entry in trial.with_agent(spec.name, "writes text"):
         if entry.step.provenance in DECIDED and not entry.step.submissions:
             raise ConformanceError(
-                f"decides with provenance {entry.step.provenance!r}, though the model submitted"
+                f"decides with provenance {entry.step.provenance!r}, but the model submitted"
                 " nothing; hold with provenance 'fallback'"
             )
 
     for entry in trial.with_agent(spec.name, "fails"):
         if entry.step.provenance in DECIDED:
             raise ConformanceError(
-                f"decides with provenance {entry.step.provenance!r}, though each model call"
-                " failed; let ModelError rise"
+                f"decides with provenance {entry.step.provenance!r}, but each model call failed;"
+                " do not catch ModelError"
             )
 
 
@@ -199,9 +197,9 @@ def call_metric(trial: PluginTrial, spec: Spec) -> None:
 def call_data(trial: PluginTrial, spec: Spec) -> None:
     """Check that building a market twice gives the same market."""
     if {"read", "fetch"} & set(spec.extra):
-        raise NotCalled("reads a vendor's files or asks a network")
+        raise NotCalled("reads a vendor's files or calls a server")
     if "form" in spec.extra:
-        raise NotCalled("writes data of another form than a market's")
+        raise NotCalled("writes data that is not a market")
 
     ids = {with_id(trial.plugins.make_snapshot(spec.name)).id for _ in range(2)}
     if len(ids) > 1:

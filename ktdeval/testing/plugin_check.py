@@ -185,7 +185,7 @@ class _PluginCheck:
 
         may_refuse = part.partition(" ")[0] in _MAY_REFUSE
         if may_refuse and isinstance(error, UsageError | ConfigError | ProviderError):
-            self._report.notes[part] = f"refuses to be made without more: {error}"
+            self._report.notes[part] = f"can't be made without parameters: {error}"
             return
 
         self._add(part, error, source)

@@ -142,7 +142,7 @@ class PluginTrial:
         if needs_market(task):
             problem = market_problem(task, self.market)
             if problem is not None:
-                raise NotCalled(f"its market is not that of the check: {problem}")
+                raise NotCalled(f"it needs another market than the check has: {problem}")
 
         market = self.market if needs_market(task) else None
         factory = EpisodeFactory({task.name: task}, self.plugins, market)

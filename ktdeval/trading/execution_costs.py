@@ -166,7 +166,7 @@ def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: 
         return
 
     raise DataError(
-        f"snapshot {snapshot.meta.name}: execution at venue {venue} has spread quotes, and the"
+        f"snapshot {snapshot.meta.name}: execution at venue {venue} has spread quotes, but the"
         " market has no days with a bid and an ask; import bars with columns bid and ask, or"
         " choose spread fixed or liquidity"
     )

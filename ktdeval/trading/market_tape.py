@@ -524,7 +524,7 @@ def price_ticks(
         price = finite[row, asset]
         fix = "check the source's price columns and units, or leave it out"
         raise DataError(
-            f"{where}: {field} {price:g} can't be traded, as prices from {MAX_PRICE:g} on; {fix}"
+            f"{where}: {field} {price:g} can't be traded: prices must be below {MAX_PRICE:g}; {fix}"
         )
 
     ticks: IntArray = np.floor(finite * scales + 0.5).astype(np.int64)

@@ -83,7 +83,7 @@ class TradingConfig:
         maximum=5,
     )
     # KTD-Fin Appendix I, as is the next
-    max_positions: int = option(20, help="names held at once", minimum=1)
+    max_positions: int = option(20, help="largest number of names held at once", minimum=1)
     max_weight: float = option(
         0.10,
         help="largest weight of one name that a buy may reach, as a share of NAV",
@@ -127,8 +127,8 @@ class TradingConfig:
         for name, value in own.items():
             if value != usual[name]:
                 raise ConfigError(
-                    f"trading: {name} is of board_rules paper; with exchange it is that of the"
-                    " board and the day: leave it out"
+                    f"trading: {name} applies only to board_rules paper; with exchange, board and"
+                    " day set it: leave it out"
                 )
 
 
@@ -148,7 +148,7 @@ class AccountConfig:
     fill: FillRule | None = option(
         None, help="price of fills instead of the venue's; null: the venue's own"
     )
-    max_positions: int = option(20, help="names held at once", minimum=1)
+    max_positions: int = option(20, help="largest number of names held at once", minimum=1)
     max_weight: float = option(
         0.25, help="largest weight of one name that an order may reach", minimum=0.001, maximum=1
     )

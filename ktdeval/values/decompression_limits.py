@@ -52,9 +52,8 @@ def max_bytes(size: int, times: int = MAX_TIMES) -> int:
 def too_large(found: int, size: int, times: int = MAX_TIMES) -> str:
     """Say that a file of `size` bytes holds more than it may."""
     return (
-        f"{size:,} bytes hold at least {found:,} when they are decoded, and"
-        f" {max_bytes(size, times):,} at most are read; write the table without repeated or empty"
-        " rows and columns, or in several files"
+        f"{size:,} bytes decode to at least {found:,}, and {max_bytes(size, times):,} at most are"
+        " read; write the table without repeated or empty rows and columns, or in several files"
     )
 
 
@@ -80,7 +79,7 @@ def open_parquet(
     try:
         file = pq.ParquetFile(source, **options)
     except UnicodeDecodeError as error:
-        raise pa.ArrowInvalid(f"the name of a column is no text: {error}") from error
+        raise pa.ArrowInvalid(f"a column name is not text: {error}") from error
 
     with undone_on_error(lambda _: file.close()):
         check_parquet(file.metadata, size, columns)

@@ -34,7 +34,7 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
         os.close(descriptor)
     except OSError as error:
         if error.errno == errno.ELOOP and not follow:
-            raise OSError(errno.ELOOP, "is a link, no plain file", str(path)) from None
+            raise OSError(errno.ELOOP, "is a link, not a plain file", str(path)) from None
         if error.errno != errno.ENXIO:  # a socket
             raise
 

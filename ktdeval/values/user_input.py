@@ -31,11 +31,11 @@ def user_path(text: str | Path) -> Path:
         os.fsencode(text)
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"expected a path, was {str(text)!a:.80}, which no file can be called"
+            f"expected a path, was {str(text)!a:.80}, which can't be a file name"
         ) from error
 
     if "\0" in str(text):
-        raise UsageError(f"expected a path, was {str(text)!a:.80}, which no file can be called")
+        raise UsageError(f"expected a path, was {str(text)!a:.80}, which can't be a file name")
 
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
 

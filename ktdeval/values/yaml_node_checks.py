@@ -138,14 +138,17 @@ def _check_tag(node: Any) -> None:
     if pattern is not None and not pattern.fullmatch(node.value):
         shown = f"{node.value!r:.40}"
         raise ConfigError(
-            f"{line_of(node)}: not YAML: !!{name} is given for {shown}, which is no such value;"
+            f"{line_of(node)}: not YAML: !!{name} is given for {shown}, which is not such a value;"
             " leave the tag out"
         )
 
 
 def _tag_problem(node: Any, name: str) -> str:
     if node.tag == _MERGE:
-        return "`<<` is a key, which takes over another mapping's; as text, write it in quotes"
+        return (
+            "`<<` takes over the keys of another mapping and must be a key; as text, write it in"
+            " quotes"
+        )
 
     shown = f"!!{name}" if node.tag.startswith(TAG) else node.tag
     return (

@@ -91,4 +91,7 @@ def test_a_changed_answer_is_found_and_commands_for_trading_cards_refuse_a_scori
     (folder.episode_path(spec) / ANSWERS).write_bytes(pack_lines(answers))
 
     assert main(["card", "verify", str(run), "--plugin", PLUGIN]) == 1
-    assert "do not give line 2 of answers.jsonl.zst: scores.ticker_top1" in capsys.readouterr().err
+    assert (
+        "line 2 of answers.jsonl.zst does not follow from its replies: scores.ticker_top1"
+        in capsys.readouterr().err
+    )

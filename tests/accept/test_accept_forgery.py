@@ -301,10 +301,10 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
     changes: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
         "dropped": (lambda old: old[:1] + old[2:], "is step 2, expected step 1"),
         "cut": (lambda old: old[:2], "2 lines, ledger.parquet has 4"),
-        "resubmitted": (resubmitted, "its replies do not give line"),
+        "resubmitted": (resubmitted, "of ledger.parquet does not follow from its replies"),
         "fewer tokens": (
             lambda old: old[1]["exchanges"][0]["reply"]["usage"].update(input_tokens=1),
-            "its replies do not give line 2 of ledger.parquet: input_tokens: ",
+            "line 2 of ledger.parquet does not follow from its replies: input_tokens: ",
         ),
         "another prompt": (
             lambda old: old[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),
@@ -455,7 +455,7 @@ def mark_forgeries() -> Iterator[Forgery]:
             edit_json(episodes(run)[0] / "episode.json", lambda old: {**old, **fields})
 
         yield Forgery(
-            f"mark: {kind}", change, r"episode\.json: |is not the file that the episode ended with"
+            f"mark: {kind}", change, r"episode\.json: |was changed after the episode ended"
         )
 
 

@@ -30,7 +30,7 @@ skip_without_sdks()
 
 MODEL = "openai/stub-x"
 CARD = f"cards/{TASK}.json"
-IS_REMOTE = f"sent_as: is null, as of a model of this machine, but {MODEL} is one behind a network"
+IS_REMOTE = f"sent_as: is null, as for a local model, but {MODEL} is behind a network"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
 
 
@@ -133,7 +133,7 @@ PARTS: dict[str, tuple[Callable[[Path], None], str]] = {
             run / "manifest.json",
             lambda old: {name: part for name, part in old.items() if name != "call_log"},
         ),
-        "the manifest does not say which record of calls",
+        "the manifest does not name the record of calls",
     ),
     "another service tier than the parameters say": (
         lambda run: edit_json(
@@ -144,7 +144,7 @@ PARTS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a price of a model of this machine": (
         lambda run: edit_json(run / "manifest.json", lambda old: {**old, "price": FREE.to_json()}),
-        f"price: is that of {FREE.source}; {MODEL} is one behind a network",
+        f"price: is that of {FREE.source}; {MODEL} is behind a network",
     ),
 }
 
@@ -172,7 +172,7 @@ def test_a_board_refuses_it_by_hand_and_from_the_command(
     report = check_board(board, load_plugins(), CheckOptions(today="2126-01-01", record=False))
     found = [(finding.rule, finding.message) for finding in report.findings]
 
-    assert ("provenance", f"{IS_REMOTE}, whose calls are recorded and counted") in found
+    assert ("provenance", f"{IS_REMOTE}, so its calls must be recorded and counted") in found
     assert report.checked == ()
 
     words = ("--submitter", "A team", "--contact", "team@example.org", "--attempts", 1)

@@ -175,11 +175,11 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "rows taken out": (
         with_rows_of_the_other_episode_taken_out,
-        "calls.sqlite: does not hold the calls that episode",
+        "calls.sqlite: does not hold the calls that the episode.json of episode",
     ),
     "manifest that names no record": (
         without_a_word_on_its_book,
-        "the manifest does not say which record of calls",
+        "the manifest does not name the record of calls",
     ),
 }
 
@@ -193,7 +193,7 @@ def test_a_run_without_the_record_of_its_calls_is_not_resumed(
 
     assert done.code != 0
     assert words in done.err
-    assert done.err.rstrip().endswith("or begin anew with another --out")
+    assert done.err.rstrip().endswith("or start again with another --out")
     assert not (run / "episodes" / "journal.jsonl").exists()
 
 
@@ -246,7 +246,7 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "an attempt that is no answer and no failure": (
         counting_on_the_card(attempts=1),
-        "are not those that were answered and those",
+        "are not the sum of answered and failed",
     ),
     "a sum that is none": (
         lambda run: edit_json(
@@ -266,7 +266,7 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda run: in_book(
             run, "UPDATE calls SET at = '2026-01-01T00:00:00.000Z' WHERE number = 1"
         ),
-        "calls.sqlite: does not hold the calls that episode",
+        "calls.sqlite: does not hold the calls that the episode.json of episode",
     ),
 }
 
@@ -287,7 +287,7 @@ def test_a_card_can_not_be_made_of_an_episode_that_another_record_of_calls_holds
     scored = ktdeval("score", run, "--plugin", PLUGIN, cwd=run.parent)
 
     assert scored.code != 0
-    assert "calls.sqlite: does not hold the calls that episode" in scored.err
+    assert "calls.sqlite: does not hold the calls that the episode.json of episode" in scored.err
     assert not (run / CARD).exists()
     assert draw(run).code != 0
 

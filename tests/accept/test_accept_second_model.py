@@ -205,7 +205,7 @@ def test_a_model_of_this_machine_and_one_behind_a_network_are_not_mixed(
     stub: Stub, key: None, tmp_path: Path, terminal: Terminal
 ) -> None:
     given = words(stub, tmp_path / "mixed", quick="builtin/hold")
-    assert "can't play in one run" in terminal.error(*given)
+    assert "can't be used in one run" in terminal.error(*given)
 
 
 def test_a_plan_estimates_no_cost_where_several_models_share_the_tokens(
@@ -216,4 +216,4 @@ def test_a_plan_estimates_no_cost_where_several_models_share_the_tokens(
 
     assert plan["left"]["typical"]["cost_usd"] is None
     assert plan["left"]["typical"]["calls"] > 0
-    assert any(f"the agent asks {QUICK}, too" in line for line in plan["assumptions"])
+    assert any(f"the agent also asks {QUICK}" in line for line in plan["assumptions"])

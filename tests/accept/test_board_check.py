@@ -193,7 +193,7 @@ def test_orders_with_hindsight_are_found_from_the_models_replies(
     path, rule, message = only_finding(check(board))
 
     assert (Path(path).name, rule) == ("transcript.jsonl.zst", "ledger")
-    assert "its replies do not give line 1 of ledger.parquet" in message
+    assert "line 1 of ledger.parquet does not follow from its replies" in message
     assert files.card_id in path
     assert not (board / "verdicts").exists()
 

@@ -274,7 +274,7 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         (
             lambda: ktdeval.evaluate(3, TASK),
             UsageError,
-            "a model is a name, an object with reply(request) or a function, not int",
+            "a model must be a name, an object with reply(request) or a function, was int",
         ),
         (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task named"),
         (
@@ -322,7 +322,7 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, out="a\ud800b"),
             UsageError,
-            "was 'a\\ud800b', which no file can be called",
+            "was 'a\\ud800b', which can't be a file name",
         ),
         (lambda: ktdeval.report(None), UsageError, "expected a path, was null"),
         (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),

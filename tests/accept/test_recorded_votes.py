@@ -270,7 +270,7 @@ def test_a_changed_record_of_a_voter_is_found(
     transcript.write_bytes(transcript.read_bytes() + b"x")
     refused = terminal.refusal("paper", "vote", *voters, "--out", tmp_path / "out")
 
-    assert "is not the file that the episode ended with" in refused
+    assert "was changed after the episode ended" in refused
 
 
 @pytest.mark.exhaustive

@@ -91,7 +91,7 @@ def test_a_call_left_in_the_text_is_not_native_and_says_why() -> None:
             choose_protocol(model, "auto", model.reply, CallParams(timeout_s=60))
 
     assert f"native: {UNPARSED_CALL}, since the server has no tool parser" in str(caught.value)
-    assert "insist with --tool-protocol native" in str(caught.value)
+    assert "force one with --tool-protocol native" in str(caught.value)
 
 
 def test_a_call_left_in_the_text_is_counted_in_a_run() -> None:

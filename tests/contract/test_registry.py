@@ -251,7 +251,7 @@ def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
     with pytest.raises(
         PluginError,
         match=(
-            "metric needs_more of plugin echo_plugin needs what is not installed: No module named"
+            "metric needs_more of plugin echo_plugin needs a package that is not installed: No module named"
         ),
     ):
         echo.make_metric("needs_more")
@@ -291,7 +291,7 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
 
     with pytest.raises(
         UsageError,
-        match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'",
+        match="no task or group matches 'blindd_open_research'; did you mean 'blinded_open_research'",
     ):
         plugins.resolve_tasks(["blindd_open_research"])
 
@@ -330,7 +330,7 @@ def test_observers_see_events_and_one_that_raises_is_dropped() -> None:
     assert (good.seen, bad.seen) == (["one", "two"], ["one"])
 
     (warning,) = heard
-    assert "sees no further events" in warning
+    assert "receives no further events" in warning
 
     with pytest.raises(PluginError, match="not marked as a hook"):
         plugins.register_observer(Unmarked())
@@ -423,7 +423,7 @@ def test_a_variant_extends_a_task_from_a_file_or_has_a_maker(tmp_path: Path) -> 
     assert "task 'handmade' is not made from a task file" in plugins.broken["toy"]
 
     with pytest.raises(
-        ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "
+        ConfigError, match="variants: toy_one: name the task that it builds on, as in `extends: "
     ):
         task_specs(tmp_path / "tasks.yaml")
 
@@ -627,6 +627,6 @@ def test_a_task_or_metric_whose_cards_could_not_be_files_is_refused_before_anyth
     write_plugin: Callable[[str, str], str], kind: str, parts: str, name: str
 ) -> None:
     with pytest.raises(
-        PluginError, match="of plugin made: the name can't be a file's; use up to 120 of A-Z"
+        PluginError, match="of plugin made: the name can't be a file name; use up to 120 of A-Z"
     ):
         maker_of(write_plugin, kind, f"Object(**{{**{parts}, 'name': {name!r}}})", name)(name)

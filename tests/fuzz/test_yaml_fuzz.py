@@ -139,7 +139,7 @@ def test_odd_documents_are_reported_in_one_line(document: str | bytes) -> None:
         (
             "x: 1\na: !!float abc",
             (
-                "line 2, column 4: not YAML: !!float is given for 'abc', which is no such value;"
+                "line 2, column 4: not YAML: !!float is given for 'abc', which is not such a value;"
                 " leave the tag out"
             ),
         ),

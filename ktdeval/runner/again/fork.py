@@ -299,7 +299,8 @@ class Forker:
             if asset is None:
                 shown = lens.shown[0] if lens.shown else "no stock"
                 raise CannotChangeError(
-                    f"no such stock is shown; name one as the mask shows it, such as {shown}"
+                    "the step does not show this stock; name one as the mask shows it, such as"
+                    f" {shown}"
                 )
 
         seed = derive_seed("fork", change.text, sample)
@@ -337,8 +338,8 @@ class _Trace:
             said = self._transcript[number]
             if said.external is not UNSET:
                 raise UsageError(
-                    f"{self._label}: an agent outside of ktdeval decided; what it was shown can't"
-                    " be changed by a fork"
+                    f"{self._label}: an external agent decided; a fork can't change what it was"
+                    " shown"
                 )
 
             if said.predicted is not UNSET:
@@ -353,7 +354,7 @@ class _Trace:
             difference = difference or value_difference(self._ledger[number], entry and entry.step)
             if entry is None or difference:
                 raise StoreError(
-                    f"{self._where}, step {number}: is not what the replies on record give:"
+                    f"{self._where}, step {number}: does not follow from the recorded replies:"
                     f" {difference}"
                 )
 

@@ -123,7 +123,7 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         if problem := sample_problem(sample):
             raise PluginError(f"sample {step}: {problem}")
         if (other := self._steps.setdefault(sample.id, step)) != step:
-            raise PluginError(f"sample {step}: id {sample.id!r:.80} is that of sample {other}")
+            raise PluginError(f"sample {step}: id {sample.id!r:.80} is also that of sample {other}")
 
         return sample
 

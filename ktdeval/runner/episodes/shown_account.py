@@ -66,15 +66,15 @@ class SeenBooks:
         rules = {scale.fill for scale in tape.rules.scales} & FILLS_OF_MINUTES
         if rules and lens.mask.is_coarse:
             raise ConfigError(
-                f"orders fill at {' and '.join(sorted(rules))}, and this mask rounds prices or adds"
-                " noise to them, which no mean of a day's prices has; choose another mask or"
-                " another fill"
+                f"orders fill at {' and '.join(sorted(rules))}, whose prices are means over a part"
+                " of the day; this mask rounds prices or adds noise, which can't be done to such"
+                " means: choose another mask or another fill"
             )
 
         if lens.mask.is_coarse and tape.liquidity is not None:
             raise ConfigError(
-                "venue: its execution answers for prices and volumes that round_digits and noise_pct"
-                " hide; give trading.execution none, or take a mask without them"
+                "venue: its execution would reveal prices and volumes that round_digits and"
+                " noise_pct hide; set trading.execution to none, or choose a mask without them"
             )
 
         #: cash in shown money, true shares

@@ -48,12 +48,13 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
         )
     if config.runner != LOCAL_RUNNER:
         raise UsageError(
-            f"--batch: the runner {config.runner} asks call by call; leave one of the two out"
+            f"--batch: the runner {config.runner} makes one call at a time; leave one of the two"
+            " out"
         )
 
     agent = plugins.make_agent(config.agent, config.agent_args)
     if agent_traits(agent).acts_outside:
-        raise _explain_refusal(f"the agent {config.agent} asks when it runs")
+        raise _explain_refusal(f"the agent {config.agent} asks models only while it runs")
 
     for name, task in tasks.items():
         if not is_scoring(task):
@@ -97,8 +98,8 @@ def check_batch_folder(folder: Path, is_batch: bool) -> None:
 
     began, other = ("without", "with") if is_batch else ("with", "without")
     raise StoreError(
-        f"{folder}: this run was begun {began} --batch, and can't go on {other} it; run the"
-        " command that began it, or choose another --out"
+        f"{folder}: this run was begun {began} --batch, and can't be resumed {other} it; repeat"
+        " the command that began it, or choose another --out"
     )
 
 

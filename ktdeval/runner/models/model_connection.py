@@ -164,7 +164,7 @@ class RemoteAccess(ModelAccess):
         protocol = requested_protocol(config, folder)
         if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is asked
             raise StoreError(
-                f"{folder}: holds another run (of a model of this machine); choose another --out"
+                f"{folder}: holds another run (of a local model); choose another --out"
             )
 
         self._remote = model
@@ -393,7 +393,7 @@ def cache_path(where: str) -> Path:
     if where == "shared":
         return cache_folder() / REPLIES
     if "://" in where:
-        raise UsageError(f"--cache {where}: is a URL; name a file of this machine, or shared")
+        raise UsageError(f"--cache {where}: is a URL; name a local file, or shared")
 
     return user_path(where)
 
@@ -436,7 +436,8 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
             raise ConfigError(
                 f"--{name.replace('_', '-')}: {config.model} makes its own calls, so that no limit"
                 " can be enforced; leave the option out, or make the model a"
-                " ktdeval.api.RemoteModel (one that calls nobody: traits = ModelTraits(is_free=True))"
+                " ktdeval.api.RemoteModel (if it calls no provider: traits ="
+                " ModelTraits(is_free=True))"
             )
 
     return choose_price(config.model, config.price, config.price_table)

@@ -112,7 +112,7 @@ class CanaryRecord(Value, frozen=True):
             rounds.append(self.end)
 
         if self.version != VERSION or not all(part.is_sound() for part in rounds):
-            raise ValueError("it holds other questions or answers than this version asks")
+            raise ValueError("its questions or answers are not those of this version")
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
@@ -150,7 +150,9 @@ def load_record(folder: Path) -> CanaryRecord | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StoreError(f"{path}: not readable: {error}; delete it to go without") from error
+        raise StoreError(
+            f"{path}: not readable: {error}; delete it to continue without fixed questions"
+        ) from error
 
 
 def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
@@ -158,7 +160,9 @@ def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
     try:
         return decode_json(data, CanaryRecord, where)
     except StoreError as error:
-        raise StoreError(f"{error}; restore the file, or delete it to go without") from error
+        raise StoreError(
+            f"{error}; restore the file, or delete it to continue without fixed questions"
+        ) from error
 
 
 def canary_requests(

@@ -106,8 +106,8 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
         further = _further_model(name, own, config, plugins)
         if (further.remote is None) != (as_remote(own) is None):
             raise ConfigError(
-                f"{where}: {further.choice.name} and {config.model} can't play in one run: one is"
-                " a model of this machine, the other is behind a network; name two of one kind"
+                f"{where}: {further.choice.name} and {config.model} can't be used in one run: one"
+                " is a local model, the other is behind a network; name two of one kind"
             )
 
         found.append(further)

@@ -288,7 +288,7 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
         if not values.get(name):
             text = example if isinstance(example, str) else example[0]
             raise UsageError(
-                f"no {name.removesuffix('s')} named; say --{name} {text} (see `ktdeval"
+                f"no {name.removesuffix('s')} named; name one with --{name} {text} (see `ktdeval"
                 f" {name.removesuffix('s')}s`)"
             )
 

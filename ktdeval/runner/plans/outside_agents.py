@@ -54,7 +54,7 @@ def outside_note(config: RunConfig, plugins: Plugins) -> str:
     known = ""
     if traits.plan_note is not None:
         known = call_through(traits.plan_note, f"agent {config.agent}: plan_note()")
-    begin = f"the agent {config.agent} is not started for an estimate: calls"
+    begin = f"the external agent {config.agent} is not started for an estimate: calls"
     if known:
         return f"{begin} are those that react would take, with {known}"
     return (

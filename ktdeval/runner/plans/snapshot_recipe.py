@@ -61,7 +61,7 @@ def load_recipe(path: Path, plugins: Plugins) -> Recipe:
     for name in recipe.query:
         if name in _local_params(plugins, recipe.market):
             raise UsageError(
-                f"{path}: query.{name} is for the user to set, not for a recipe; remove it"
+                f"{path}: query.{name} must be set by the user, not by a recipe; remove it"
             )
 
     return recipe
@@ -71,7 +71,10 @@ def _local_params(plugins: Plugins, market: str) -> tuple[str, ...]:
     """Return the parameters of a fetched market that are not part of its recipe."""
     extra = plugins.spec("data", market).extra
     if "fetch" not in extra:
-        raise UsageError(f"{market!r} is not a market that is fetched; `ktdeval data` lists those")
+        raise UsageError(
+            f"{market!r} was not fetched from a vendor; `ktdeval data` lists the providers that"
+            " fetch"
+        )
     return tuple(extra["fetch"])
 
 
@@ -109,7 +112,7 @@ def _check_expected(snapshot: MarketSnapshot, path: Path, recipe: Recipe) -> Non
 
     raise DataError(
         f"{path}: made snapshot {snapshot.id[:12]}…, not {recipe.snapshot[:12]}…: {named}; fetch"
-        " without --recipe to keep what the vendor says now"
+        " without --recipe to store the vendor's current data"
     )
 
 

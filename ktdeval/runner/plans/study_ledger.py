@@ -104,7 +104,7 @@ def read_study(path: Path) -> Study:
     for number, line in enumerate(lines, 1):
         where = f"{path}: line {number}"
         tried = decode_json(line, StudyTry, where, DataError)
-        check_version(_FORMAT, tried.version, where, "judge by that ktdeval")
+        check_version(_FORMAT, tried.version, where, "read it with the ktdeval that made it")
         by_file.setdefault(tried.sha256, tried)
 
     return Study(path, tuple(by_file.values()))

@@ -27,9 +27,9 @@ def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
     if as_remote(own_model(config, plugins)) is not None:
         if config.tool_protocol == "auto":
             raise UsageError(
-                "--tool-protocol: say native, json_schema or text; with auto it would be chosen"
-                " after the key is drawn (a card of an earlier run of the model says which it"
-                " speaks)"
+                "--tool-protocol: choose native, json_schema or text; auto would choose it after"
+                " the key is drawn (a card of an earlier run of the model names the protocol that"
+                " works)"
             )
 
         protocol = config.tool_protocol

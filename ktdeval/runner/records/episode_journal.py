@@ -292,7 +292,7 @@ def _whole_entries(
 
 def _corrupt(path: Path, number: int) -> str:
     return (
-        f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it anew"
+        f"{path}:{number}: the journal is corrupt here; delete the episode's folder to run it again"
     )
 
 
@@ -326,7 +326,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
         if (
             not 0 <= zstandard.frame_content_size(packed) <= max_bytes(len(packed), _MAX_TIMES)
         ):  # that much memory is taken at once
-            raise StoreError(f"{where}: its header states no size, or more than one can have")
+            raise StoreError(f"{where}: its header states no size, or an impossible one")
 
         lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
     except (OSError, zstandard.ZstdError) as error:
@@ -337,8 +337,6 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
         values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
         # a repeated field, or space, can hide content that nobody sees
         if encode_canonical(values[-1]).encode() != line:
-            raise StoreError(
-                f"{path}: line {number}: is not in the form that a {content} is written in"
-            )
+            raise StoreError(f"{path}: line {number}: is not in the canonical form of a {content}")
 
     return values

@@ -137,8 +137,8 @@ def load_drawn_key(path: str) -> DrawnKey:
     drawn = decode_json(data, DrawnKey, where, ConfigError)
     if drawn.registration.id != drawn.id:
         raise ConfigError(
-            f"{where}: id: the registration in it has another content; take the file from the board"
-            " again"
+            f"{where}: id: does not match the content of the registration; download the file from"
+            " the board again"
         )
 
     return drawn

@@ -51,8 +51,8 @@ class SequentialRule(Value, frozen=True, kw_only=True):
             raise ValueError("looks: must rise, such as [4, 7, 10]")
         if not self.can_settle:
             raise ValueError(
-                f"looks: {self.looks[-1]} windows settle nothing at alpha {self.alpha:g}, even if"
-                " all differences have one sign; plan more windows"
+                f"looks: {self.looks[-1]} windows can't settle the question at alpha"
+                f" {self.alpha:g}, even if all differences have one sign; plan more windows"
             )
 
     @property
@@ -86,16 +86,16 @@ class Question(SequentialRule, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.windows)) != len(self.windows):
-            raise ValueError("windows: names one twice")
+            raise ValueError("windows: a name appears twice")
         if self.looks[-1] != len(self.windows):
             raise ValueError(
                 f"looks: the last is at {self.looks[-1]} windows, the question has"
-                f" {len(self.windows)}; let it be at all"
+                f" {len(self.windows)}; the last look must be at all of them"
             )
         if self.against == "benchmark" and self.metric != "total_return":
             raise ValueError(
-                "against: the benchmark has a total_return and no other figure; ask about"
-                " total_return, or against zero or a card"
+                "against: the benchmark has only a total_return; ask about total_return, or"
+                " compare with zero or a card"
             )
 
 

@@ -45,7 +45,7 @@ class RunClaim:
         if not is_ours:
             self.release()
             raise StoreError(
-                f"{path}: another process is running this; wait for it or choose another --out"
+                f"{path}: another process is running this run; wait for it or choose another --out"
             )
 
     def check(self) -> None:
@@ -125,7 +125,7 @@ class _UrlClaim(RunClaim):
         if self._claim is None:
             name = "another process" if holder is None else f"another process ({holder.worker})"
             raise StoreError(
-                f"{mirror.url}: {name} is running this; wait for it or choose another --out"
+                f"{mirror.url}: {name} is running this run; wait for it or choose another --out"
             )
 
     def check(self) -> None:

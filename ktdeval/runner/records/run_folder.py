@@ -75,7 +75,7 @@ from ktdeval.values.hashes import file_sha256, sha256_hex
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import decode_json, to_plain
 
-_ANEW = "restore it, or delete the episode's folder to run it anew"
+_ANEW = "restore it, or delete the episode's folder to run it again"
 
 
 class RunFolder:
@@ -315,9 +315,7 @@ class RunFolder:
                     digest = file_sha256(path)
 
                 if digest != recorded:
-                    raise StoreError(
-                        f"{path}: is not the file that the episode ended with; {_ANEW}"
-                    )
+                    raise StoreError(f"{path}: was changed after the episode ended; {_ANEW}")
 
                 digests[f"episodes/{spec.id}/{name}"] = digest
 

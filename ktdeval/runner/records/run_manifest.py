@@ -45,7 +45,7 @@ def check_head(data: bytes, path: Path) -> None:
         )
 
     version = stated_version(head, str(path))
-    check_version(FORMAT, version, path, "use the ktdeval that wrote it, or run it anew")
+    check_version(FORMAT, version, path, "use the ktdeval that wrote it, or run it again")
 
 
 class DataSource(Value):
@@ -156,7 +156,7 @@ def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
     if {each.asked_as for each in spec.further_models} != file.further_models.keys():
         return "further_models: expected the run's"
     if (spec.window is None) != (spec.snapshot is None):
-        return "window: it and snapshot go together"
+        return "window: must be given if snapshot is given, and null otherwise"
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
 
 
@@ -215,7 +215,7 @@ def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: 
             return f"{name}: {', '.join(had)}; now {', '.join(has)}"
 
     if {spec.id for spec in recorded.specs} != {spec.id for spec in planned.specs}:
-        return "other episodes"
+        return "the planned episodes differ"
 
     if not carded:
         return ""
@@ -246,4 +246,4 @@ def kept_specs(
 
 
 def _metric_names(manifest: RunManifest) -> str:
-    return ", ".join(manifest.metrics) or "no further ones"
+    return ", ".join(manifest.metrics) or "no further metrics"

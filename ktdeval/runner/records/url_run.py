@@ -181,8 +181,8 @@ class RemoteRun:
         for number, part in enumerate(own.journal, 1):
             if part.number != number:
                 raise StoreError(
-                    f"{self.mirror.url}/{self._journal(episode)}: step {number} is missing, though"
-                    " later ones are there; delete that folder to run the episode anew"
+                    f"{self.mirror.url}/{self._journal(episode)}: step {number} is missing, but"
+                    " later ones exist; delete that folder to run the episode again"
                 )
 
         self._bring_journal(episode, own.journal)

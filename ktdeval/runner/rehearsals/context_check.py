@@ -35,8 +35,8 @@ def context_warnings(
     advice = ways_to_fit(rehearsal, largest, context, room)
     if context.is_listed:
         yield (
-            f"task {task}, in the case {too_long[0]}: {problem}; only a list says so: such a prompt"
-            f" is sent, and the server may refuse it: {advice}"
+            f"task {task}, in the case {too_long[0]}: {problem}; the context length is only a"
+            f" listed one, so such a prompt is sent, and the server may refuse it: {advice}"
         )
         return
 

@@ -28,7 +28,7 @@ from ktdeval.runner.scoring.model_identity_checks import manifest_problems
 from ktdeval.task_api.episode_spec import EpisodeSpec
 
 _NOTHING = tally_episode(())
-_RESTORE = "restore the one that the run was begun with, or begin anew with another --out"
+_RESTORE = "restore the record that the run was begun with, or start again with another --out"
 
 
 def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
@@ -59,13 +59,13 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
     entry = folder.manifest.call_log
     path = call_record(folder.path)
     if entry is None:
-        yield "the manifest does not say which record of calls the run was begun with"
+        yield "the manifest does not name the record of calls that the run was begun with"
         return
 
     if not path.exists():
         yield (
-            f"the record of calls is missing, which was begun at {entry.begun_at} and holds what"
-            " was asked and answered"
+            f"the record of calls, begun at {entry.begun_at}, is missing; it holds all requests"
+            " and replies"
         )
         return
 
@@ -86,8 +86,8 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
         recorded = folder.mark(spec).calls
         if recorded != tallies.get(spec.id, _NOTHING):
             yield (
-                f"does not hold the calls that episode {spec.id} ({spec.label}) was made with, by"
-                f" its {MARK}"
+                f"does not hold the calls that the {MARK} of episode {spec.id} ({spec.label})"
+                " counts"
             )
 
 
@@ -117,10 +117,10 @@ def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -
     if folder.manifest.request_settings is None:
         if calls is None:
             return None
-        return "calls: are counted, though the run's model is one of this machine"
+        return "calls: are counted, but the run's model is local"
 
     if calls is None:
-        return "calls: are not counted, though the run's model is one behind a network"
+        return "calls: are not counted, but the run's model is behind a network"
 
     difference = transcript_difference(calls, said.replies, said.errors)
     return None if difference is None else f"calls: {difference}"
@@ -156,7 +156,7 @@ def provenance_findings(
         return
 
     if not is_remote:
-        yield f"{where}.calls: counts calls of a model of this machine"
+        yield f"{where}.calls: counts calls of a local model"
         return
 
     planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}

@@ -38,8 +38,8 @@ plugin offers it later.
 
 
 _UNKNOWN = (
-    "no installed plugin says that {} is a model of this machine, so that its calls may not be"
-    " recorded; install its plugin, or name its file with --plugin"
+    "no installed plugin declares {} as a local model, whose calls are not recorded; install its"
+    " plugin, or name its file with --plugin"
 )
 
 
@@ -172,20 +172,20 @@ def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str,
 
     if not is_remote:
         if says_remote:
-            yield "sent_as", f"is given, but {model.name} is a model of this machine"
+            yield "sent_as", f"is given, but {model.name} is a local model"
 
         return
 
     if not says_remote:
         yield (
             "sent_as",
-            f"is null, as of a model of this machine, but {model.name} is one behind a network,"
-            " whose calls are recorded and counted",
+            f"is null, as for a local model, but {model.name} is behind a network, so its calls"
+            " must be recorded and counted",
         )
         return
 
     if is_free_price(model.price):
-        yield "price", f"is that of {FREE.source}; {model.name} is one behind a network"
+        yield "price", f"is that of {FREE.source}; {model.name} is behind a network"
 
     yield from _settings_problems(model, plugins)
 

@@ -167,7 +167,7 @@ def retrace_memories(
         difference = value_difference(recorded, entry and entry.step)
         if entry is None or difference:
             raise VerificationError(
-                f"step {recorded.step}: the replies on record do not give it: {difference}"
+                f"step {recorded.step}: does not follow from the recorded replies: {difference}"
             )
 
         memories.append(entry.memory)
@@ -231,7 +231,7 @@ def verify_card(
     moment = made_at(card.provenance)
     if now is not None and moment is not None and moment > now:
         findings.append(
-            f"{path.name}: provenance.created_at: {card.provenance.created_at} has not come yet"
+            f"{path.name}: provenance.created_at: {card.provenance.created_at} is in the future"
         )
 
     is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
@@ -329,7 +329,7 @@ class _EpisodeCheck:
             return f"spec.{difference}"
 
         if mark.steps != self.steps:
-            return f"steps: recorded {mark.steps}, the records have {self.steps}"
+            return f"steps: recorded {mark.steps}, but its records have {self.steps}"
 
         said = count_said(self.folder.load_transcript(self.spec))
         counted = said if mark.said.served else structs.replace(said, served=())
@@ -423,7 +423,7 @@ class _EpisodeCheck:
             return None
 
         line = entry.step + 1
-        return f"its replies do not give line {line} of {self.records_file}: {difference}"
+        return f"line {line} of {self.records_file} does not follow from its replies: {difference}"
 
 
 def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:

@@ -241,7 +241,9 @@ def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
         if "\0" in line:
             raise UnreadableError(HAS_NUL, number)
         if must_end and not line.endswith(("\n", "\r")):
-            words = "its last line has no end, so that the file may be cut off; write it whole"
+            words = (
+                "its last line has no line break, so the file may be cut off; write the whole file"
+            )
             raise UnreadableError(words, number)
 
         yield line

@@ -21,7 +21,7 @@ _TEXTS = (".csv", ".txt", ".tsv", ".gz")
 _MIN_SHARE = 0.9  # of the zeros, at the one place of each two bytes where UTF-16 has them
 
 LONGEST_LINE = 1 << 24  #: characters of a line, or of a cell; a filing has a few millions
-HAS_NUL = "has a NUL character, as no text has; write the file again"
+HAS_NUL = "has a NUL character, so it is not text; write the file again"
 _PIECE = 1 << 20  # characters that are looked at together
 _SHOWN = 40  # characters of a cell in a message
 

@@ -52,7 +52,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
         sheet = _first_sheet(file, note)
     except _DAMAGED as error:
         raise DataError(
-            f"{file}: no workbook that can be read; save it again as .xlsx, or as .csv",
+            f"{file}: not a readable workbook; save it again as .xlsx, or as .csv",
         ) from error
 
     text = io.StringIO()

@@ -163,7 +163,7 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
         import_results(path, 100)
 
     (tmp_path / "link.json").symlink_to(path)
-    with pytest.raises(CardError, match="is a link, no plain file"):
+    with pytest.raises(CardError, match="is a link, not a plain file"):
         import_results(tmp_path / "link.json", LIMIT)
 
     path.write_bytes(b"\xff\xfe")

@@ -112,9 +112,9 @@ def test_a_question_is_part_of_the_id(open_board: Path, asked: Board) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"alpha": 0.05}, ConfigError, "2 windows settle nothing at alpha 0.05"),
-        ({"looks": [1]}, ConfigError, "settle nothing|the last is at 1"),
-        ({"windows": [WINDOW, WINDOW]}, ConfigError, "names one twice"),
+        ({"alpha": 0.05}, ConfigError, "2 windows can't settle the question at alpha 0.05"),
+        ({"looks": [1]}, ConfigError, "can't settle the question|the last is at 1"),
+        ({"windows": [WINDOW, WINDOW]}, ConfigError, "a name appears twice"),
         ({"against": "benchmark", "metric": "sharpe"}, ConfigError, "no other figure"),
         ({"effect": -1}, ConfigError, "effect"),
         ({"luck": 1}, ConfigError, "luck"),

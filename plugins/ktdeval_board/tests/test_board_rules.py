@@ -228,11 +228,11 @@ LATER = part("provenance", suite_version="9.1")
 SYSTEMS: dict[str, tuple[Change, str]] = {
     "a remote model as one of this machine": (
         of_model("openai/gpt-5"),
-        "sent_as: is null, as of a model of this machine, but openai/gpt-5 is one behind a network",
+        "sent_as: is null, as for a local model, but openai/gpt-5 is behind a network",
     ),
     "a model of this machine as a remote one": (
         of_model("builtin/momentum", {}),
-        "sent_as: is given, but builtin/momentum is a model of this machine",
+        "sent_as: is given, but builtin/momentum is a local model",
     ),
     "a field of requests that no parameter names": (
         of_model("openai/gpt-5", {**SENT, "extra_body": {"top_p": 0.1}}),

@@ -286,7 +286,7 @@ def test_a_run_without_cards_and_a_folder_without_a_run_are_named(
     bare = Path(shutil.copytree(run, tmp_path / "bare"))
     shutil.rmtree(bare / "cards")
     for error, message, there, source, options in (
-        (UsageError, "no cards here; give cards, or runs", board, bare, {}),
+        (UsageError, "no cards found; give cards, or runs", board, bare, {}),
         (StoreError, "no run here", board, tmp_path, {}),
         (
             UsageError,

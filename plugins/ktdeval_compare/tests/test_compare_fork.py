@@ -239,7 +239,10 @@ def test_a_fork_is_resumed_and_shown_again(
         (("--step", "2"), "has steps 0 to 1; name some, or all"),
         (("--step", "-1"), "has steps 0 to 1"),
         (("--change", "MOM_12=1"), "the step shows no MOM_12; did you mean 'MOM_12_1'"),
-        (("--change", "MOM_12_1 of 600519.SH=1"), "no such stock is shown; name one as the mask"),
+        (
+            ("--change", "MOM_12_1 of 600519.SH=1"),
+            "the step does not show this stock; name one as the mask",
+        ),
         (("--change", "sector=600519"), "names a stock, an industry or a day that the mask hides"),
         (("--change", "MOM_12_1=609001"), "names a stock, an industry or a day"),
         (("--change", "MOM_12_1=2024-01-05"), "names a stock, an industry or a day"),

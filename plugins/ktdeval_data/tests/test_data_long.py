@@ -253,7 +253,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
     raw = read_long(LongParams(bars=paths["bars"], benchmark=paths["benchmark"]))
 
     assert assemble(raw).member.tolist() == [[False, True], [True, True]]
-    assert "every asset is a member" in raw.source
+    assert "an asset belongs to the universe" in raw.source
     assert "member_count" in {
         finding.rule for finding in check(raw) if finding.level == "warning"
     }, "it claims to be no index"

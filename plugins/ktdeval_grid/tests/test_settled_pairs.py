@@ -319,7 +319,7 @@ def test_a_rule_compares_two_systems() -> None:
     ("change", "words"),
     [
         ({"looks": [8, 6]}, "must rise"),
-        ({"looks": [4]}, "4 windows settle nothing"),
+        ({"looks": [4]}, "4 windows can't settle the question"),
         ({"alpha": 0.9}, "alpha"),
         ({"spending": "none"}, "spending"),
         ({"effect": 0.0}, "effect"),

@@ -392,9 +392,7 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marke
     (damaged / "transcript.jsonl.zst").write_bytes(b"nonsense")
     done = view(tmp_path, "probe")
 
-    assert (
-        f"{changed.name}/answers.jsonl.zst: is not the file that the episode ended with" in done.err
-    )
+    assert f"{changed.name}/answers.jsonl.zst: was changed after the episode ended" in done.err
     assert f"{damaged.name}/transcript.jsonl.zst: not a readable transcript" in done.err
 
     first, second = (run.path / "view" / page_name(spec) for spec in run.manifest.specs[:2])

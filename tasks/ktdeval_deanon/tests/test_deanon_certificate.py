@@ -788,7 +788,7 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
         evaluate(refused, environment.plugins)
 
     # and what is left is shown all the same
-    assert plan(refused).warnings[-1] == f"{error.value}; this one would be refused"
+    assert plan(refused).warnings[-1] == f"{error.value}; the planned run would be refused"
 
     other.unlink()
     (tmp_path / "run" / "certificate.json").unlink()

@@ -228,7 +228,7 @@ def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot
     refused = market_problem(task, random_snapshot())
     assert refused is not None
     assert refused.startswith(
-        "investorbench_msft is about MSFT, which random-0 has not: import it, or choose other"
+        "investorbench_msft is about MSFT, which random-0 does not have: import it, or choose other"
         " --data"
     )
 

@@ -178,7 +178,7 @@ def test_a_group_of_another_process_is_a_conflict_but_the_own_one_is_not(asked):
     second.parts.identify(IDENTITY)
     asked.machine().put("g")
 
-    with pytest.raises(StoreError, match="another process has gone on"):
+    with pytest.raises(StoreError, match="another process has continued"):
         second.put("f")
 
     third = asked.machine()

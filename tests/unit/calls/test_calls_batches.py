@@ -292,12 +292,12 @@ def test_killed_while_results_are_recorded_it_records_each_once(run: BatchRun) -
 def test_a_run_begun_in_batches_goes_on_in_batches_only(run: BatchRun, tmp_path: Path) -> None:
     run.stub.batches.plan = BatchPlan(looks=9)
     run.killed()
-    with pytest.raises(StoreError, match="was begun with --batch, and can't go on without it"):
+    with pytest.raises(StoreError, match="was begun with --batch, and can't be resumed without it"):
         run.go(batch=False)
 
     one_by_one = BatchRun(run.stub, tmp_path / "direct", "responses")
     one_by_one.go(batch=False)
-    with pytest.raises(StoreError, match="was begun without --batch, and can't go on with it"):
+    with pytest.raises(StoreError, match="was begun without --batch, and can't be resumed with it"):
         one_by_one.go()
 
 
@@ -612,7 +612,7 @@ REFUSED = {
     "a backend of its own": (
         "repeat",
         ("--runner", "ray"),
-        "asks call by call",
+        "makes one call at a time",
     ),
 }
 

@@ -330,7 +330,7 @@ def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
         encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS))
     )
 
-    with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
+    with pytest.raises(StoreError, match=r"canary\.json.*delete it to continue without"):
         read_record(dumps_canonical(with_value(record, tuple(path), value)))
 
 

@@ -207,8 +207,8 @@ def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() 
         "  builtin/momentum #3: [limited]",
         f"  builtin/momentum #3: may not be ranked: {reason}",
         (
-            "  builtin/momentum@react(memory=true): window long has its own rows and is in no"
-            " figure over episodes: it has 595 weekdays"
+            "  builtin/momentum@react(memory=true): window long has its own rows and is excluded from"
+            " figures over episodes: it has 595 weekdays"
         ),
     } <= set(lines)
 

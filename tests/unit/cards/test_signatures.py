@@ -284,7 +284,7 @@ def test_a_key_is_written_for_its_owner_alone_and_read_again(tmp_path: Path) -> 
         with pytest.raises(SignatureError, match="can't be decrypted"):
             read_private_key(path, lambda passphrase=passphrase: passphrase)
 
-    with pytest.raises(UsageError, match="no key is overwritten"):
+    with pytest.raises(UsageError, match="keys are never overwritten"):
         write_key_pair(path, OTHER)
 
     with pytest.raises(SignatureError, match="is a private key; name the public one"):

@@ -557,7 +557,7 @@ def test_steps_of_a_folder_with_another_plan_do_not_count(
     ("changed", "reason"),
     [
         ({"rules": "paper"}, "rules: strict; now paper"),
-        ({"metrics": ("cash_ratio",)}, "metrics: no further ones; now cash"),
+        ({"metrics": ("cash_ratio",)}, "metrics: no further metrics; now cash"),
     ],
     ids=["rules", "metrics"],
 )

@@ -607,7 +607,7 @@ def test_price_limits_are_true_where_a_source_has_any() -> None:
 
 # ---- days without a level of an index
 
-FILL = "--repair fill_indices takes its last one before"
+FILL = "--repair fill_indices uses the index's last level before"
 LATER = "leaves out the days before its first level"
 
 

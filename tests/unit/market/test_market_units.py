@@ -428,7 +428,7 @@ def test_a_unit_that_changes_on_a_day_that_adjusted_prices_hide_has_no_option() 
     raw = market(table.assign(factor=np.nan), has_factor=False, conventions=read_by())
     fault = found(raw)["wrong_units"]
 
-    assert fault.fix.startswith("no option helps: adjusted prices hide on which day")
+    assert fault.fix.startswith("no option helps: adjusted prices hide the day")
     assert apply_repairs(raw, ["match_units"]).repairs == ()
 
 

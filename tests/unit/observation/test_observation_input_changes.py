@@ -190,10 +190,10 @@ def test_a_single_asset_s_figures_get_the_other_sign_or_are_halved() -> None:
         ("MOM_12_1", "expected FIELD=VALUE"),
         ("=1", "expected FIELD=VALUE"),
         ("order=3", "order can only be reversed or shuffled"),
-        ("MOM_12_1 of asset_0001=reversed", "give asset_0001 a value"),
+        ("MOM_12_1 of asset_0001=reversed", "for asset_0001 only, give a value"),
         ("MOM_12_1=1e999", "is not a finite number"),
-        (f"news.title={'a' * 201}", "up to 200 printable characters"),
-        ("news.title=a\tb", "up to 200 printable characters"),
+        (f"news.title={'a' * 201}", "at most 200 printable characters"),
+        ("news.title=a\tb", "at most 200 printable characters"),
     ],
 )
 def test_a_change_of_another_form_is_one_line(text: str, problem: str) -> None:
@@ -207,9 +207,9 @@ def test_a_change_of_another_form_is_one_line(text: str, problem: str) -> None:
         ("MOM_12=1", "the step shows no MOM_12.*MOM_12_1"),
         ("news.tone=1", "the step shows no news.tone"),
         ("news.day=1", "names a stock or a day"),
-        ("news.stock_ids=1", "is no number"),
-        ("close=high", "is no text"),
-        ("status=1", "is no number"),
+        ("news.stock_ids=1", "is not a number"),
+        ("close=high", "is not a text"),
+        ("status=1", "is not a number"),
         ("performance.benchmark_return_pct=reversed", "has no rows"),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_run_whose_replies_do_not_give_its_orders_is_refused(
     said = (other.episode_path(other_spec) / "transcript.jsonl.zst").read_bytes()
     (path / "transcript.jsonl.zst").write_bytes(said)
 
-    with pytest.raises(StoreError, match="step 0: is not what the replies on record give"):
+    with pytest.raises(StoreError, match="step 0: does not follow from the recorded replies"):
         forker_of(folder, plugins).entries(spec, 0)
 
 

@@ -154,7 +154,7 @@ def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
 
     done = verify(run)
     assert done.code == 1
-    assert "its replies do not give line" in error_line(done)
+    assert "does not follow from its replies" in error_line(done)
 
 
 # ---- which tasks take limits

@@ -53,7 +53,7 @@ def of_further(**fields: Any) -> Change:
     return lambda manifest: manifest["further_models"]["lucky/y"].update(fields)
 
 
-SAYS_REMOTE = "is one behind a network"
+SAYS_REMOTE = "is behind a network"
 CHANGES: dict[str, tuple[str, Change, str]] = {
     "no settings": ("one", in_manifest(sent_as=None), f"sent_as: .* lucky/x {SAYS_REMOTE}"),
     "a local price": ("one", in_manifest(price=LOCAL), f"price: .* lucky/x {SAYS_REMOTE}"),
@@ -75,7 +75,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "no record of calls": (
         "one",
         lambda manifest: manifest.pop("call_log") and None,
-        "the manifest does not say which record of calls",
+        "the manifest does not name the record of calls",
     ),
 }
 
@@ -116,9 +116,7 @@ def test_a_card_without_its_run_is_held_to_its_models_too(one: Subject, tmp_path
     local = typed(as_of_this_machine(one.card), tmp_path)
     (claim,) = card_claims(local, one.plugins)
 
-    assert claim.startswith(
-        f"sent_as: is null, as of a model of this machine, but lucky/x {SAYS_REMOTE}"
-    )
+    assert claim.startswith(f"sent_as: is null, as for a local model, but lucky/x {SAYS_REMOTE}")
 
 
 def test_a_card_that_says_both_is_no_card(one: Subject, team: Subject, tmp_path: Path) -> None:
@@ -148,7 +146,7 @@ def test_a_model_of_no_plugin_is_not_taken_for_one_of_this_machine(
     (claim,) = card_claims(local, installed)
 
     assert claim.startswith(
-        f"price: is that of {FREE.source}, but no installed plugin says that lucky/x"
+        f"price: is that of {FREE.source}, but no installed plugin declares lucky/x"
     )
 
     unpriced = as_of_this_machine(one.card)
@@ -156,7 +154,7 @@ def test_a_model_of_no_plugin_is_not_taken_for_one_of_this_machine(
     note = unknown_model(typed(renewed(unpriced), tmp_path), installed)
 
     assert note is not None
-    assert note.startswith("sent_as: is null, but no installed plugin says that lucky/x is a model")
+    assert note.startswith("sent_as: is null, but no installed plugin declares lucky/x as a local")
 
 
 @pytest.mark.slow
@@ -185,9 +183,7 @@ def test_an_object_from_python_verifies_and_verification_says_what_is_not_known(
     verified = verify_card(path, load_plugins(), {})
 
     assert verified.findings == ()
-    assert (
-        "no installed plugin says that python/Mine is a model of this machine" in verified.notes[0]
-    )
+    assert "no installed plugin declares python/Mine as a local model" in verified.notes[0]
     assert verify_card(path, plugins, {}).notes == ()
 
 
@@ -285,4 +281,4 @@ def test_no_card_was_made_later_than_now(one: Subject) -> None:
 
     (finding,) = verify_card(path, one.plugins, {}, now=datetime(2020, 1, 1, tzinfo=UTC)).findings
     assert "provenance.created_at" in finding
-    assert finding.endswith("has not come yet")
+    assert finding.endswith("is in the future")

@@ -167,7 +167,7 @@ OTHERS = (
     (("--seed", "5"), "(seed: 0; now 5)"),
     (("--windows", "2024-03-04:2024-03-08"), "(window: "),
     (("--limit", "3"), "(limit: 2; now 3)"),
-    (("--metrics", "turnover,sharpe"), "(metrics: no further ones; now turnover, sharpe; "),
+    (("--metrics", "turnover,sharpe"), "(metrics: no further metrics; now turnover, sharpe; "),
     (
         ("--model-args", "positions=3"),
         '(model: builtin/momentum {}; now builtin/momentum {"positions":3})',
@@ -175,7 +175,7 @@ OTHERS = (
     (("--temperature", "0"), "(call parameters: "),
     (("--agent", "remembering", "--plugin", PLUGIN), "(agent: react {}; now remembering {})"),
     # Nobody is at that address: it is refused before the model is asked how it takes tools.
-    (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(of a model of this machine)"),
+    (("--model", "vllm/x", "--base-url", "http://127.0.0.1:9/v1"), "(of a local model)"),
 )
 
 
@@ -323,7 +323,7 @@ def test_two_processes_never_run_one_folder_at_once(
     assert first.is_alive()
     assert (
         line
-        == f"{tmp_path}/run: another process is running this; wait for it or choose another --out"
+        == f"{tmp_path}/run: another process is running this run; wait for it or choose another --out"
     )
 
     hold.unlink()
@@ -742,7 +742,7 @@ def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes
     assert done.code == 0
     assert (
         done.err
-        == "ktdeval: warning: plugin watch sees no further events: ktdeval_event: RuntimeError:"
+        == "ktdeval: warning: plugin watch receives no further events: ktdeval_event: RuntimeError:"
         " blind (watch.py:5)\n"
     )
     assert records(tmp_path / "run") == records(whole)

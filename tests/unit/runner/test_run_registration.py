@@ -174,7 +174,7 @@ def test_a_mask_key_and_a_registration_cannot_be_combined(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("changed.json", "the registration in it has another content"),
+        ("changed.json", "does not match the content of the registration"),
         ("short.json", "mask_key: expected"),
         ("open.json", "has no key yet"),
         ("none.json", "can't read"),

@@ -336,7 +336,8 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
     name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
 
     assert re.match(
-        rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding
+        rf"{name}: line \d+: line \d+ of ledger\.parquet does not follow from its replies: ",
+        finding,
     ), finding
 
 

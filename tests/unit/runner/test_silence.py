@@ -196,5 +196,7 @@ def test_a_task_in_which_silence_pays_breaks_the_contract() -> None:
     fair: ScoringTask = QATask(samples, score, name="fair")
     check_scoring_task(fair)
 
-    with pytest.raises(ConformanceError, match=r"earns accuracy 1\.0; the worst figure is 0\.0"):
+    with pytest.raises(
+        ConformanceError, match=r"accuracy is 1\.0; it must be the worst figure, 0\.0"
+    ):
         check_scoring_task(Lenient(samples, score, name="lenient"))

@@ -295,7 +295,7 @@ def test_ktdeval_runs_nothing(trap: Trap, monkeypatch: pytest.MonkeyPatch) -> No
 
 REFUSED = {
     "monitor_in_an_included_file": "'include.path'",
-    "monitor_of_a_repository_elsewhere": "leads to a repository elsewhere",
+    "monitor_of_a_repository_elsewhere": "points to a repository elsewhere",
     "filter_of_contents": "'filter.…clean'",
     "filter_by_attributes_of_no_commit": "info/attributes changes what git reads",
     "program_for_an_address": "'protocol.allow'",

@@ -207,7 +207,7 @@ def test_a_sum_that_an_earlier_version_compacted_is_refused() -> None:
     holders = Holders()
     holders.store.create(f"{LOG}/0001/closed.json", b"{}")
 
-    with pytest.raises(StoreError, match="an earlier version compacted this sum"):
+    with pytest.raises(StoreError, match="an earlier version of ktdeval compacted this sum"):
         holders.sum().draw(1)
 
 

@@ -162,7 +162,7 @@ def test_forged_quotes_make_no_price_better_than_without_them(
 )
 def test_a_market_without_both_quotes_of_a_day_is_refused_in_a_line(quotes: Quotes) -> None:
     expected = (
-        "snapshot tiny: execution at venue a_share has spread quotes, and the market has no days"
+        "snapshot tiny: execution at venue a_share has spread quotes, but the market has no days"
         " with a bid and an ask; import bars with columns bid and ask, or choose spread fixed or"
         " liquidity"
     )
@@ -183,7 +183,7 @@ def test_a_run_on_a_market_without_quotes_ends_before_its_first_episode(
     command = ("--model", "builtin/momentum", "--tasks", task, "--limit", 1, "--windows", "W1")
     refusal = terminal.refusal(*command, "--out", tmp_path / "run")
 
-    assert "has spread quotes, and the market has no days with a bid and an ask" in refusal
+    assert "has spread quotes, but the market has no days with a bid and an ask" in refusal
     assert not list(tmp_path.rglob("*.jsonl"))
 
 

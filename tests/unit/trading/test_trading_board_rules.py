@@ -440,7 +440,7 @@ def test_each_board_has_one_size_of_orders() -> None:
 
 
 def test_options_of_the_papers_rules_are_refused_under_the_exchanges() -> None:
-    with pytest.raises(ConfigError, match="lot_shares is of board_rules paper"):
+    with pytest.raises(ConfigError, match="lot_shares applies only to board_rules paper"):
         TradingConfig(board_rules="exchange", lot_shares=10)
 
 

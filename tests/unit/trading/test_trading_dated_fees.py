@@ -185,7 +185,7 @@ def test_costs_that_a_shares_do_not_have_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"t: fees\.per_unit: costs of A-shares are buy_bps"):
         own.rules("t")
 
-    with pytest.raises(ConfigError, match="sell_fee_bps is of board_rules paper"):
+    with pytest.raises(ConfigError, match="sell_fee_bps applies only to board_rules paper"):
         TradingConfig(board_rules="exchange", sell_fee_bps=10.0)
 
 

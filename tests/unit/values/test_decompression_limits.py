@@ -35,7 +35,7 @@ def test_a_column_with_a_histogram_of_other_levels_than_its_own_is_refused(tmp_p
 
 def test_a_name_that_is_not_text_is_refused() -> None:
     data = packed(pa.table({"x": [1, None, 3]})).replace(b"\x18\x01x", b"\x18\x01\xff")
-    with pytest.raises(pa.ArrowInvalid, match="name of a column is no text"):
+    with pytest.raises(pa.ArrowInvalid, match="a column name is not text"):
         open_parquet(pa.py_buffer(data))
 
 

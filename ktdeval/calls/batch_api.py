@@ -57,7 +57,7 @@ class BatchState:
 
 
 Result = Reply | ModelError | ProviderError
-"""What became of one request: its reply, or why there is none."""
+"""Outcome of one request: its reply, or the reason why it has none."""
 
 
 @dataclass(frozen=True)

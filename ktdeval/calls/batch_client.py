@@ -54,7 +54,7 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Tell = Callable[[int, int, float], None]
-"""Called while batches are waited for: requests that are over, all requests, seconds to wait."""
+"""Called while waiting for batches: finished requests, all requests, seconds to wait."""
 
 
 class BatchUnanswered(KtdevalError):

@@ -106,8 +106,8 @@ class Reservation:
 
 
 Drawing = Literal["drawn", "later", "never"]
-"""Whether a call may be made; `later`: calls under way, of any process, may give back some of what
-they drew; `never`: the limits leave less than it may use.
+"""Answer to a call that asks for budget. `drawn`: it may be made; `later`: calls under way, of any
+process, may give back some of what they drew; `never`: the limits leave less than it may use.
 """
 
 

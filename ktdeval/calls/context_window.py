@@ -32,8 +32,9 @@ _NUMBER = r"([0-9][0-9,]*)"
 MIN_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
 _PATIENCE_S = 5.0  #: Longest wait for what a server states of a model
 _MIN_COUNTED = 100
-"""Tokens of a prompt from which on its count says how many bytes a token has: shorter ones are
-mostly what the provider writes around them."""
+"""Smallest prompt, in tokens, whose count is used to measure bytes a token: shorter prompts are
+mostly what the provider writes around them.
+"""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ktdeval.harness.chat_messages import ModelRequest, Reply
 
 Watch = Callable[[ModelRequest, CallRecord, Reply | None], None]
 """Called with each attempt of a call once it is on record: its request, its record, and its reply
-where there is one.
+if it has one.
 """
 
 

@@ -78,10 +78,10 @@ class PromptBytes:
 
 _RATES = load_yaml(TOKEN_RATES)["rates"]
 MIN_TOKENS = BytesPerToken(**_RATES["fewest"])
-"""No tokenizer that was measured needs fewer tokens."""
+"""Lower bound: every measured tokenizer needs at least as many tokens."""
 USUAL_TOKENS = BytesPerToken(**_RATES["usual"])
 MAX_TOKENS = BytesPerToken(**_RATES["most"])
-"""No tokenizer that was measured needs more tokens."""
+"""Upper bound: every measured tokenizer needs at most as many tokens."""
 
 
 def _kind_of(byte: int) -> int:

@@ -14,8 +14,8 @@ from ktdeval.errors import ModelError
 T = TypeVar("T")
 
 Notify = Callable[[str, float, int, int, str], None]
-"""Called before each wait: reason (a kind of ModelError), seconds, attempts so far, most attempts,
-and the failure in words, with those of the provider.
+"""Called before each wait: reason (a kind of ModelError), seconds, attempts so far, maximum number
+of attempts, and a description of the failure with the provider's words.
 """
 
 RETRYABLE = frozenset(
@@ -27,7 +27,7 @@ RETRYABLE = frozenset(
 #: only cost time or money
 FIRST_CONTACTS = 3
 _DOUBTFUL = frozenset({"server", "connection", "bad_response"})
-"""Kinds by which a server fails that is not there, not the right one, or not set up."""
+"""Kinds of failure of a server that is absent, not the right one, or not set up."""
 
 
 class OtherServer(ModelError):

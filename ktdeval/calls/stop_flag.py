@@ -11,7 +11,7 @@ _SLICE_S = 0.1
 
 Fence = Callable[[], None]
 """Called before each effect of work that several processes share: a paid call, a write. Raises
-FencedError where another process has taken the work over.
+FencedError if another process has taken the work over.
 """
 
 

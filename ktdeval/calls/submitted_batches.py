@@ -23,7 +23,7 @@ from ktdeval.values.typed_json import Value, decode_json, to_plain
 BATCHES = "batches.json"  #: Name of the file in a run's folder
 
 BatchId = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
-"""What a provider calls a batch; it becomes a part of addresses."""
+"""Provider's id of a batch; it becomes a part of URLs."""
 
 _TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
 

@@ -48,9 +48,9 @@ _HIDDEN = {
     "stock_blind": "codes, but not days,",
     "date_blind": "days, but not codes,",
 }
-"""Words on what a mask hides."""
+"""What each mask hides, as text."""
 _PAIRS = {"blinded": "bright", "bright": "blinded"}
-"""Masks whose difference is the premium of a memory."""
+"""Pairs of masks whose difference in return measures memory."""
 _SAME = 0.05
 """Effective windows that holidays at the ends of windows may cost."""
 

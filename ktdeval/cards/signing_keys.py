@@ -38,7 +38,9 @@ _SMALL_ORDER = frozenset(
         _FIELD_PRIME - int.from_bytes(_ORDER_8, "little"),
     }
 )
-"""Coordinates y of the points whose order divides 8. Such a key accepts signatures that nobody made."""
+"""Coordinates y of the points whose order divides 8. A key at such a point accepts forged
+signatures.
+"""
 
 #: Called without arguments for the passphrase of an encrypted key
 AskPassphrase = Callable[[], str]

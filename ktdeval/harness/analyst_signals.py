@@ -18,11 +18,13 @@ Signal = Literal["Bullish", "Bearish", "Neutral"]
 SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
 OTHERS = "OTHERS"  #: Label for all assets that an answer does not name
 SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
-"""Example of the form of an answer. A role whose instructions hold it is asked for signals: it is
-an analyst.
+"""Example of an answer's form. A role whose instructions contain it is an analyst and is asked for
+signals.
 """
 ROLE_HEADING = "# Your role"
-"""Begins a role's own part of its prompt; what roles share, reports of others too, stands before."""
+"""Heading of a role's own part of its prompt. Parts that roles share, also reports of others,
+precede it.
+"""
 _OBJECT = re.compile(r"\{[^{}]*\}")
 
 

@@ -114,8 +114,8 @@ class Message:
 
 
 NO_TOOL = ""
-"""Choice of no tool: the reply is text. The tools of such a request are on offer only so that it
-begins as requests that call them: providers count tools among what their prompt caches reuse.
+"""Tool choice of no tool: the reply is text. The request still lists the tools, so that it begins
+like requests that call them: prompt caches of providers count tools as part of the prompt.
 """
 
 

@@ -14,7 +14,7 @@ from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import Value
 
 Isolation = Literal["bwrap", "none", "remote"]
-"""Walls around an agent: a sandbox by its name; `none`: it ran as the user who ran the evaluation;
+"""Isolation of an agent: a sandbox by its name; `none`: it ran as the user who ran the evaluation;
 `remote`: it ran elsewhere.
 """
 
@@ -47,7 +47,7 @@ class Act(Value, omit_defaults=True):
 
 
 ShownKind = Literal["interpreter", "environment", "packages", "programs", "folder"]
-"""What a program's files are: a Python, a virtual environment, packages of npm, a folder of
+"""Kinds of a program's files: a Python, a virtual environment, packages of npm, a folder of
 programs, folders that the user named.
 """
 
@@ -91,7 +91,7 @@ class RecordedActs:
 
 
 NO_ACTS = RecordedActs(ExternalRecord(isolation="none", acts=()), ())
-"""Those of a step in which no agent outside acted."""
+"""Acts of a step in which no external agent acted."""
 
 
 def goes_on() -> None:
@@ -115,4 +115,4 @@ class Outside:
 
 
 NOT_A_RUN = Outside()
-"""What a step has that is executed outside of a run: nothing is kept, nothing is private."""
+"""Context of a step that is executed outside of a run: nothing is stored, nothing is private."""

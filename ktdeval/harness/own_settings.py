@@ -14,8 +14,8 @@ from ktdeval.values.typed_json import Value
 
 APPLIED = "own settings: "
 NOT_APPLIED = "own settings not applied: "
-"""How the notes of a reply begin that name settings of the agent's program: those that its model got,
-and those that it could not get.
+"""Prefixes of a reply's notes on settings of the agent's program: settings that its model got, and
+settings that it could not get.
 """
 _BETWEEN = "; "
 _LONGEST_VALUE = 60

@@ -17,8 +17,8 @@ from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.values.tie_breaking import places
 
 PREDICTION_DIGITS = 6
-"""Significant digits of a prediction. A network's have hardly more, and a step records one for each
-name: with all digits of a double they were most of a run's bytes.
+"""Significant digits of a recorded prediction. Networks are hardly more precise, and with all
+digits of a double, predictions would be most of a run's bytes.
 """
 
 

@@ -30,7 +30,7 @@ _SUBMISSION = (
 _UNREAD = "What you only write is read by nobody: only an accepted `{submit}` counts."
 
 TEXTS_OF_ONE_SUBMISSION = (HEADING, _ANY_CALLS, _SUBMISSION, _UNREAD, END)
-"""Words of `one_submission`: part of the identity of agents that are told them."""
+"""Texts of `one_submission`: part of the identity of agents that show them."""
 
 
 class OfferedTools(Protocol):

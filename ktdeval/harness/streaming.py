@@ -26,4 +26,6 @@ class ReplyPiece:
 
 
 Listener = Callable[[ReplyPiece], None]
-"""Is told pieces as they come, on the thread of the call. What it raises ends the call."""
+"""Receives the pieces of a reply as they come, on the thread of the call; an exception ends the
+call.
+"""

@@ -52,7 +52,7 @@ from ktdeval.masking.text_normalisation import (
 WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
-"""Who wrote a text. The suite's prompts contain numbers that only look like dates or codes. In a
+"""Author of a text. The suite's prompts contain numbers that only look like dates or codes. In a
 document such numbers are dates and codes. In a model's answer six digits of the A-share numbering
 are a code, too, even if the snapshot has no such asset.
 """

@@ -37,7 +37,9 @@ ORDER = "order"  #: of the candidates, or of the universe
 LABELS = "labels"  #: the handles of assets and industries
 EACH = "each"  #: instead of changes: each input that is shown
 DEALT: tuple[Operation, ...] = ("reversed", "shuffled")
-"""Operations that deal the values shown to other rows: none becomes one that no market has."""
+"""Operations that permute the values shown among rows, so that each value stays one that the market
+had.
+"""
 
 _FORM = (
     "FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of"

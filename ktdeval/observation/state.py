@@ -180,7 +180,7 @@ class ObservedState:
 
 
 NOTHING_SHOWN = ObservedState({})
-"""State of a task that gives none."""
+"""State of a task that gives no state."""
 
 
 def observe(

@@ -26,7 +26,7 @@ _WORDS: Mapping[Any, str] = {
     dict: "a mapping",
 }
 _PYTHON: Mapping[Any, Any] = {float: int | float, Sequence: tuple, dict: Mapping}
-"""Type of an annotation -> what objects of it are instances of, where that is another."""
+"""Type in an annotation -> Python types that its objects may have, if these differ."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def measured_coverage(kind: Kind, days: int) -> float | None:
 
 
 QUIET_LAGS = 5
-"""Number of insignificant autocorrelations in a row after which the series counts as independent.
+"""Number of insignificant autocorrelations in a row after which the series is taken as independent.
 The papers' `max(5, sqrt(log10(n)))` is 5 for every series of practical length.
 """
 

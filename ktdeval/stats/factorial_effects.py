@@ -225,7 +225,7 @@ def mean_with_interval(
 Values = npt.NDArray[np.float64]
 Variant = tuple[str, str]  #: Mask and mode
 VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
-"""Fields that task configs of one family may differ in from mask to mask and mode to mode."""
+"""Fields in which task configs of one family may differ between masks and between modes."""
 
 MASK_FACTORS: Mapping[str, frozenset[str]] = {
     "bright": frozenset({"stock", "date"}),

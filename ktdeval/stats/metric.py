@@ -27,8 +27,8 @@ Better = Literal["higher", "lower", "neither"]
 
 
 NEVER = "never: "
-"""Begin of the reason of a figure that is never reached: not missing, but later than any number, in
-orders and in medians.
+"""Prefix of the reason of a figure that is never reached: it is not missing, but later than any
+number, in orders and in medians.
 """
 
 
@@ -101,7 +101,7 @@ def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
 
 _ARGUMENTS = ("ledger", "market", "rules", "transcript")
 NO_TRANSCRIPT = "no transcript at hand"
-"""Reason of a metric that reads conversations, where a card is made without them."""
+"""Reason of a metric that reads conversations if a card is made without them."""
 
 
 @dataclass(frozen=True, eq=False)

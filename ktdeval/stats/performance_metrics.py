@@ -57,7 +57,7 @@ DIAGNOSTICS: tuple[str, ...] = (
 """Metrics recorded in addition to the panel."""
 
 ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_record")
-"""Metrics whose formula has days a year in it: those of the market's venues."""
+"""Metrics whose formula has the number of days a year, which is that of the market's venues."""
 _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"

@@ -33,7 +33,7 @@ _OFF = {
     "protocol.ext.allow": "never",
     "submodule.recurse": "false",
 }
-"""Settings that stand over those of the repository and the user."""
+"""Settings that override those of the repository and the user."""
 _AS_IT_IS = {
     **_OFF,
     "commit.gpgSign": "false",
@@ -44,7 +44,9 @@ _AS_IT_IS = {
     "push.gpgSign": "false",
     "push.recurseSubmodules": "no",
 }
-"""The same with those by which a change is committed as it is, alone, and survives a power cut."""
+"""The same, and settings with which a change is committed unmodified and alone, and survives a
+power cut.
+"""
 
 _SURROUNDINGS = {
     "GIT_ATTR_NOSYSTEM": "1",
@@ -90,8 +92,8 @@ _HARMLESS = re.compile(
     r"|remote\..*\.(fetch|prune|push|pushurl|tagopt|url)",
     re.DOTALL,
 )
-"""Settings that run nothing, or stand in `_OFF`, or run what no command here has: an editor, a pager,
-an alias.
+"""Harmless settings: they run nothing, are in `_OFF`, or run programs that commands here never use,
+such as an editor, a pager or an alias.
 """
 _HARMLESS_OFFLINE = re.compile(
     r"(credential|diff|http|receive|remote|submodule|url)\..*"

@@ -24,7 +24,7 @@ _WITHOUT_MARKET: Mapping[str, JsonValue] = {
     "mode": "",
     "window": {"name": "", "first": "", "last": ""},
 }
-"""How records write what a spec does not have; part of its id, and so never to be changed."""
+"""Values of records for facts that a spec does not have; part of its id, so they never change."""
 
 MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 """Secret of a run, 128 random bits in hexadecimal digits: handles, orders, noise and seeds of calls

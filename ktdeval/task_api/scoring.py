@@ -111,7 +111,7 @@ class Score:
 
 
 Unanswered = Literal["worst", "left_out"]
-"""What a sample without a valid answer counts as in a score."""
+"""Figure of a sample without a valid answer in a score."""
 
 
 @dataclass(frozen=True)

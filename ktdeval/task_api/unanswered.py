@@ -22,12 +22,12 @@ UNANSWERED: Final = "unanswered"
 """Name of the score that counts the samples without a valid answer."""
 
 BOUNDS: Final = "with_failed_calls"
-"""Entry of a score's detail where model calls failed, as of `bounds_of`."""
+"""Entry of a score's detail if model calls failed, made by `bounds_of`."""
 
 _LEVEL: Final = 0.95
 
 Figure = tuple[str, float | None]
-"""A sample, and its figure in one answer; None where the model call failed."""
+"""A sample, and its figure in one answer; None if the model call failed."""
 
 
 def unanswered_definition(source: str = "of our own", what: str = "samples") -> ScoreDefinition:

@@ -58,7 +58,7 @@ _MAX_RETURN = 10.0
 _EXACT_ROOT = 10**36
 _MAX_STEPS = 1 << 62
 UNQUOTED = -1
-"""Stands for a half spread that is not known: one of 0 is that of equal quotes."""
+"""Placeholder for an unknown half spread; 0 would mean equal quotes."""
 
 
 class Liquidity(Struct, frozen=True):

@@ -349,4 +349,4 @@ majority of several voters, the engine because every submission was invalid (hol
 because the model call failed (hold).
 """
 DECIDED: tuple[Provenance, ...] = ("model", "model_after_retry", "elected")
-"""Of these, those of steps that the model decided, or a majority of voters."""
+"""Provenances of steps that the model, or a majority of voters, decided."""

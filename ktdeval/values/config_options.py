@@ -143,7 +143,7 @@ class LocalText:
 
 
 LocalPath = Annotated[str, LocalText()]
-"""Type of a field with a path of this machine alone: it is used, and not recorded."""
+"""Type of a field with a path on this machine, which is used and not recorded."""
 
 
 def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

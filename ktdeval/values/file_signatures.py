@@ -45,7 +45,7 @@ _TABLES = (
     (b"%PDF", "a PDF: download the table as .csv"),
     (b"<table", "a table of a web page: save it as .xlsx or .csv"),
 )
-"""As above, where the advice is about tables."""
+"""As above, with advice for files that should be tables."""
 
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _OBJECT = re.compile(r'\{\s*(?:["}]|$)')

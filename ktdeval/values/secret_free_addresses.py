@@ -28,7 +28,7 @@ _KEY = (
     r"|ey[A-Za-z0-9_-]{16,}\.[\w-]+\.[\w-]+)"
 )
 _WITH_USER = r"([A-Za-z][A-Za-z0-9+.-]*):[/\\]{1,}([^/\\?#\s]*)@|^[/\\]{2}([^/\\?#\s]*)@"
-"""Scheme and user info of an address, wherever it stands in a text."""
+"""Scheme and user info of an address, anywhere in a text."""
 _PORT_OF_WORDS = r"(?:https?|ssh|git|ftps?):[/\\]{2,}[^/\\?#\s\[\]@:]+:(?![0-9]*(?:[/\\?#\s]|$))"
 """Address whose port is not a number: a password with a slash in it."""
 _WITHOUT_SCHEME = r"(?!hf:)[^/@\s:]+:[^/@\s]*@[^/@\s]+"

@@ -80,7 +80,7 @@ def _check_keys(loader: Any, node: Any) -> None:
 
 
 _SHALLOW = 2 * MAX_DEPTH
-"""Characters that a text of more levels has at least."""
+"""Fewest characters of a text that is nested too deeply."""
 
 
 def _depth(text: str | bytes) -> int:

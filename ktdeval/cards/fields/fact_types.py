@@ -241,8 +241,8 @@ DECIDERS: Mapping[DeciderKind, DeciderWords] = {
     # what a person looks up is not seen: boards rank people among themselves
     "person": DeciderWords("a person", True, True),
 }
-"""All kinds. Cards have the label `not isolated` for those that could look the market up, but for
-people, who have a label of their own.
+"""All kinds. Deciders that could look the market up give a card the label `not isolated`, except
+people, who have their own label.
 """
 
 

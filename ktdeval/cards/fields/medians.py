@@ -26,7 +26,7 @@ from ktdeval.stats.metric import MetricValue, is_never, never_in
 from ktdeval.values.typed_json import Value
 
 QUARTILES = "interquartile"
-"""Name of the kind of ends that quartiles are, where tables show both kinds."""
+"""Name of quartiles in tables that show intervals, too."""
 
 
 class Interval(Figure, Value, frozen=True, kw_only=True):

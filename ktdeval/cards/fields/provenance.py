@@ -15,7 +15,7 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.table_types import Row
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
-"""Whose versions every card states."""
+"""Software whose versions every card states."""
 
 _VERSION = re.compile(
     r"(?P<release>\d{1,6}(\.\d{1,6}){0,5})"

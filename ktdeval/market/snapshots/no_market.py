@@ -25,4 +25,4 @@ NO_MARKET = MarketSnapshot(
     indices={"": np.ones(1)},
     index_names={},
 )
-"""Stands where a task asks about no market: a day without assets, and without an id."""
+"""Placeholder for the market of a task without one: a day without assets, and without an id."""

@@ -65,8 +65,8 @@ _BY_DIGITS = (
     (("00",), Board.MAIN, "SZ"),
     (("8", "4", "92"), Board.BSE, "BJ"),
 )
-"""First digits of a code, the board that it belongs to, and its exchange; the first row that fits
-counts.
+"""First digits of a code, the board that it belongs to, and its exchange; the first row that
+matches is used.
 """
 
 

@@ -26,7 +26,7 @@ class SnapshotMeta:
 
 
 LABELS = ("name", "source", "repairs", "notes")
-"""Fields of `SnapshotMeta` that are words about a market and no part of its identity."""
+"""Fields of `SnapshotMeta` that describe a market and are not part of its identity."""
 
 
 @dataclass(frozen=True, slots=True)

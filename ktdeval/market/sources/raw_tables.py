@@ -54,7 +54,9 @@ _NO_MEMBERS = "no membership file: "
 #: of the market, for which an asset without a bar stays a member where no file says who is one
 SILENT_DAYS = 60
 EVERY_ASSET = f"{_NO_MEMBERS}an asset belongs to the universe from its first bar to its last"
-"""Note of a market whose universe is not an index's, and whose assets all end with it."""
+"""Note of a market whose universe is not an index's, and whose assets all have bars until its last
+day.
+"""
 UNTIL_SILENT = (
     f"{_NO_MEMBERS}an asset belongs to the universe from its first bar until {SILENT_DAYS} trading"
     " days after its last"
@@ -65,7 +67,7 @@ NO_INDEX = (
 )
 """Note of a market that was imported without index levels."""
 LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
-"""Columns of bars, each optional, that say more of price limits than the board does."""
+"""Columns of bars, each optional, that refine the price limits of the board."""
 _PART = 2**19  # rows, about
 PRICE_TOLERANCE = 1e-6
 """Relative: adjusted prices in single precision disagree by that much."""

@@ -27,7 +27,7 @@ from ktdeval.values.config_options import build, option
 ExecutionName = Literal["none", "spread", "sqrt"]
 """Names of the presets."""
 MIN_DAYS = 5
-"""Days with a bar that a volatility and a mean volume need, and with quotes that a spread needs."""
+"""Fewest days with a bar for a volatility and a mean volume, and with quotes for a spread."""
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
         "spread": (

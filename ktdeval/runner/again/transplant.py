@@ -50,8 +50,8 @@ from ktdeval.values.strict_json import JsonValue, plain
 T = TypeVar("T")
 
 WEIGHT_TOLERANCE = 0.001
-"""Difference in a position's weight up to which a step is said to show the same state: whole lots
-alone change weights by less, in an account that is not small.
+"""Largest difference in a position's weight at which a step still shows the same state. Rounding to
+whole lots changes weights by less, unless the account is small.
 """
 NEVER = "the decisions of a run, executed again at another capital or cost: not what the model saw"
 FURTHER_METRICS = ("total_return", "selection_alpha", "trading_effect", "turnover")

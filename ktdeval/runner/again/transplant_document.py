@@ -25,8 +25,8 @@ FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)
 TRANSPLANT = "transplant.json"
 MIN_FILLED = 0.8
-"""Filled share below which an account is mostly what could not be bought: its returns are no figures
-of the decisions.
+"""Smallest filled share of what orders asked for. Below it, most of the decisions could not be
+bought, so returns are not figures of the decisions.
 """
 _SUFFIX = "-transplanted"
 _MEASURE_WORDS = {

@@ -36,12 +36,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MAX_TIMES = 2000
-"""How many times its packed size a file may hold: a day's prompts repeat those of the day before
-almost whole.
+"""Largest size of an unpacked file, as a multiple of its packed size: a day's prompts repeat most
+of those of the day before.
 """
 
 STEPS_A_GROUP = 32
-"""Steps that a power cut can take from a journal that is synced by groups, at most."""
+"""Maximum number of steps that a power cut can take from a journal that is synced by groups."""
 
 _BYTES_A_GROUP = 1 << 20  # a group ends with this many: prompts can be long, and steps then slow
 

@@ -27,7 +27,7 @@ EPISODES = "episodes"
 AGENT_FILES = "files"
 
 RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)
-"""Files at the top of a run folder, besides those of calls. Whoever writes another file there adds
-its name: `ktdeval files check` calls every other file an orphan.
+"""Files at the top of a run folder, apart from those of calls. Code that writes another file there
+must add its name: `ktdeval files check` calls every other file an orphan.
 """
 RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)  #: Folders there, likewise

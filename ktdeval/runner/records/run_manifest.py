@@ -28,7 +28,7 @@ FORMAT = "run folder"
 MANIFEST_VERSION = format_version(FORMAT)
 ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
 Growth = Literal["none", "tasks", "any"]
-"""What a plan may have that its recorded run has not: nothing, whole tasks, or any episodes."""
+"""What a plan may add to its recorded run: nothing, whole tasks, or any episodes."""
 
 
 class NotARunError(StoreError):

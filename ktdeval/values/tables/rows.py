@@ -90,7 +90,7 @@ class TableFault:
 
 
 Report = Callable[[TableFault], None]
-"""Is told of each fault. One that raises ends the reading."""
+"""Called with each fault; an exception ends the reading."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ktdeval.values.decompression_limits import MAX_TIMES_OF_TEXT, max_bytes, to
 from ktdeval.values.installation import install_command
 
 Note = Callable[[str], None]
-"""Is told in words what of a file is not read."""
+"""Called with a text on the parts of a file that are not read."""
 
 # What zipfile, XML and openpyxl raise for a damaged file
 _DAMAGED = (

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,11 @@ from ktdeval.cli.options import (
     options_of,
 )
 from ktdeval.cli.signing import keygen, sign
-from ktdeval.cli.terminal_tables import line_width, print_json
-from ktdeval.errors import KtdevalError, VerificationError
+from ktdeval.cli.terminal_tables import line_width, print_findings, print_json
+from ktdeval.errors import KtdevalError
 
 if TYPE_CHECKING:
+    from ktdeval.values.findings import Finding
     from ktdeval.values.strict_json import JsonValue
 
 
@@ -138,7 +140,7 @@ class VerifyOptions(RecordedOptions, JsonOptions):
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
 @_PATH
 @options_of(VerifyOptions)
-def verify(path: Path, options: VerifyOptions) -> None:
+def verify(path: Path, options: VerifyOptions) -> int:
     """Re-execute the recorded decisions, recompute every figure, and name the first difference.
 
     --data and --data-args are needed only if the snapshot has moved since the run, --items if the
@@ -148,22 +150,20 @@ def verify(path: Path, options: VerifyOptions) -> None:
         _require_signatures(path, options.signed_by, is_shown=not options.as_json)
 
     if options.card_only:
-        _judge_cards(path, _check_alone, "valid", options.as_json)
-    else:
-        _judge_cards(path, _verifier(options), "verified", options.as_json)
+        return _check_cards(path, _check_alone, "valid", options.as_json)
+    return _check_cards(path, _verifier(options), "verified", options.as_json)
 
 
 @dataclass(frozen=True)
-class _Verdict:
-    """Findings about a card."""
+class _CardReport:
+    """Result of checking a card."""
 
-    text: str  #: of a card that passes
-    failure: KtdevalError | None = None
-    further: Sequence[str] = ()  #: what differs besides what the failure says
+    text: str  #: of a card without findings
+    findings: Sequence[Finding] = ()
     facts: Mapping[str, JsonValue] = field(default_factory=dict)  #: for JSON
 
 
-def _verifier(options: VerifyOptions) -> Callable[[Path], _Verdict]:
+def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
     """Return what verifies a card by its records, and shows how far it is."""
     from ktdeval.cli.progress import work_shown
     from ktdeval.runner.scoring.verify import verify_card
@@ -173,7 +173,7 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _Verdict]:
     places = ("data", "data_args", "items")
     moved: dict[str, object] = {name: given[name] for name in places if name in given}
 
-    def verify_file(file: Path) -> _Verdict:
+    def verify_file(file: Path) -> _CardReport:
         with work_shown() as tell:
             found = verify_card(file, plugins, moved, tell, now=datetime.now(UTC))
 
@@ -181,73 +181,77 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _Verdict]:
             f"verified (episodes: {found.episodes}, steps executed again: {found.steps}, of these"
             f" traced to the model's own submission: {found.traced_steps})"
         )
-        findings = [str(finding) for finding in found.findings]
-        failure = None
-        if findings:
-            failure = VerificationError(f"{file}: does not verify: {findings[0]}")
-
         facts: dict[str, JsonValue] = {
-            "findings": [*findings],
             "episodes": found.episodes,
             "steps": found.steps,
             "traced_steps": found.traced_steps,
             "notes": [*found.notes],
         }
         text = "; not known: ".join([verified, *found.notes])
-        return _Verdict(text, failure, findings[1:], facts)
+        return _CardReport(text, found.findings, facts)
 
     return verify_file
 
 
-def _check_alone(file: Path) -> _Verdict:
+def _check_alone(file: Path) -> _CardReport:
     """Check a card against its schema and its own episodes."""
     from ktdeval.cards.card_reading import card_kinds, load_card
 
     checked = load_card(file)
     kind = card_kinds(checked.kind)[checked.kind]
-    return _Verdict(f"valid ({kind.content(checked)})")
+    return _CardReport(f"valid ({kind.content(checked)})")
 
 
-def _judge_cards(path: Path, judge: Callable[[Path], _Verdict], passed: str, as_json: bool) -> None:
-    """Print the verdict on each card, then raise the first failure. `passed`: a card without
-    findings is that.
+def _check_cards(
+    path: Path, check: Callable[[Path], _CardReport], passed: str, as_json: bool
+) -> int:
+    """Print the findings about each card, and return the exit code; `passed`: word for a card
+    without findings.
+
+    Raises KtdevalError: the first card that can't be checked, after the others are printed.
     """
     from ktdeval.cards.card_reading import card_files
-
-    def say(line: str) -> None:
-        if not as_json:
-            click.echo(line)
+    from ktdeval.values.findings import Finding, exit_code, findings_json
 
     files = card_files([path])
-    report: list[JsonValue] = []
+    reports: list[_CardReport] = []
     failures: list[KtdevalError] = []
     for file in files:
-        verdict = _judge_card(file, judge)
-        report.append({"card": str(file), passed: verdict.failure is None, **verdict.facts})
-        if verdict.failure is None:
-            say(f"{file}: {verdict.text}")
+        try:
+            report = check(file)
+        except KtdevalError as error:
+            failures.append(error)
+            report = _CardReport("", [Finding(message=_one_line(error))])
+            is_shown = len(failures) > 1  # the first is raised
         else:
-            failures.append(verdict.failure)
-        for finding in verdict.further:
-            say(f"also differs: {finding}")
+            is_shown = True
 
-    for failure in failures[1:]:
-        say(f"also fails: {_one_line(failure)}")
-    if failures and len(files) > 1:
-        say(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
+        reports.append(report)
+        if is_shown and not as_json:
+            _print_report(file, report, passed)
 
+    clean = [report for report in reports if not report.findings]
     if as_json:
-        print_json(report)
+        documents = []
+        for file, report in zip(files, reports, strict=True):
+            facts = {"card": str(file), passed: not report.findings, **report.facts}
+            documents.append(findings_json(report.findings, **facts))
+        print_json(documents)
+    elif len(clean) < len(files) > 1:
+        click.echo(f"{len(clean)} of {len(files)} cards {passed}")
+
     if failures:
         raise failures[0]
+    return exit_code(chain.from_iterable(report.findings for report in reports))
 
 
-def _judge_card(file: Path, judge: Callable[[Path], _Verdict]) -> _Verdict:
-    """Return the verdict on a card, also on one that can't be read."""
-    try:
-        return judge(file)
-    except KtdevalError as error:
-        return _Verdict("", error, facts={"error": _one_line(error)})
+def _print_report(file: Path, report: _CardReport, passed: str) -> None:
+    if not report.findings:
+        click.echo(f"{file}: {report.text}")
+        return
+
+    print_findings(report.findings, max_shown=None)
+    click.echo(f"{file}: not {passed}")
 
 
 def _one_line(error: KtdevalError) -> str:

@@ -254,7 +254,6 @@ def _remade_problems(
     plugins: Plugins,
 ) -> list[str]:
     """Make the card from the redacted records, and say why it does not verify, if it does not."""
-    findings: Sequence[str]
     try:
         bundle.card_path.unlink(missing_ok=True)
         rescore(bundle.folder, plugins, source.changes, is_published=True)
@@ -265,19 +264,18 @@ def _remade_problems(
         card["provenance"] = redactor.redact_value(provenance, list[str]().append)
         validate_card(card, str(bundle.card_path))
         write_atomic(bundle.card_path, dumps_pretty(card))
-        findings = verify_card(
-            bundle.card_path, plugins, source.changes, is_published=True
-        ).findings
-        if not findings:
-            findings = _card_differences(_read_object(source.card_path), card)
+        verified = verify_card(bundle.card_path, plugins, source.changes, is_published=True)
+        reasons = [str(finding) for finding in verified.findings]
+        if not reasons:
+            reasons = _card_differences(_read_object(source.card_path), card)
     except KtdevalError as error:
-        findings = (str(error),)
+        reasons = [str(error)]
 
     kinds = ", ".join(sorted({leak.kind for leak in redacted}))
     return [
         f"transcripts hold {kinds}, which can't be replaced so that the records still agree"
-        f" ({redactor.redact(finding)[0]}); {_ADVICE}"
-        for finding in findings[:1]
+        f" ({redactor.redact(reason)[0]}); {_ADVICE}"
+        for reason in reasons[:1]
     ]
 
 

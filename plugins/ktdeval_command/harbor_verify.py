@@ -56,8 +56,10 @@ def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, 
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     sys.stdout.write(done.stdout + done.stderr)
     if done.returncode != 0:
-        lines = (done.stderr or done.stdout).strip().splitlines() or ["it wrote nothing"]
-        return None, f"ktdeval card verify: {lines[-1][-_LAST_LINE:]}"
+        found = done.stdout.strip().splitlines()[:1]  # the first difference
+        errors = done.stderr.strip().splitlines()[-1:]
+        (line, *_) = [*found, *errors, "it wrote nothing"]
+        return None, f"ktdeval card verify: {line[-_LAST_LINE:]}"
 
     card = json.loads(cards[0].read_text(encoding="utf-8"))
     problem = problem_of(card, expected)

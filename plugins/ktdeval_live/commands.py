@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,17 +11,19 @@ import click
 
 from ktdeval.cli import (
     FilePath,
+    JsonOptions,
     OutputPath,
     PluginOptions,
     example,
     flag,
     open_plugins,
     options_of,
-    print_findings,
     print_grid,
+    report_findings,
 )
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
-from ktdeval_live.checks.verification import check_verified, verify_test
+from ktdeval.values import to_object
+from ktdeval_live.checks.verification import LiveVerification, verify_test
 from ktdeval_live.days.clock import Clock, FileClock, SystemClock, in_text
 from ktdeval_live.deciding.ask_entrant import EntrantAsker
 from ktdeval_live.deciding.beginning import begin, join as join_test
@@ -253,7 +256,7 @@ def settle(folder: Path, options: PluginOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveVerifyOptions(PluginOptions):
+class LiveVerifyOptions(PluginOptions, JsonOptions):
     """Options of `live verify`."""
 
     trusted: Path | None = flag(
@@ -269,27 +272,41 @@ class LiveVerifyOptions(PluginOptions):
 @live.command()
 @_FOLDER
 @options_of(LiveVerifyOptions)
-def verify(folder: Path, options: LiveVerifyOptions) -> None:
+def verify(folder: Path, options: LiveVerifyOptions) -> int:
     """Verify a test: chain, data, deadlines, evidence, and each decision from its replies.
 
     Stamps prove when decisions were made only if you trust their authority: get its root
-    certificate from the authority itself, never from the test, and name it with --trust.
+    certificate from the authority itself, never from the test, and name it with --trust. Exit code
+    1 if the record does not hold.
     """
     trust = NOBODY if options.trusted is None else load_trust(options.trusted)
     test = LiveFolder(folder)
     result = verify_test(test, open_plugins(options.plugin), SystemClock().now(), trust)
-    print_findings(result.findings, max_shown=None)
-    check_verified(result)
-    click.echo(
+    if result.findings:
+        lines = [f"{len(result.findings)} findings; the record does not hold"]
+    else:
+        is_trusted = result.authority is not None and trust.holds(test.plan.publish.stamp)
+        lines = list(_verified_lines(result, is_trusted))
+
+    facts = to_object(result)
+    del facts["findings"]
+    return report_findings(result.findings, options.as_json, "\n".join(lines), **facts)
+
+
+def _verified_lines(result: LiveVerification, is_trusted: bool) -> Iterator[str]:
+    """Yield the text about a record that holds; `is_trusted`: the reader trusts its authority."""
+    yield (
         f"{result.entries} links hold; {result.decisions} decisions were made again from their"
         f" replies; {result.sealed} are still sealed; {result.stamped} publications are stamped"
     )
-    for line in (*(one.line() for one in result.uncovered), *result.wide):
-        click.echo(line)
+    for part in result.uncovered:
+        yield part.line()
+
+    yield from result.wide
     if result.authority is not None:
-        is_trusted = trust.holds(test.plan.publish.stamp)
-        click.echo(f"time authority: {authority_words(result.authority, is_trusted)}")
-    click.echo(f"as far as {result.until}; evidence: {result.level}: {PROVES[result.level]}")
+        yield f"time authority: {authority_words(result.authority, is_trusted)}"
+
+    yield f"as far as {result.until}; evidence: {result.level}: {PROVES[result.level]}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from json_places import Place, places, with_value
+from ktdeval.cli.main import main
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
 from ktdeval.values import dumps_canonical
 from ktdeval_live.checks.verification import verify_test
-from ktdeval_live.commands import live
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
@@ -173,10 +172,7 @@ def test_file_that_is_no_such_file_is_a_finding_or_an_error(
     if content is not None:
         (path / name).write_bytes(content)
 
-    done = CliRunner().invoke(live, ["verify", str(path)])
-
-    assert done.exit_code != 0
-    assert done.exception is None or isinstance(done.exception, KtdevalError), done.exception
+    assert main(["live", "verify", str(path)]) != 0
 
 
 def test_huge_file_is_a_finding(day: LiveFolder, tmp_path: Path, plugins: Plugins) -> None:

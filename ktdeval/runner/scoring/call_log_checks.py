@@ -4,7 +4,7 @@ one of them can be replaced.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ktdeval.calls.call_counts import (
     EpisodeCalls,
@@ -21,11 +21,12 @@ from ktdeval.cards.fields.calls import Calls, gather_calls
 from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import CardError, StoreError
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.records.completion_marks import wall_time
+from ktdeval.runner.records.completion_marks import EpisodeMark, wall_time
 from ktdeval.runner.records.run_folder import MANIFEST, MARK, RunFolder
 from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.model_identity_checks import manifest_problems
 from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.values.findings import Finding
 
 _NOTHING = tally_episode(())
 _RESTORE = "restore the record that the run was begun with, or start again with another --out"
@@ -132,7 +133,7 @@ def provenance_findings(
     card: TradingCard | ScoringCard,
     complete: Sequence[EpisodeSpec],
     is_published: bool,
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """Yield the differences in time and calls between a card (whose file has this name) and its
     complete episodes, and between these and the call log. `is_published`: True for a copy for a
     board, which has no call log.
@@ -142,53 +143,74 @@ def provenance_findings(
     except StoreError:  # the mark can't be read, which another finding reports
         return
 
-    where = f"{name}: provenance"
+    for problem in _provenance_problems(folder, card, marks):
+        yield Finding(path=name, message=f"provenance.{problem}")
+
+    calls = card.provenance.calls
+    is_remote = folder.manifest.request_settings is not None
+    if calls is not None and is_remote and not is_published:
+        recorded = calls if card.deciders else calls.without_served()
+        yield from _log_findings(name, folder, recorded, complete, _planned_episodes(card))
+
+
+def _planned_episodes(card: TradingCard | ScoringCard) -> set[str]:
+    return {episode.id for episode in (*card.episodes, *card.missing_episodes)}
+
+
+def _provenance_problems(
+    folder: RunFolder, card: TradingCard | ScoringCard, marks: Mapping[str, EpisodeMark]
+) -> Iterator[str]:
+    """Yield the differences in time and calls between a card and the marks of its episodes."""
     stated = card.provenance.wall_time_s
     total = wall_time(marks.values())
     if stated is not None and stated != total:
-        yield f"{where}.wall_time_s: recorded {stated}, its episodes took {total} by their marks"
+        yield f"wall_time_s: recorded {stated}, its episodes took {total} by their marks"
 
     is_remote = folder.manifest.request_settings is not None
     calls = card.provenance.calls
     if calls is None:
         if is_remote:
-            yield f"{where}.calls: does not count the calls of a model behind a network"
+            yield "calls: does not count the calls of a model behind a network"
         return
 
     if not is_remote:
-        yield f"{where}.calls: counts calls of a local model"
+        yield "calls: counts calls of a local model"
         return
 
-    planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
-    for surplus in sorted(set(calls.episodes) - planned):
-        yield f"{where}.calls.episodes.{surplus}: is not an episode of the card"
+    for surplus in sorted(set(calls.episodes) - _planned_episodes(card)):
+        yield f"calls.episodes.{surplus}: is not an episode of the card"
 
     for id_, mark in marks.items():
         if calls.episodes.get(id_, _NOTHING) != mark.calls:
-            yield f"{where}.calls.episodes.{id_}: are not the calls that its {MARK} counts"
-
-    if not is_published:
-        recorded = calls if card.deciders else calls.without_served()
-        yield from _log_findings(f"{where}.calls", folder, recorded, complete, planned)
+            yield f"calls.episodes.{id_}: are not the calls that its {MARK} counts"
 
 
 def _log_findings(
-    where: str,
+    name: str,
     folder: RunFolder,
     recorded: Calls,
     complete: Sequence[EpisodeSpec],
     planned: Collection[str],
-) -> Iterator[str]:
+) -> Iterator[Finding]:
     """Yield the differences between a run's call log and its complete episodes, and between the log
     and a card's calls of the planned episodes.
     """
     try:
-        yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, complete))
+        for problem in log_problems(folder, complete):
+            yield Finding(path=LOG_FILE, message=problem)
+
         made = gather_calls(read_calls(folder.path), planned)
-    except StoreError as error:  # it can't be read
-        yield str(error).removeprefix(f"{folder.path}/")
+    except StoreError as error:
+        yield unreadable_finding(folder, error)
         return
 
     difference = value_difference(recorded, made)
     if difference is not None:
-        yield f"{where}.{difference}, by {LOG_FILE}"
+        message = f"provenance.calls.{difference}, by {LOG_FILE}"
+        yield Finding(path=name, message=message)
+
+
+def unreadable_finding(folder: RunFolder, error: StoreError) -> Finding:
+    """Return that a file of a run can't be read, with its path in the run."""
+    path, _, message = str(error).removeprefix(f"{folder.path}/").partition(": ")
+    return Finding(path=path, message=message)

@@ -43,7 +43,11 @@ from ktdeval.runner.records.run_file_names import DECLARED_FILE
 from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.records.url_run import run_file
-from ktdeval.runner.scoring.call_log_checks import mark_difference, provenance_findings
+from ktdeval.runner.scoring.call_log_checks import (
+    mark_difference,
+    provenance_findings,
+    unreadable_finding,
+)
 from ktdeval.runner.scoring.model_identity_checks import (
     card_claims,
     manifest_problems,
@@ -62,6 +66,7 @@ from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values.config_options import build
 from ktdeval.values.files import read_plain
+from ktdeval.values.findings import Finding
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
@@ -179,8 +184,8 @@ def retrace_memories(
 class Verification:
     """Findings of a verification."""
 
-    #: one line for each file that differs, naming its first difference; empty if all files match
-    findings: tuple[str, ...]
+    #: one for each file that differs, naming its first difference; empty if all files match
+    findings: tuple[Finding, ...]
     episodes: int  #: episodes executed again
     steps: int  #: steps executed again
     #: steps whose orders are those of one submission that the model wrote; the others were held by
@@ -227,12 +232,10 @@ def verify_card(
         findings += _hash_findings(DECLARED_FILE, folder.path / DECLARED_FILE, declared)
 
     findings += provenance_findings(path.name, folder, card, complete, is_published)
-    findings += [f"{path.name}: {problem}" for problem in card_claims(card, plugins)]
+    problems = list(card_claims(card, plugins))
     moment = made_at(card.provenance)
     if now is not None and moment is not None and moment > now:
-        findings.append(
-            f"{path.name}: provenance.created_at: {card.provenance.created_at} is in the future"
-        )
+        problems.append(f"provenance.created_at: {card.provenance.created_at} is in the future")
 
     is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
     if isinstance(card, TradingCard) and is_rescored:
@@ -243,8 +246,9 @@ def verify_card(
     labelled = _with_labels_of(card, snapshot) if "data" in changes else snapshot
     problem = _card_problem(path, card, folder, task, labelled, plugins)
     if problem is not None:
-        findings.append(f"{path.name}: {problem}")
+        problems.append(problem)
 
+    findings += [Finding(path=path.name, message=problem) for problem in problems]
     unknown = unknown_model(card, plugins)
     notes = () if unknown is None else (f"{path.name}: {unknown}",)
     return replace(records, findings=tuple(findings), notes=notes)
@@ -264,7 +268,8 @@ def verify_records(
     specs = folder.complete_specs(task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
     records_file = ANSWERS if is_scoring(task) else LEDGER
-    findings = [f"{MANIFEST}: {line}" for line in manifest_problems(folder.manifest, plugins)]
+    problems = manifest_problems(folder.manifest, plugins)
+    findings = [Finding(path=MANIFEST, message=problem) for problem in problems]
     steps = 0
     traced = 0
 
@@ -291,8 +296,8 @@ class _EpisodeCheck:
     steps: int = 0
     traced: int = 0
 
-    def findings(self) -> Iterator[str]:
-        """Yield one line for each of the two files that differs."""
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each of the two files that differs."""
         prefix = f"episodes/{self.spec.id}"
         problems = list[str]()
         try:
@@ -304,20 +309,22 @@ class _EpisodeCheck:
                 problems = list(self._ledger_problems(ledger))
 
             self.steps = len(records)
-            yield from (f"{prefix}/{self.records_file}: {problem}" for problem in problems)
+            for message in problems:
+                yield Finding(path=f"{prefix}/{self.records_file}", message=message)
+
             transcript = self.folder.load_transcript(self.spec)
             # A ledger that is wrong in itself also differs from the transcript: nothing new.
             problem = self._transcript_problem(transcript, None if problems else records)
         except StoreError as error:
-            yield str(error).removeprefix(f"{self.folder.path}/")
+            yield unreadable_finding(self.folder, error)
         else:
             if problem:
-                yield f"{prefix}/{TRANSCRIPT}: {problem}"
+                yield Finding(path=f"{prefix}/{TRANSCRIPT}", message=problem)
                 return
 
             difference = self._mark_difference()
             if difference:
-                yield f"{prefix}/{MARK}: {difference}"
+                yield Finding(path=f"{prefix}/{MARK}", message=difference)
 
     def _mark_difference(self) -> str | None:
         """Return the difference between the mark of completeness and this episode with its steps,
@@ -426,7 +433,7 @@ class _EpisodeCheck:
         return f"line {line} of {self.records_file} does not follow from its replies: {difference}"
 
 
-def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[str]:
+def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[Finding]:
     """Yield the records of a card that are not those of its run, or have other hashes."""
     records = set()
     for spec in folder.manifest.specs:
@@ -436,18 +443,21 @@ def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterat
         if name in records:
             yield from _hash_findings(name, run_file(folder.path, name), recorded)
         else:  # a path from an untrusted card is never opened
-            yield f"{name}: is named by the card, but is not a record of this run"
+            message = "is named by the card, but is not a record of this run"
+            yield Finding(path=name, message=message)
 
 
-def _hash_findings(name: str, path: Path, recorded: str) -> Iterator[str]:
+def _hash_findings(name: str, path: Path, recorded: str) -> Iterator[Finding]:
     """Yield that a file is missing, or has another hash than a card recorded."""
     if not path.is_file():
-        yield f"{name}: is missing; the card recorded the SHA-256 {recorded[:12]}…"
+        message = f"is missing; the card recorded the SHA-256 {recorded[:12]}…"
+        yield Finding(path=name, message=message)
         return
 
     digest = file_sha256(path)
     if digest != recorded:
-        yield f"{name}: SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
+        message = f"SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
+        yield Finding(path=name, message=message)
 
 
 def _with_labels_of(

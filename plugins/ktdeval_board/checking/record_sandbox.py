@@ -136,7 +136,7 @@ def _check_records(job: Job) -> Result:
     except KtdevalError as error:
         return Result(error=_without_run_path(str(error), run))
 
-    findings = tuple(_without_run_path(finding, run) for finding in verified.findings)
+    findings = tuple(_without_run_path(str(finding), run) for finding in verified.findings)
     return Result(findings=findings, episodes=verified.episodes, steps=verified.steps)
 
 

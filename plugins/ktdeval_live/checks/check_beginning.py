@@ -143,13 +143,17 @@ def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     for entry in checked.entries:
         try:
             base = checked.folder.base(entry.market)
-            identity = entry.spec(base, entry.config(), checked.plugins).id
+            spec = entry.spec(base, entry.config(), checked.plugins)
         except KtdevalError as error:
             yield make_finding("system", "", f"{entry.name}: {error}")
             continue
-        if systems.pop(entry.name, None) != identity:
+        if systems.pop(entry.name, None) != spec.id:
             yield make_finding(
-                "system", "", f"{entry.name}: task, model or agent differ from the chain's"
+                "system",
+                "",
+                f"{entry.name}: task, model or agent differ from the chain's;"
+                f" {spec.task} is version {spec.task_version} here: if it ran as another one,"
+                " install the software that ran it",
             )
 
     for name in systems:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from ktdeval.errors import KtdevalError, VerificationError
+from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.values import Finding
@@ -152,9 +152,3 @@ def _count_stamps(folder: LiveFolder) -> int:
         if one.stamp is not None and stamp_problem(folder, one) is None:
             count += 1
     return count
-
-
-def check_verified(result: LiveVerification) -> None:
-    """Raise VerificationError if anything was found."""
-    if result.findings:
-        raise VerificationError(f"{len(result.findings)} findings; the record does not hold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from ktdeval_live.results.card_types import LiveCard
 from live_day import kept_day
 from live_week import AFTER, BEFORE
 from paths import REPOSITORY
+from terminal import Terminal
 from time_authority import Authority, authority
 
 pytestmark = pytest.mark.slow
@@ -93,6 +95,33 @@ def test_record_is_stamped_under_a_root_that_the_reader_gives(kept: Kept) -> Non
 def test_record_is_not_stamped_under_another_root(kept: Kept, tmp_path: Path) -> None:
     with authority(tmp_path / "other") as other:
         assert f"evidence: {OWN}" in verified(kept, "--trust", str(other.certificate)).output
+
+
+def test_json_of_a_record_that_holds_has_the_facts_of_its_text(
+    kept: Kept, terminal: Terminal
+) -> None:
+    trust = ("--trust", str(kept.authority.certificate))
+    report = terminal.report("live", "verify", kept.path, *trust)
+    assert (report["findings"], report["errors"], report["level"]) == ([], 0, "stamped")
+    assert report["authority"] == {"subject": "CN=Test root", "sha256": kept.fingerprint}
+    assert report["uncovered"]
+
+    (printed,) = re.findall(r"(\d+) links hold", verified(kept, *trust).output)
+    assert report["entries"] == int(printed)
+
+
+def test_json_of_a_record_that_does_not_hold_has_its_findings(
+    kept: Kept, tmp_path: Path, terminal: Terminal
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(kept.path, copy)
+    (copy / "chain.jsonl").write_bytes(b"")
+    code, out, err = terminal.call("live", "verify", copy, "--json")
+    assert (code, err) == (1, "")
+
+    report = json.loads(out)
+    assert (report["errors"], report["level"]) == (1, "claimed")
+    assert report["findings"][0]["rule"] == "chain"
 
 
 @pytest.mark.parametrize("is_listed", [True, False])

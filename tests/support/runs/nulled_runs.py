@@ -94,7 +94,7 @@ class Subject:
         finally:
             shutil.rmtree(copy_)
 
-        return findings[0] if findings else None
+        return str(findings[0]) if findings else None
 
 
 def subject(folder: Path, market: Path, model: str = "lucky/x", **changes: Any) -> Subject:

@@ -58,6 +58,8 @@ def test_a_card_that_verifies_has_no_findings(run: Path, terminal: Terminal) -> 
     assert verdict == {
         "card": str(run / "cards" / f"{TASK}.json"),
         "verified": True,
+        "errors": 0,
+        "warnings": 0,
         "findings": [],
         "notes": [],
         "episodes": 1,
@@ -82,7 +84,7 @@ def test_a_card_that_differs_names_where_and_the_command_fails(
 
     (verdict,) = json.loads(out)
     assert verdict["verified"] is False
-    assert verdict["findings"] or verdict["error"]
+    assert verdict["errors"] == len(verdict["findings"]) > 0
 
 
 @pytest.mark.slow

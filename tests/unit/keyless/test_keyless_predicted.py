@@ -109,7 +109,7 @@ def test_a_model_whose_plugin_is_absent_has_no_price_of_this_machine(
     done = ktdeval("card", "verify", traded, cwd=tmp_path)
     assert done.code == 1
     assert "price: is that of a model of this machine" in done.out + done.err
-    assert "--plugin" in done.err
+    assert "--plugin" in done.out
 
 
 def test_a_name_that_was_not_predicted_is_found_in_the_transcript(

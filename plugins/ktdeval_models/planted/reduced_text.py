@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.errors import DataError
 from ktdeval.market import FloatArray
 from ktdeval.values import Value
 
@@ -70,19 +71,27 @@ class Sizes(Value):
     @classmethod
     def of(cls, returns: FloatArray) -> Sizes:
         """Split returns, [N] fractions without 0 or NaN, into falls and rises, and each of these
-        into thirds. The mean return of a size without returns is NaN.
+        into thirds. Raises DataError: a third has no return, so what its answer stands for is
+        undefined.
         """
         thirds = [1 / 3, 2 / 3]
-        bounds = [0.0]
-        if (returns < 0).any():
-            bounds = [*np.quantile(returns[returns < 0], thirds), *bounds]
-        if (returns > 0).any():
-            bounds = [*bounds, *np.quantile(returns[returns > 0], thirds)]
+        falls = returns[returns < 0]
+        rises = returns[returns > 0]
+        bounds: list[float] = []
+        if len(falls) and len(rises):
+            bounds = [*np.quantile(falls, thirds), 0.0, *np.quantile(rises, thirds)]
 
-        bounds = [float(bound) for bound in bounds]
-        sizes = np.searchsorted(bounds, returns)
-        means = [float(returns[sizes == size].mean()) for size in range(ANSWERS)]
-        return cls(bounds=tuple(bounds), means=tuple(means))
+        numbers = np.searchsorted(bounds, returns)
+        counts = np.bincount(numbers, minlength=ANSWERS)
+        if not bounds or not counts.all():
+            raise DataError(
+                f"{len(falls)} falls and {len(rises)} rises: these returns can't be split into"
+                f" {FALLS} sizes of falls and {ANSWERS - FALLS} of rises; raise"
+                " --days"
+            )
+
+        means = [float(returns[numbers == size].mean()) for size in range(ANSWERS)]
+        return cls(bounds=tuple(map(float, bounds)), means=tuple(means))
 
     def answers(self, returns: FloatArray) -> Tokens:
         """Return the token of each return, [N]."""

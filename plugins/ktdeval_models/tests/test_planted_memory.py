@@ -92,6 +92,20 @@ def test_sizes_are_thirds_of_falls_and_of_rises() -> None:
     assert list(sizes.answers(np.array([-1e-9, 1e-9])) - FIRST_ANSWER) == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("returns", "counts"),
+    [
+        ([], "0 falls and 0 rises"),
+        ([0.01, 0.02, 0.03], "0 falls and 3 rises"),
+        ([-0.03, -0.02, -0.01], "3 falls and 0 rises"),
+        ([-0.03, -0.03, -0.03, 0.01, 0.02, 0.03], "3 falls and 3 rises"),
+    ],
+)
+def test_returns_that_leave_a_size_empty_are_refused(returns: list[float], counts: str) -> None:
+    with pytest.raises(DataError, match=f"^{counts}: .* can't be split"):
+        Sizes.of(np.array(returns))
+
+
 # ---- the network
 
 

@@ -212,8 +212,7 @@ def _weight_changes(ledger: Ledger) -> list[float]:
     changes: list[float] = []
     before: dict[str, float] = {}
     for step in ledger.steps:
-        nav = step.nav_minor
-        after = {position.code: position.value_minor / nav for position in step.positions}
+        after = step.weights
         for code in sorted({*before, *after}):
             changes.append(abs(after.get(code, 0.0) - before.get(code, 0.0)))
 

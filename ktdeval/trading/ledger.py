@@ -8,6 +8,7 @@ CNY, in A-shares).
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -192,6 +193,14 @@ class StepRecord(CountsRecord, omit_defaults=True):
         if not self.charges:
             return of_orders
         return of_orders + sum(charge.costs_minor for charge in self.charges)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Value of each position at the close by code, as a fraction of the NAV: shorts are below
+        0; NaN if the NAV is not positive, since no fraction of it is defined.
+        """
+        nav = self.nav_minor if self.nav_minor > 0 else math.nan
+        return {held.code: held.value_minor / nav for held in self.positions}
 
 
 A_SHARE_SCALE = Scale()

@@ -262,11 +262,10 @@ def plain_line(text: str, length: int) -> str:
 
 
 def _step(step: StepRecord, ledger: Ledger) -> JsonValue:
-    nav = step.nav_minor
+    weights = step.weights
     holdings: list[JsonValue] = []
     for each in sorted(step.positions, key=lambda position: (-position.value_minor, position.code)):
-        weight = each.value_minor / nav if nav > 0 else 0.0
-        holdings.append([each.code, weight])
+        holdings.append([each.code, weights[each.code] if step.nav_minor > 0 else 0.0])
 
     return {
         "day": step.filled_on,

@@ -374,9 +374,8 @@ def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
     weights: dict[str, Values] = {}
     totals: dict[str, float] = {}
     for index, step in enumerate(steps):
-        for position in step.positions:
-            code = position.code
-            weight = 100.0 * position.value_minor / step.nav_minor
+        for code, share in step.weights.items():
+            weight = 100.0 * share
             weights.setdefault(code, np.zeros(len(steps)))[index] = weight
             totals[code] = totals.get(code, 0.0) + weight
 

@@ -53,11 +53,10 @@ def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book
         if step.nav_minor <= 0:
             continue
 
-        for position in step.positions:
-            weight = position.value_minor / step.nav_minor
-            today = TrackHolding(position.code, 1, weight, weight)
-            before = holdings.get(position.code)
-            holdings[position.code] = today if before is None else before.joined(today)
+        for code, weight in step.weights.items():
+            today = TrackHolding(code, 1, weight, weight)
+            before = holdings.get(code)
+            holdings[code] = today if before is None else before.joined(today)
 
     arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
     problem = no_market if market is None else _market_problem(ledger, market)
@@ -130,10 +129,11 @@ def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[i
     place = {code: number for number, code in enumerate(codes)}
     weights = np.zeros((len(ledger.steps), len(codes)))
     for day, step in enumerate(ledger.steps):
-        for position in step.positions:
-            weights[day, place[position.code]] = position.value_minor
+        if step.nav_minor <= 0:
+            weights[day] = np.nan
 
-        weights[day] *= 1.0 / step.nav_minor if step.nav_minor > 0 else np.nan
+        for code, weight in step.weights.items():
+            weights[day, place[code]] = weight
 
     return weights, [market.asset_index[code] for code in codes]
 

@@ -307,8 +307,8 @@ def _stock_weights(steps: Sequence[StepRecord]) -> dict[str, list[float]]:
         if step.nav_minor <= 0:
             continue
 
-        for position in step.positions:
-            path = weights.setdefault(position.code, [0.0] * len(steps))
-            path[number] = round(position.value_minor / step.nav_minor, 4)
+        for code, weight in step.weights.items():
+            path = weights.setdefault(code, [0.0] * len(steps))
+            path[number] = round(weight, 4)
 
     return weights

@@ -252,8 +252,8 @@ class Forker:
         nav_minor = 0
         if last is not None:
             nav_minor = last.nav_minor
-            for held in last.positions:
-                weights[held.code] = held.value_minor / max(1, nav_minor)
+            if nav_minor > 0:
+                weights.update(last.weights)
         else:
             nav_minor = self._task.trading.initial_cash * tape.rules.minor_per_unit
 

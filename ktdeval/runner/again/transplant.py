@@ -324,9 +324,10 @@ def _shows_another_state(own: StepRecord | None, recorded: StepRecord | None) ->
     if _endings(own) != _endings(recorded):
         return True
 
-    weights = _weights(own)
-    known = _weights(recorded)
-    if weights.keys() != known.keys():
+    weights = own.weights
+    known = recorded.weights
+    has_other_sign = (own.nav_minor > 0) != (recorded.nav_minor > 0)
+    if weights.keys() != known.keys() or has_other_sign:
         return True
 
     return any(abs(weights[code] - known[code]) > WEIGHT_TOLERANCE for code in known)
@@ -334,12 +335,6 @@ def _shows_another_state(own: StepRecord | None, recorded: StepRecord | None) ->
 
 def _endings(record: StepRecord) -> list[tuple[str, str | None]]:
     return [(order.status, order.rule) for order in record.orders]
-
-
-def _weights(record: StepRecord) -> dict[str, float]:
-    """Share of the NAV of each position; of an account without a NAV its value."""
-    nav = max(1, record.nav_minor)
-    return {held.code: held.value_minor / nav for held in record.positions}
 
 
 # ---- costs of fills

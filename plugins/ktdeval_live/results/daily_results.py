@@ -156,8 +156,8 @@ def _nav_and_moves(
         returns.append(record.nav_minor / before - 1.0)
         until_open.append(record.open_nav_minor / before - 1.0)
         after_open.append(record.nav_minor / record.open_nav_minor - 1.0)
-        for held in record.positions:
-            weights[number, market.asset_index[held.code]] = held.value_minor / record.nav_minor
+        for code, weight in record.weights.items():
+            weights[number, market.asset_index[code]] = weight
         before = float(record.nav_minor)
 
     moves = AccountMoves(np.array(returns), np.array(until_open), np.array(after_open), weights)

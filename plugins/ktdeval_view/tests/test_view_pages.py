@@ -20,7 +20,7 @@ from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, pack_lines
 from ktdeval.stats import judged_orders
-from ktdeval.trading import Ledger
+from ktdeval.trading import Ledger, PositionRecord, StepRecord
 from ktdeval.values import file_sha256, loads_strict, to_plain
 from ktdeval_view.conversation import SharedTexts
 from ktdeval_view.document import EnvironmentRedactor
@@ -755,11 +755,16 @@ def talk(step: int, **answers: str | None) -> TranscriptEntry:
 
 @pytest.mark.exhaustive
 def test_positions_and_signals_are_listed_by_code_and_step() -> None:
-    def step(nav: int, **values: int) -> Any:
-        positions = [
-            SimpleNamespace(code=code, value_minor=value) for code, value in values.items()
-        ]
-        return SimpleNamespace(nav_minor=nav, positions=positions)
+    def step(nav: int, **values: int) -> StepRecord:
+        positions = []
+        for code, value in values.items():
+            held = PositionRecord(
+                code=code, shares=1, locked=0, price_ticks=10_000, value_minor=value
+            )
+            positions.append(held)
+
+        first = short_ledger().steps[0]
+        return structs.replace(first, nav_minor=nav, positions=tuple(positions))
 
     steps = [step(100, AAA=25), step(0, AAA=25), step(200, AAA=-50, BBB=1)]
     talks = [

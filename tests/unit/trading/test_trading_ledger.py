@@ -50,6 +50,26 @@ def test_the_smallest_return_that_money_shows_is_of_the_lowest_positive_nav() ->
     assert np.isfinite(ledger(1, 0).return_resolution)
 
 
+def held(code: str, value_minor: int) -> dict[str, object]:
+    return {
+        "code": code,
+        "shares": value_minor // 1_000,
+        "locked": 0,
+        "price_ticks": 100_000,
+        "value_minor": value_minor,
+    }
+
+
+def test_weights_are_fractions_of_the_nav_and_undefined_without_one() -> None:
+    positions = [held("600001.SH", 30_000), held("600002.SH", -20_000)]
+    step = step_record(MARKET, 0, 1, nav_minor=80_000, positions=positions)
+    assert step.weights == {"600001.SH": 0.375, "600002.SH": -0.25}
+
+    ruined = step_record(MARKET, 0, 1, nav_minor=0, positions=positions)
+    assert list(ruined.weights) == ["600001.SH", "600002.SH"]
+    assert np.isnan(list(ruined.weights.values())).all()
+
+
 def test_units_of_a_code_are_its_own_or_default_to_a_shares() -> None:
     assert Scale() == (10_000, 1, "next_open")
     assert short_ledger().scale("TSLA") == (10_000, 10_000, "next_open")

@@ -95,13 +95,10 @@ def _check_replaceable(out: Path, marker: str) -> None:
     if out.is_dir() and any(out.iterdir()) and not (marker and (out / marker).is_file()):
         if marker:
             raise UsageError(
-                f"{out}: holds something that was not built before ({marker} is missing); choose"
-                " another --out"
+                f"{out}: was not built by this command ({marker} is missing); choose another --out"
             )
 
-        raise UsageError(
-            f"{out}: holds something already; choose a new folder with --out, or empty it"
-        )
+        raise UsageError(f"{out}: is not empty; choose a new folder with --out, or empty it")
 
 
 def _swap(fresh: Path, out: Path) -> None:
@@ -120,5 +117,5 @@ def _swap(fresh: Path, out: Path) -> None:
             raise
     except OSError as error:
         raise StoreError(
-            f"{out}: can't be put in its place: {error.strerror or error}; choose another --out"
+            f"{out}: can't be replaced: {error.strerror or error}; choose another --out"
         ) from error

@@ -99,11 +99,11 @@ def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
         if each.drawn is not None:
             whose = "signed by the same submitter"
             if not each.signed_by:
-                whose = "in the same name and with the same contact (not signed)"
+                whose = "with the same name and contact (not signed)"
 
             reasons.append(
-                f"registration {each.words} {whose} has a key since {each.drawn.drawn_on} that was"
-                " never used"
+                f"registration {each.words} {whose} has had a key since {each.drawn.drawn_on} "
+                "that was never used"
             )
 
     return reasons

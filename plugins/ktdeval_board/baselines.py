@@ -63,8 +63,8 @@ def run_baseline(
     seeds = list(seeds_of(rules, division, baseline.model, baseline.args))
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         raise ConfigError(
-            f"{where}: seeds {', '.join(map(str, seeds))} do not follow each other, as those of a"
-            " run do"
+            f"{where}: seeds {', '.join(map(str, seeds))} are not consecutive, as those of a run "
+            "are"
         )
 
     snapshot = rules.snapshot_of(division)
@@ -97,7 +97,7 @@ def run_baseline(
     card = load_evaluation(result.cards[0])
     for reason in facets(rules, division, card).values():
         raise ConfigError(
-            f"{where}: what is installed here is not what the division asks for: {reason}"
+            f"{where}: the installed version differs from what the division requires: {reason}"
         )
 
     return result.cards[0]
@@ -248,8 +248,8 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     natural = coefficients / _mean_spread(raw[:, strongest], member)
     if not np.isfinite(natural).all():
         raise ConfigError(
-            f"snapshot {snapshot.meta.name}: its assets do not differ in a factor before {before}:"
-            f" {_UNTRAINED}"
+            f"snapshot {snapshot.meta.name}: some factor is the same for all assets before "
+            f"{before}: {_UNTRAINED}"
         )
 
     return " ".join(

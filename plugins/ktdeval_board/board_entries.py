@@ -336,7 +336,7 @@ def _load_entry(
     path = folder.verdict(files.card_id)
     verdict = read_own(path, Verdict) if path.is_file() else None
     if verdict is not None and verdict.card != files.card_id:
-        raise CardError(f"{path}: is the verdict on another card")
+        raise CardError(f"{path}: is the verdict of another card")
 
     signers: tuple[str, ...] = ()
     if verdict is not None:

@@ -12,7 +12,7 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 COMMANDS = {
     "init": _in(
-        "init_and_baselines", "init", "Begin a board: its rules, README, schemas and CI workflow."
+        "init_and_baselines", "init", "Create a board: its rules, README, schemas and CI workflow."
     ),
     "baselines": _in(
         "init_and_baselines",

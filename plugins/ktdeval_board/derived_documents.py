@@ -76,7 +76,9 @@ def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
         if spec.id == episode_id:
             return spec
 
-    raise StoreError(f"{run.path}: the run has no episode {episode_id}; its card is of another run")
+    raise StoreError(
+        f"{run.path}: the run has no episode {episode_id}; its card belongs to another run"
+    )
 
 
 def _episode(

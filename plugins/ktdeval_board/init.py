@@ -107,7 +107,7 @@ class NewBoard:
     keys: Literal["registered", "own"] = "registered"
     #: of one submitter in a division, where the board draws the keys; None: any number
     most_registrations: int | None = option(
-        10, help="most registrations of a submitter", minimum=1, maximum=1_000_000
+        10, help="maximum of registrations of a submitter", minimum=1, maximum=1_000_000
     )
     #: models, NAME or NAME(option=value,…); `DEFAULT_BASELINES` by default. For trading tasks only
     baselines: tuple[str, ...] = ()
@@ -178,8 +178,8 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
 
     if stored_market(new.data) is not None:
         notes.append(
-            f"{RULES_FILE}: snapshots: data names a folder of this machine; where the check can't"
-            " open it, cards stay self-reported"
+            f"{RULES_FILE}: snapshots: data names a folder of this machine; if the check can't "
+            "open it, cards stay self-reported"
         )
 
     return BegunBoard(_write_board(folder, rules), tuple(notes))
@@ -196,7 +196,7 @@ def _check_folder(folder: Path) -> None:
 
     if present:
         raise UsageError(
-            f"{folder}: holds {present[0]} already; a board begins in a folder that is new or empty"
+            f"{folder}: holds {present[0]} already; create a board in a new or empty folder"
         )
 
 
@@ -210,18 +210,20 @@ def _check_texts(new: NewBoard) -> None:
 
     if new.certificate == "required" and not new.attackers:
         raise UsageError(
-            "certificate: required: say which attackers count, with attackers, such as"
-            " [openai/gpt-4.1]"
+            "certificate: required: name the attackers that count, such as attackers: "
+            "[openai/gpt-4.1]"
         )
     if new.attackers and new.certificate != "required":
-        raise UsageError("attackers: are those of required certificates; add certificate: required")
+        raise UsageError(
+            "attackers: apply to required certificates only; add certificate: required"
+        )
 
     first = new.seeds[0] if new.seeds else -1
     if first < 0 or list(new.seeds) != list(range(first, first + len(new.seeds))):
         seeds = ", ".join(map(str, new.seeds)) or "none"
         raise UsageError(
-            "--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2;"
-            f" were {seeds}"
+            "--seeds: expected consecutive seeds, as those of a run are, such as 0,1,2; got "
+            f"{seeds}"
         )
 
 
@@ -274,7 +276,9 @@ def _baselines(
     """
     if not opening or snapshot is None:
         if new.baselines:
-            raise UsageError("baselines: are for trading tasks, and this board has none")
+            raise UsageError(
+                "baselines: apply to trading tasks, and this board has no trading task"
+            )
 
         return (), []
 
@@ -311,7 +315,7 @@ def _write_board(folder: Path, rules: Rules) -> Rules:
     """
     above = next(parent for parent in folder.absolute().parents if parent.is_dir())
     with ExitStack() as stack:
-        with wrap_os_error(f"{folder}: can't be made"):
+        with wrap_os_error(f"{folder}: can't be created"):
             staging = stack.enter_context(temporary_folder(".board-", above))
 
         for name, text in _board_files(rules):

@@ -118,8 +118,8 @@ def description_problems(
         if known is not None and known.days != window.days:
             yield (
                 "windows",
-                f"{window.name} has {window.days:,} trading days, in the board's market"
-                f" {known.days:,}",
+                f"{window.name} has {window.days:,} trading days; the board's market has "
+                f"{known.days:,}",
             )
 
     if isinstance(card, TradingCard):
@@ -152,8 +152,8 @@ def _benchmark_problems(card: TradingCard, market: Market) -> Iterator[tuple[str
             if not _is_close(claimed, found):
                 yield (
                     "reference",
-                    f"reference: {window.name}: {name} of the benchmark is {claimed}, in the"
-                    f" board's market {found}",
+                    f"reference: {window.name}: {name} of the benchmark is {claimed}, but "
+                    f"{found} in the board's market",
                 )
 
 

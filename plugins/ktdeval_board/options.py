@@ -32,7 +32,7 @@ class DayOptions:
         None,
         name="--on",
         metavar="YYYY-MM-DD",
-        help="day that the command records as its own [default: today, UTC]",
+        help="day to record for this command [default: today, UTC]",
     )
 
 
@@ -49,7 +49,7 @@ class BoardOptions:
 class SubmitterOptions:
     """In whose name a command writes."""
 
-    submitter: str = flag("", metavar="NAME", help="who submits: a person or a team")
+    submitter: str = flag("", metavar="NAME", help="name of the submitter: a person or a team")
     contact: str = flag("", help="e-mail address or https address at which questions are answered")
 
 
@@ -70,8 +70,8 @@ class MovedOptions:
         None,
         metavar="DATA",
         help=(
-            "the market, where it is not where the run or board.yaml says: a snapshot folder or"
-            " data provider"
+            "the market, if it has moved since the run or is not where board.yaml says: a "
+            "snapshot folder or data provider"
         ),
     )
     data_args: Mapping[str, JsonValue] = flag({}, help="arguments of the data provider")
@@ -84,7 +84,7 @@ class BoardMarketOptions:
     data: str | None = flag(
         None,
         metavar="DATA",
-        help="one of the board's markets, where it is not where board.yaml says: folder or provider",
+        help="one of the board's markets, if it is not where board.yaml says: folder or provider",
     )
 
 
@@ -124,7 +124,7 @@ def as_seeds(text: str) -> tuple[int, ...]:
             first = int(match[1])
             last = int(match[2])
             if last - first >= _MAX_SEEDS:
-                raise UsageError(f"--seeds: {piece} are more than {_MAX_SEEDS:,}")
+                raise UsageError(f"--seeds: {piece} has more than {_MAX_SEEDS:,} seeds")
 
             seeds |= set(range(first, last + 1))
         elif piece.isascii() and piece.isdigit() and len(piece) < 10:

@@ -87,7 +87,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
         with open_plain(path, follow=False) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > max_bytes:
-                raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
+                raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are allowed")
 
             return stream.read(max_bytes)
     except OSError as error:
@@ -142,5 +142,5 @@ def decode_own(
         return msgspec.json.decode(data, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CardError(
-            f"{path}: is not JSON as the check leaves it ({error}); {advice}"
+            f"{path}: is not JSON as the check writes it ({error}); {advice}"
         ) from error

@@ -52,7 +52,7 @@ from ktdeval_board.board_entries import Card
 from ktdeval_board.document_types import RecordFile
 from ktdeval_board.rules import SnapshotRule
 
-_ADVICE = "run again without it, or unset the variable where it is no secret"
+_ADVICE = "run again without it, or unset the variable if it is not a secret"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins:
             return replace(bundle, problems=(f"does not verify: can't be read: {reason}",))
 
     for leak in left:
-        problems.append(f"{leak.place}: holds {leak.kind}, which can't be taken out; {_ADVICE}")
+        problems.append(f"{leak.place}: holds {leak.kind}, which can't be removed; {_ADVICE}")
 
     return replace(bundle, redacted=redacted, problems=tuple(problems))
 
@@ -273,8 +273,8 @@ def _remade_problems(
 
     kinds = ", ".join(sorted({leak.kind for leak in redacted}))
     return [
-        f"transcripts hold {kinds}, which can't be replaced so that the records still agree"
-        f" ({redactor.redact(reason)[0]}); {_ADVICE}"
+        f"transcripts hold {kinds}, which can't be replaced consistently in all records "
+        f"({redactor.redact(reason)[0]}); {_ADVICE}"
         for reason in reasons[:1]
     ]
 

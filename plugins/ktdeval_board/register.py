@@ -84,8 +84,8 @@ def register(
     division = rules.division(request.division)
     if not division.is_governed:
         raise UsageError(
-            f"--division {request.division}: its keys are the submitters' own; run and submit"
-            " without a registration"
+            f"--division {request.division}: submitters use their own keys; run and submit "
+            "without a registration"
         )
     registration = make_registration(rules, request, plugins)
     if request.question is not None:
@@ -100,9 +100,7 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
     division = rules.division(request.division)
     snapshot = rules.snapshot_of(division)
     if snapshot is None:
-        raise ConfigError(
-            f"division {division.id}: has no market, and so no mask that a key is drawn for"
-        )
+        raise ConfigError(f"division {division.id}: has no market, so no mask key is drawn for it")
 
     config = run_config(division, request.options)
     system = registered_system(config, plugins)
@@ -179,7 +177,7 @@ def file_registration(
     path = board.registration(registration.id)
     where = board.relative(path)
     problems = [
-        f"secret: {leak.kind} stands in it; run without it"
+        f"secret: {leak.kind} is in it; run without it"
         for leak in redactor.find(to_plain(registration), where)
     ]
     if key is not None and not keys_of(registration.submitter, rules):
@@ -190,7 +188,7 @@ def file_registration(
         key = None
 
     if os.path.lexists(path):
-        problems.append(f"{where}: is there already; equal content is one registration")
+        problems.append(f"{where}: exists already; the same content is the same registration")
         return RegistrationResult(problems=tuple(problems))
 
     with temporary_folder("ktdeval-register-") as private:
@@ -257,9 +255,7 @@ def draw_keys(folder: Path, today: str) -> KeyDraw:
 def _draw(board: BoardFolder, filed: FiledRegistration, today: str) -> FiledRegistration:
     path = board.key(filed.id)
     if path.exists() or path.is_symlink():
-        raise StoreError(
-            f"{path}: is there already, and not in order; see `ktdeval leaderboard check`"
-        )
+        raise StoreError(f"{path}: exists but is invalid; see `ktdeval leaderboard check`")
 
     key = DrawnKey(
         id=filed.id,

@@ -205,8 +205,8 @@ def load_registrations(
         registration = read_untrusted(path, Registration, most)
         if registration.id != path.stem:
             raise CardError(
-                f"{path}: its content is that of another registration; run `ktdeval leaderboard"
-                " check`"
+                f"{path}: its content belongs to another registration; run `ktdeval leaderboard "
+                "check`"
             )
 
         filed.append(as_filed(folder, path, registration, rules, excuses))
@@ -235,7 +235,7 @@ def as_filed(
         drawn = read_own(key, DrawnKey)
 
     if drawn is not None and (drawn.id, drawn.registration) != (path.stem, registration):
-        raise CardError(f"{key}: is the key of another registration than {folder.relative(path)}")
+        raise CardError(f"{key}: is the key of a registration other than {folder.relative(path)}")
 
     excuse = next((each for each in excuses if each.registration == path.stem), None)
     signed_by = registration_key(path, registration.submitter, drawn, rules)

@@ -345,8 +345,8 @@ def load_rules(folder: Path) -> Rules:
     path = folder / RULES_FILE
     if not path.is_file():
         raise ConfigError(
-            f"{folder}: no board here ({RULES_FILE} is missing); begin one with `ktdeval"
-            f" leaderboard init {folder}`"
+            f"{folder}: not a board ({RULES_FILE} is missing); create one with `ktdeval "
+            f"leaderboard init {folder}`"
         )
 
     rules = read_yaml_file(path, Rules)
@@ -363,7 +363,9 @@ def read_yaml_file(path: Path, type_: type[T]) -> T:
     """
     try:
         content = load_yaml(path)
-        check_stated("board", content, path, "use the ktdeval that its board has", ConfigError)
+        check_stated(
+            "board", content, path, "use the version of ktdeval that the board uses", ConfigError
+        )
         return from_plain(content, type_, str(path), ConfigError)
     except ConfigError as error:
         raise ConfigError(in_words(str(error))) from error
@@ -385,7 +387,7 @@ def _window_problems(where: str, division: Division) -> Iterator[str]:
         return
 
     for name, reason in excluded.items():
-        yield f"{where}: window {name} {reason}; give it a division of its own"
+        yield f"{where}: window {name} {reason}; put it into a separate division"
 
 
 def _address_problems(rules: Rules) -> Iterator[str]:
@@ -411,7 +413,7 @@ def _equal_addresses(where: str, names: Sequence[str]) -> Iterator[str]:
         address = path_segment(name).lower()
         if address in named:
             first = named[address]
-            yield f"{where}: {first!r} and {name!r} would have one address; rename one of them"
+            yield f"{where}: {first!r} and {name!r} would have the same address; rename one of them"
         else:
             named[address] = name
 
@@ -434,8 +436,8 @@ def _twin_problems(rules: Rules) -> Iterator[str]:
         first = seen.setdefault(asked, each.id)
         if first != each.id:
             yield (
-                f"divisions: {each.id} asks for the same cards as {first}, which would have all of"
-                " them; keep one of the two"
+                f"divisions: {each.id} asks for the same cards as {first}, which would get all "
+                "of them; keep one of the two"
             )
 
 
@@ -444,35 +446,31 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
     where = f"divisions: {division.id}"
     names = division.window_names()
     if division.snapshot is None and names:
-        yield f"{where}: windows without a snapshot; give both, or neither"
+        yield f"{where}: has windows but no snapshot; give both or neither"
     elif division.snapshot is not None and not names:
-        yield f"{where}: no windows on its snapshot; give both, or neither"
+        yield f"{where}: has a snapshot but no windows; give both or neither"
     elif division.snapshot is not None and division.snapshot not in known:
         yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
 
     if division.is_governed and not names:
-        yield (
-            f"{where}: keys: registered, but a division without a market has no mask that a key is"
-            " drawn for; say own"
-        )
+        yield (f"{where}: keys: registered applies to divisions with a market; set keys: own")
 
     if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
         yield f"{where}: a window or seed appears twice"
 
     if division.certificate == "required" and not division.attackers:
         yield (
-            f"{where}: attackers: a required certificate counts only by named attackers; name at"
-            " least one model"
+            f"{where}: attackers: a required certificate needs named attackers; name at least "
+            "one model"
         )
 
     if division.fresh and not names:
-        yield f"{where}: fresh: a division without a market has no windows that could be later"
+        yield f"{where}: fresh: applies to divisions with a market; remove it"
 
     if division.fresh and division.rank_by not in FRESH_FIGURES:
         yield (
-            f"{where}: rank_by: {division.rank_by!r} of one market can't be compared with that of"
-            f" another, and fresh windows differ from model to model; rank by one of"
-            f" {', '.join(FRESH_FIGURES)}"
+            f"{where}: rank_by: {division.rank_by!r} can't be compared between markets, and "
+            f"fresh windows differ between models; rank by one of {', '.join(FRESH_FIGURES)}"
         )
 
     yield from _window_problems(where, division)
@@ -502,13 +500,16 @@ def _contact_problems(rules: Rules) -> Iterator[str]:
         mark = mark_of_contact(each.contact)
         if rules.contact and mark == mark_of_contact(rules.contact):
             yield (
-                f"submitter_keys: {each.name}: its contact is the board's own, in whose name"
-                " baselines are registered; give another one"
+                f"submitter_keys: {each.name}: its contact is the board's, which registers the "
+                "baselines; give another one"
             )
 
         other = first.setdefault(mark, each)
         if holder_of(other) != holder_of(each):
-            yield f"submitter_keys: {other.name} and {each.name} have one contact; keep one of them"
+            yield (
+                f"submitter_keys: {other.name} and {each.name} have the same contact; keep one "
+                "of them"
+            )
 
 
 def _rules_problems(rules: Rules) -> Iterator[str]:

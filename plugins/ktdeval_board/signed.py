@@ -107,8 +107,8 @@ def _signing_keys(
     own = keys_of(submitter, rules)
     if not own:
         raise SignatureError(
-            f"{where}: the board has no key of {submitter.name} to check it by; ask its"
-            " maintainers to add yours to submitter_keys in board.yaml, or leave the signature out"
+            f"{where}: the board has no key of {submitter.name} to check it against; ask its "
+            "maintainers to add yours to submitter_keys in board.yaml, or remove the signature"
         )
 
     others = {each.public_key().id: each.name for each in rules.submitter_keys}
@@ -193,7 +193,7 @@ def registration_signature_problem(
 
     has_file = os.path.lexists(signature_path(path))
     if drawn.signed_by is None:
-        return "is signed after its key was drawn, which changes nothing" if has_file else ""
+        return "was signed after its key was drawn, which has no effect" if has_file else ""
     if not has_file:
         return f"was signed when its key was drawn; put {signature_path(path).name} back"
 
@@ -224,8 +224,8 @@ def signature_of(
     """
     if key is not None and not has_key:
         problem = (
-            "signature: the board has no key of this submitter to check it by; ask its maintainers"
-            f" to add it to submitter_keys in board.yaml: {key.public.raw.hex()}"
+            "signature: the board has no key of this submitter to check it against; ask its "
+            f"maintainers to add it to submitter_keys in board.yaml: {key.public.raw.hex()}"
         )
         return MadeSignature(problems=(problem,))
 
@@ -237,12 +237,12 @@ def signature_of(
 
     data, sha256 = _signature_and_hash(card)
     if not has_key:
-        note = "its signature is left out, since the board has no key of this submitter"
+        note = "its signature is omitted, since the board has no key of this submitter"
         return MadeSignature(notes=(note,))
     if sha256 != sha256_hex(read_bytes(submitted, _MAX_SIGNED_BYTES)):
         problem = (
-            "signature: is on the card before secrets were replaced; sign what is submitted with"
-            " --key FILE"
+            "signature: covers the card before secrets were replaced; sign the submitted card "
+            "with --key FILE"
         )
         return MadeSignature(problems=(problem,))
 

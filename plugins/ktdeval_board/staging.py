@@ -124,7 +124,7 @@ class StagedBoard:
         for path in self.paths(staged, storage):
             if os.path.lexists(path):
                 place = self._board.path / self.folder.relative(path)
-                raise StoreError(f"{place}: is there already; nothing was written")
+                raise StoreError(f"{place}: exists already; nothing was written")
 
         records = Records(
             schema_version=1,

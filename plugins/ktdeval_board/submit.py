@@ -167,9 +167,9 @@ def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
     is_baseline = rules.baseline_of(model.name, model.args) is not None
     if division.is_governed and not chosen.card.registration and not is_baseline:
         yield (
-            f"{chosen.path.name}: own key: the board draws the mask keys of division {division.id},"
-            " so that this card will have no rank; `ktdeval leaderboard register` comes before a"
-            " run that is ranked"
+            f"{chosen.path.name}: own key: the board draws the mask keys of division "
+            f"{division.id}, so this card will not be ranked; to be ranked, run `ktdeval "
+            "leaderboard register` before the run"
         )
 
 
@@ -205,7 +205,7 @@ class _SubmissionDraft:
             there = self.board.files_of(chosen, bundle).card
             if there.exists():
                 where = self.board.folder.relative(there)
-                self._note(chosen, [f"duplicate: this very card is on the board already: {where}"])
+                self._note(chosen, [f"duplicate: the same card is on the board already: {where}"])
                 continue
 
             submission = submission_document(chosen.card, bundle.card_id, claims, request.today)
@@ -255,8 +255,8 @@ class _SubmissionDraft:
         of_others = self._note_findings(staged, report.findings)
         if of_others:
             self.notes.append(
-                f"the board has {count(of_others, 'finding')} besides; see `ktdeval leaderboard"
-                " check`"
+                f"the board also has {count(of_others, 'finding')} of other cards; see `ktdeval "
+                "leaderboard check`"
             )
 
         if options.execute and not self.missing:
@@ -298,21 +298,21 @@ def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
     if storage.stored == "repository":
         if storage.url or storage.out is not None:
             yield (
-                "records: --records-out is for records that are kept elsewhere; say where with"
-                " --records https://…"
+                "records: --records-out is for records that are stored elsewhere; give their "
+                "address with --records https://…"
             )
 
         return
 
     if not storage.url:
         yield (
-            "records: name their address with --records https://…, or store them in the repository"
+            "records: give their address with --records https://…, or store them in the repository"
         )
 
     if storage.out is None:
         yield (
-            "records: say with --records-out in which folder to write them, without secrets, so"
-            " that you can put them there"
+            "records: give a folder with --records-out; they are written to it without secrets, "
+            "for you to upload"
         )
 
 

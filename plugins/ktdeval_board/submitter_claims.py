@@ -101,24 +101,21 @@ def with_stand_ins(claims: Claims) -> Claims:
 def missing_claims(claims: Claims) -> Iterator[str]:
     """Yield the claims that every submission needs and that were not made, but for attempts."""
     if not claims.submitter:
-        yield "submitter: say who submits with --submitter"
+        yield "submitter: give your name with --submitter"
 
     if not claims.contact:
-        yield (
-            "contact: give an e-mail address or an https address with --contact, at which questions"
-            " are answered"
-        )
+        yield ("contact: give an e-mail or https address for questions with --contact")
 
     if not claims.cutoff:
         yield (
-            "cut-off date: say with --cutoff YYYY-MM-DD how far the model's training data reach,"
-            " --cutoff none where nothing was trained, or --cutoff unknown; with a --cutoff-source"
-            " that says where this is from"
+            "cut-off date: give the end of the model's training data: --cutoff YYYY-MM-DD, "
+            "--cutoff none (nothing was trained) or --cutoff unknown, and its source with "
+            "--cutoff-source"
         )
     elif not claims.cutoff_source:
         yield (
-            "cut-off date: say with --cutoff-source where it is from, what shows that nothing was"
-            " trained, or why it is not known"
+            "cut-off date: give with --cutoff-source its source, what shows that nothing was "
+            "trained, or why it is unknown"
         )
 
 
@@ -132,19 +129,16 @@ def attempt_problems(
     one. Those on the board are counted by the check.
     """
     runs = count_runs(run, card, division)
-    beside = f"{runs} beside each other in {run.path.resolve().parent}"
+    beside = f"{runs} next to each other in {run.path.resolve().parent}"
     seen = f" (seen: {beside})" if runs > 1 else ""
 
     if declared is None:
         yield (
-            "attempts: say with --attempts how many runs were made of this model and agent on this"
-            f" task's windows, this one, limited and aborted ones included{seen}"
+            "attempts: give with --attempts how many runs of this model and agent were made on "
+            f"this task's windows, including this one and limited or aborted ones{seen}"
         )
     elif declared < runs and runs > 1:
-        yield (
-            f"attempts: {declared} declared, but there are more: {beside}; say how many with"
-            " --attempts"
-        )
+        yield (f"attempts: {declared} declared, but there are more: {beside}; correct --attempts")
 
 
 def count_runs(run: RunFolder, card: Card, division: Division) -> int:

@@ -258,7 +258,7 @@ def test_records_elsewhere_leave_a_card_self_reported(board: Path, run: Path) ->
 
     assert card.tier == "self-reported"
     assert card.notes == (
-        "its records are not in the repository, so that nothing could be executed again",
+        "its records are not in the repository, so nothing could be executed again",
     )
     assert verdict_on(board, files.card_id).notes == card.notes
     assert not BoardFolder(board).series(files.card_id).exists()
@@ -319,7 +319,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
     )
 
     changed = struct(division, hash="0" * 64)
-    assert "is another version where the check ran" in str(
+    assert "has another version where the check ran" in str(
         missing_plugin(plugins, changed, "react")
     )
 
@@ -393,7 +393,7 @@ def test_a_forged_baseline_is_refused(market: Path, tmp_path: Path) -> None:
     board = make_board(tmp_path / "board", market, run)
     change_card(board, submit(board, run, stored="elsewhere"), flatter)
     _, rule, message = only_finding(check(board))
-    again = "is not what the baseline gives when it is run again"
+    again = "differs from what the baseline gives when it is run again"
 
     assert rule == "ledger"
     assert re.search(
@@ -423,7 +423,7 @@ def test_a_baseline_that_can_not_be_run_is_self_reported(market: Path, tmp_path:
     submit(board, run, stored="elsewhere")
     (card,) = check(board).checked
 
-    assert (card.tier, card.notes[0].startswith("it could not be run again here: ")) == (
+    assert (card.tier, card.notes[0].startswith("the check could not run it again: ")) == (
         "self-reported",
         True,
     )
@@ -465,7 +465,7 @@ def test_a_run_of_another_plan_is_no_rerun(
 
     for own, message in (
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
-        (run, "is the submitted one itself"),
+        (run, "is the submitted card itself"),
         (other_run, "no valid card on the board has its division, model and agent"),
         (longer, "holds no card of a division of this board"),
     ):
@@ -479,7 +479,7 @@ def test_a_rerun_whose_records_do_not_give_its_card_is_refused(
 ) -> None:
     own = forged(run, tmp_path / "forged", richer)
     with pytest.raises(
-        VerificationError, match=r"its records do not give its card: .*ledger\.parquet"
+        VerificationError, match=r"its records do not reproduce its card: .*ledger\.parquet"
     ):
         check(copied(checked_board, tmp_path), rerun=own, rerun_by="The board")
 
@@ -588,8 +588,8 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
     ("words", "message"),
     [
         (("--on", ON), "no such option --on; it comes before the command"),
-        (("--by", "Us"), "--rerun and --by go together: the run, and the name that readers see"),
-        (("--rerun", "x"), "--rerun and --by go together: the run, and the name that readers see"),
+        (("--by", "Us"), "--rerun and --by go together: the run, and the name to show for it"),
+        (("--rerun", "x"), "--rerun and --by go together: the run, and the name to show for it"),
         (("--card", "0" * 64), f"--card {'0' * 64}: no such card on the board"),
         (("--data", "synthetic_"), "--data 'synthetic_' is neither a folder nor a data provider"),
     ],

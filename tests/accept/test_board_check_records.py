@@ -114,7 +114,7 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
     files.records.write_text(json.dumps(listed))
     (finding,) = copy_records(recorded_card(board, files, records_mb=2), tmp_path / "private")
 
-    assert (finding.rule, "at most 2,000,000 are taken" in finding.message) == ("size", True)
+    assert (finding.rule, "at most 2,000,000 are allowed" in finding.message) == ("size", True)
 
     renew(board, files, "manifest.json", b"[" + b" " * 1_000_000 + b"]")
     (finding,) = copy_records(recorded_card(board, files, card_mb=1), tmp_path / "private")
@@ -172,21 +172,21 @@ def lying() -> bytes:
         (packed(b"x" * 100), None),
         (
             packed(bytes(50_000_000)),
-            "would have 50,000,000 bytes unpacked; at most 1,000,000 are taken",
+            "would unpack to 50,000,000 bytes; at most 1,000,000 are allowed",
         ),
         (
             packed(b"x" * 100, write_content_size=False),
-            "its header does not state the size that it has unpacked",
+            "its header does not state its unpacked size",
         ),
         (
             packed(b"x" * 100) + packed(bytes(50_000_000)),
-            "has more bytes unpacked than the 100 that its header states",
+            "unpacks to more than the 100 bytes that its header states",
         ),
-        (packed(b"x" * 100)[:-3], "has 0 bytes unpacked, its header states 100"),
-        (packed(NOISE)[:-3], "has 299,997 bytes unpacked, its header states 300,000"),
+        (packed(b"x" * 100)[:-3], "unpacks to 0 bytes, but its header states 100"),
+        (packed(NOISE)[:-3], "unpacks to 299,997 bytes, but its header states 300,000"),
         (lying(), ""),
         *(
-            (data, "is not a whole zstd file")
+            (data, "is not a complete zstd file")
             for data in (packed(b"x" * 100) + b"hidden", b"PK\x03\x04", b"")
         ),
     ],
@@ -214,7 +214,7 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     assert path.stat().st_size < 10_000
     assert (
         table_problem(path, 1_000_000, 1_000_000)
-        == "would have 8,000,000 bytes unpacked; at most 1,000,000 are taken"
+        == "would have 8,000,000 bytes; at most 1,000,000 are allowed"
     )
 
     pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")

@@ -53,7 +53,7 @@ def rerun_baseline(
                 recorded.rules, recorded.division, baseline, out, plugins, **_key_option(recorded)
             )
         except KtdevalError as error:
-            return Evidence(notes=(f"it could not be run again here: {error}",))
+            return Evidence(notes=(f"the check could not run it again: {error}",))
 
         again = load_evaluation(path)
         assert isinstance(again, TradingCard)  # baselines trade
@@ -61,7 +61,7 @@ def rerun_baseline(
 
         difference = card_difference(_comparable(recorded.card), _comparable(again), text)
         if difference is not None:
-            problem = f"is not what the baseline gives when it is run again: {difference}"
+            problem = f"differs from what the baseline gives when it is run again: {difference}"
             return Evidence(recorded.refused(("ledger", FileMessage(CARD, problem))))
 
         run = RunFolder.load(path.parent.parent)
@@ -108,7 +108,9 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
             changes = {"data": market.data, "data_args": market.data_args}
 
         for problem in verify_card(card_path, plugins, changes).findings:
-            raise VerificationError(f"--rerun {path}: its records do not give its card: {problem}")
+            raise VerificationError(
+                f"--rerun {path}: its records do not reproduce its card: {problem}"
+            )
 
         runs.append(OwnRun(file_sha256(card_path), card, division.id))
 
@@ -130,8 +132,8 @@ def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | Non
             continue
         if own.card_id == recorded.files.card_id:
             raise UsageError(
-                f"--rerun: card {own.card_id[:12]} is the submitted one itself; give a run of"
-                " your own"
+                f"--rerun: card {own.card_id[:12]} is the submitted card itself; give a run of "
+                "your own"
             )
 
         for difference in _plan_differences(recorded.card, own.card):
@@ -163,8 +165,8 @@ def with_rerun(
     theirs = recorded.card
     if mine.model != theirs.model or mine.request_settings != theirs.request_settings:
         notes.append(
-            "the maintainers' run reached the model in another way (model parameters, or fields"
-            " that its provider takes)"
+            "the maintainers' run called the model with other settings (model parameters, or "
+            "fields that its provider takes)"
         )
 
     rerun = _rerun(by, on, own.card_id, recorded.card, own.card)

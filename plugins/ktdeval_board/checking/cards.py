@@ -121,8 +121,8 @@ def _name(inputs: CardInputs) -> Iterator[str]:
     for part, name in (("model", card.model.name), ("agent", card.agent.name)):
         if not PLAIN_NAME.fullmatch(name):
             yield (
-                f"{part}.name: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin"
-                " with a letter or digit"
+                f"{part}.name: {name[:80]!r} is not 1 to 100 printable ASCII characters that "
+                "begin with a letter or digit"
             )
 
 
@@ -154,13 +154,13 @@ def _synthetic(inputs: CardInputs) -> Iterator[str]:
         )
 
     if snapshot and not snapshot.synthetic and _SYNTHETIC in _market_words(inputs):
-        yield f"snapshot: says that it is not synthetic, but is called {snapshot.name[:60]!r}"
+        yield f"snapshot: is marked as not synthetic, but its name is {snapshot.name[:60]!r}"
 
 
 @rule("placebo", Stage.CARD)
 def _placebo(inputs: CardInputs) -> Iterator[str]:
     if _PLACEBO in _market_words(inputs) or _PLACEBO in inputs.card.labels:
-        yield "the market is a placebo, on which there is nothing to select"
+        yield "the market is a placebo: nobody can select on it"
 
 
 def _market_words(inputs: CardInputs) -> str:
@@ -185,7 +185,7 @@ def _windows(inputs: CardInputs) -> Iterator[str]:
 
     surplus = [each for each in covered if each not in wanted]
     if surplus:
-        yield f"{', '.join(surplus)} too many for division {division.id}; {again}"
+        yield f"{', '.join(surplus)} not in division {division.id}; {again}"
 
     for each in wanted:
         if each in covered and covered[each] != wanted[each]:
@@ -238,7 +238,7 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
 @rule("mask-key", Stage.CARD)
 def _mask_key(inputs: CardInputs) -> Iterator[str]:
     if inputs.card.snapshot is not None and not inputs.card.mask_key:
-        yield "is missing: anybody can compute the handles of such a run; run it again"
+        yield "is missing: without a key, anybody can compute the handles; run it again"
 
 
 @rule("registered", Stage.CARD)
@@ -271,9 +271,9 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
 
     problem = division.attacker_problem(card.certificate.value)
     if "mask not certified" in card.labels:
-        yield "rests on too few probes, controls, answers or guesses to call the mask certified"
+        yield "has too few probes, controls, answers or guesses to call the mask certified"
     elif problem is not None:
-        yield f"{problem}; let one of them attack, or name another in board.yaml"
+        yield f"{problem}; attack with one of them, or name another in board.yaml"
     elif not inputs.is_certified:
         yield (
             "is claimed, and this board has not verified it; give the maintainers the certificate"
@@ -284,7 +284,7 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
 @rule("call", Stage.CARD)
 def _call(inputs: CardInputs) -> Iterator[str]:
     for field in sorted(inputs.card.call.keys() - _CALL_FIELDS):
-        yield f"call.{field[:60]}: no such parameter of a call"
+        yield f"call.{field[:60]}: is not a parameter of model calls"
 
 
 @rule("metric", Stage.CARD)
@@ -302,7 +302,7 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
             )
 
     if len(figures) > _MAX_METRICS:
-        yield f"has {len(figures)} metrics; at most {_MAX_METRICS} are taken"
+        yield f"has {len(figures)} metrics; at most {_MAX_METRICS} are allowed"
 
 
 @rule("size", Stage.CARD)
@@ -311,7 +311,7 @@ def _size(inputs: CardInputs) -> Iterator[str]:
     most = inputs.rules.limits.episodes
     planned = len(card.episodes) + len(card.missing_episodes)
     if planned > most:
-        yield f"has {planned:,} episodes; at most {most:,} are taken"
+        yield f"has {planned:,} episodes; at most {most:,} are allowed"
 
 
 @rule("provenance", Stage.CARD)
@@ -354,7 +354,7 @@ def _made_at(inputs: SubmissionInputs) -> Iterator[str]:
 
     day = moment.date().isoformat()
     if day > inputs.today:
-        yield f"created_at of the card: {day} has not come yet (today is {inputs.today})"
+        yield f"created_at of the card: {day} is in the future (today is {inputs.today})"
 
     filed = inputs.registrations.by_id.get(card.registration or "")
     if filed is not None and filed.drawn is not None and day < filed.drawn.drawn_on:
@@ -405,7 +405,7 @@ def _date(inputs: SubmissionInputs) -> Iterator[str]:
         ("model.released_on", submission.model.released_on),
     ):
         if inputs.today is not None and day > inputs.today:
-            yield f"{field}: {day} has not come yet (today is {inputs.today})"
+            yield f"{field}: {day} is in the future (today is {inputs.today})"
 
 
 # -- lists of records
@@ -474,7 +474,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 
     for path in inputs.card.artefacts:
         if path not in inputs.files:
-            yield f"files: {path[:120]} is missing, which the card was made from"
+            yield f"files: {path[:120]}, from which the card was made, is missing"
 
     for path in sorted(inputs.expected(inputs.is_here) - inputs.files.keys()):
         yield f"files: {path} is missing"
@@ -484,7 +484,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
             yield f"files: {path} is not a record of this card"
 
     if inputs.has_folder != inputs.is_here:
-        there = "there is such a folder" if inputs.has_folder else "there is no such folder"
+        there = "that folder exists" if inputs.has_folder else "that folder does not exist"
         yield f"stored: {records.stored}, but records/{card_id[:12]}…: {there}"
 
 
@@ -512,12 +512,12 @@ def _size_problems(rules: Rules, files: Sequence[RecordFile]) -> Iterator[str]:
     largest = rules.limits.bytes_of("file_mb")
     for file in files:
         if file.bytes > largest:
-            yield f"files: {file.path} has {file.bytes:,} bytes; at most {largest:,} are taken"
+            yield f"files: {file.path} has {file.bytes:,} bytes; at most {largest:,} are allowed"
 
     total = sum(file.bytes for file in files)
     most = rules.limits.bytes_of("records_mb")
     if total > most:
         yield (
-            f"files: the records have {total:,} bytes; at most {most:,} are taken in the"
-            " repository; keep them elsewhere with --records https://…"
+            f"files: the records have {total:,} bytes; at most {most:,} are allowed in the "
+            "repository; store them elsewhere with --records https://…"
         )

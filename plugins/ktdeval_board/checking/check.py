@@ -306,7 +306,7 @@ class _RecordsChecker:
         if unknown is not None:
             return Evidence(notes=(unknown,))
         if not _has_evidence(candidate):
-            note = "its records are not in the repository, so that nothing could be executed again"
+            note = "its records are not in the repository, so nothing could be executed again"
             return Evidence(notes=(note,))
 
         of_records = Evidence()
@@ -439,7 +439,7 @@ class OpenedMarkets:
 
         if snapshot.id != rule.id:
             other = f"{rule.data} is snapshot {snapshot.id[:12]}, the board's is {rule.id[:12]}"
-            return f"market {rule.name} is another one here: {other}"
+            return f"market {rule.name} differs from the board's: {other}"
 
         return snapshot
 
@@ -454,9 +454,9 @@ def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | No
     try:
         installed = content_hash(describe_any(plugins.make_task(division.task), plugins))
     except KtdevalError as error:
-        return f"task {division.task} can't be made where the check ran: {error}"
+        return f"task {division.task} can't be created where the check ran: {error}"
 
     if installed != division.hash:
-        return f"task {division.task} is another version where the check ran ({installed[:12]})"
+        return f"task {division.task} has another version where the check ran ({installed[:12]})"
 
     return None

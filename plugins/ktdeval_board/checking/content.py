@@ -208,8 +208,8 @@ class _DocumentChecker:
         registration = self.decode(path, value, Registration)
         if registration is not None and registration.id != path.stem:
             named = (
-                f"its content is registration {registration.id[:12]}…, its name says"
-                f" {path.stem[:12]}…"
+                f"its content is registration {registration.id[:12]}…, but its name says "
+                f"{path.stem[:12]}…"
             )
             self._refuse(path, "registration", f"{named}; a registration is never edited")
             return None
@@ -337,8 +337,8 @@ class _DocumentChecker:
             self._refuse(
                 path,
                 "verdict",
-                "is on another card; delete it and run `ktdeval leaderboard check` on the main"
-                " branch",
+                "belongs to another card; delete it and run `ktdeval leaderboard check` on the "
+                "main branch",
             )
             return None
 
@@ -391,7 +391,7 @@ class _DocumentChecker:
             if not isinstance(value, dict):
                 faults.append(("json", "is not a JSON object"))
         except CardError as error:
-            rule = "size" if "are taken" in str(error) else "json"
+            rule = "size" if "are allowed" in str(error) else "json"
             faults.append((rule, _message_without_path(error, path)))
 
         if faults or not is_known:
@@ -434,7 +434,7 @@ class _DocumentChecker:
             self._refuse(
                 path,
                 "path",
-                f"by its task, model and agent it belongs at {self._board.relative(expected)}",
+                f"its task, model and agent belong at {self._board.relative(expected)}",
             )
             return None
 

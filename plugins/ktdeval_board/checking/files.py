@@ -102,8 +102,8 @@ def walk(folder: Path, limits: Limits) -> Iterator[FolderItem]:
     for name in WRITTEN:
         if os.path.lexists(folder / name) and not is_plain_folder(folder / name):
             raise StoreError(
-                f"{folder / name}: is a link or no folder, so the check would write elsewhere;"
-                " delete it"
+                f"{folder / name}: is a link or not a folder, so the check would write "
+                "elsewhere; delete it"
             )
 
     waiting = list(_items(folder, "", limits))
@@ -220,7 +220,7 @@ def _link(item: FolderItem) -> Iterator[str]:
     if stat.S_ISLNK(item.mode):
         yield "is a symbolic link; put the file itself there"
     elif item.where == ".gitmodules":
-        yield "names submodules, of which a board has none"
+        yield "names submodules; a board has no submodules"
 
 
 @rule("special", Stage.FILES)
@@ -235,7 +235,9 @@ def _special(item: FolderItem) -> Iterator[str]:
 def _path(item: FolderItem) -> Iterator[str]:
     is_safe = _SAFE_NAME.fullmatch(item.name) and not _RESERVED.fullmatch(item.name)
     if item.is_submitted and not is_safe:
-        yield "its name is not made of ASCII letters, digits, dots, dashes and underscores alone"
+        yield (
+            "its name has characters other than ASCII letters, digits, dots, dashes and underscores"
+        )
 
 
 @rule("foreign-file", Stage.FILES)
@@ -247,23 +249,23 @@ def _foreign_file(item: FolderItem) -> Iterator[str]:
         return
 
     if item.name.startswith(".git") and item.name != ".gitkeep":
-        yield "changes how git treats the board; leave it out"
+        yield "changes how git treats the board; remove it"
     elif item.is_folder and not _FOLDERS.fullmatch(item.where):
-        yield "is not a folder of a submission; leave it out"
+        yield "is not a folder of a submission; remove it"
     elif item.is_plain_file and not _FILES.fullmatch(item.where):
-        yield "is not a file of a submission; leave it out"
+        yield "is not a file of a submission; remove it"
 
 
 @rule("case", Stage.FILES)
 def _case(item: FolderItem) -> Iterator[str]:
     if item.twins > 1:
-        yield "differs from its neighbour by upper and lower case alone"
+        yield "differs from its neighbour only in upper and lower case"
 
 
 @rule("executable", Stage.FILES)
 def _executable(item: FolderItem) -> Iterator[str]:
     if item.is_submitted and item.is_plain_file and item.mode & 0o111:
-        yield "is executable; take the bit away (chmod -x)"
+        yield "is executable; remove the permission (chmod -x)"
 
 
 @rule("size", Stage.FILES)
@@ -276,7 +278,7 @@ def _size(item: FolderItem) -> Iterator[str]:
         most = 0
 
     if item.size > most:
-        yield f"has {item.size:,} bytes; at most {most:,} are taken"
+        yield f"has {item.size:,} bytes; at most {most:,} are allowed"
 
 
 # -- rules on all files together
@@ -352,20 +354,20 @@ def _is_card(item: FolderItem) -> bool:
 @rule("foreign-file", Stage.TREE)
 def _alone(tree: BoardTree) -> Iterator[FileMessage]:
     for where in sorted(tree.companions - tree.allowed):
-        yield FileMessage(where, "has no card of its name next to it")
+        yield FileMessage(where, "has no card with the same name next to it")
 
     registered = {item.where for item in _plain_files(tree.folder, REGISTRATIONS)}
     signatures = {where for where in registered if not where.endswith((".json", ".gitkeep"))}
     expected = {signature_path(Path(where)).as_posix() for where in registered - signatures}
     for where in sorted(signatures - expected):
-        yield FileMessage(where, "has no registration of its name next to it")
+        yield FileMessage(where, "has no registration with the same name next to it")
 
 
 @rule("missing", Stage.TREE)
 def _missing(tree: BoardTree) -> Iterator[FileMessage]:
     for where in sorted(tree.expected - tree.companions):
         yield FileMessage(
-            where, "is missing; `ktdeval leaderboard submit` writes it beside the card"
+            where, "is missing; `ktdeval leaderboard submit` writes it next to the card"
         )
 
 
@@ -382,8 +384,8 @@ def _hash_of_name(tree: BoardTree) -> Iterator[FileMessage]:
             if digest != stem:
                 yield FileMessage(
                     where,
-                    f"its SHA-256 is {digest[:12]}…, its name says {stem[:12]}…; a submitted card"
-                    " is never edited",
+                    f"its SHA-256 is {digest[:12]}…, but its name says {stem[:12]}…; a submitted "
+                    "card is never edited",
                 )
 
 
@@ -391,14 +393,14 @@ def _hash_of_name(tree: BoardTree) -> Iterator[FileMessage]:
 def _card_twice(tree: BoardTree) -> Iterator[FileMessage]:
     for paths in tree.cards.values():
         for where in paths[1:]:
-            yield FileMessage(where, f"the same card lies at {paths[0]}")
+            yield FileMessage(where, f"the same card is also at {paths[0]}")
 
 
 @rule("records", Stage.TREE)
 def _records_of_no_card(tree: BoardTree) -> Iterator[FileMessage]:
     for item in tree.records:
         if item.name not in tree.cards:
-            yield FileMessage(item.where, "are the records of no card on the board")
+            yield FileMessage(item.where, "belong to no card on the board")
 
 
 @rule("size", Stage.TREE)
@@ -408,10 +410,11 @@ def _total_size(tree: BoardTree) -> Iterator[FileMessage]:
         episodes = len(_items(inner, "")) if is_plain_folder(inner) else 0
         if episodes > tree.limits.episodes:
             yield FileMessage(
-                item.where, f"has {episodes:,} episodes; at most {tree.limits.episodes:,} are taken"
+                item.where,
+                f"has {episodes:,} episodes; at most {tree.limits.episodes:,} are allowed",
             )
 
         total = sum(file.size for file in _plain_files(tree.folder, item.where))
         most = tree.limits.bytes_of("records_mb")
         if total > most:
-            yield FileMessage(item.where, f"has {total:,} bytes; at most {most:,} are taken")
+            yield FileMessage(item.where, f"has {total:,} bytes; at most {most:,} are allowed")

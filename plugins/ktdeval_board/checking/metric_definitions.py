@@ -29,8 +29,8 @@ def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
             installed = getattr(known[name], part)
             if own != installed:
                 yield (
-                    f"{name}.{part}: is {str(own)[:_SHOWN]!r}, in this version of the suite"
-                    f" {str(installed)[:_SHOWN]!r}; run `ktdeval score RUN` with this version"
+                    f"{name}.{part}: is {str(own)[:_SHOWN]!r}, but in this version of the suite "
+                    f"{str(installed)[:_SHOWN]!r}; run `ktdeval score RUN` with this version"
                 )
 
 

@@ -54,8 +54,7 @@ def changes_since(folder: Path, since: str) -> list[FileChange]:
     git = git_around(folder)
     if git is None:
         raise UsageError(
-            f"--since: {folder} is in no git repository, or in one that git does not trust"
-            " (safe.directory)"
+            f"--since: {folder} is not in a git repository that git trusts (see safe.directory)"
         )
 
     return list(_changes_since_base(git, folder, _merge_base(git, folder, since)))
@@ -75,7 +74,7 @@ def _link(change: FileChange) -> Iterator[str]:
 @rule("executable", Stage.CHANGES)
 def _executable(change: FileChange) -> Iterator[str]:
     if change.mode == _EXECUTABLE and change.how == "A":
-        yield "is executable; take the bit away (git update-index --chmod=-x)"
+        yield "is executable; remove the permission (git update-index --chmod=-x)"
 
 
 @rule("foreign-file", Stage.CHANGES)
@@ -100,8 +99,8 @@ def _verdict(change: FileChange) -> Iterator[str]:
 def _drawn_key(change: FileChange) -> Iterator[str]:
     if change.how == "A" and _is_key(change):
         yield (
-            "the submission adds this file; keys are drawn by the board alone, on its main branch"
-            " (`ktdeval leaderboard draw`)"
+            "the submission adds this file; only the board draws keys, on its main branch "
+            "(`ktdeval leaderboard draw`)"
         )
 
 
@@ -125,8 +124,8 @@ def _is_verdict(change: FileChange) -> bool:
 
 def _say_added() -> str:
     return (
-        f"the submission adds this file; it may add to {', '.join(SUBMITTED)} alone, maintainers"
-        " change the rest"
+        f"the submission adds this file, but may only add to {', '.join(SUBMITTED)}; maintainers "
+        "change the rest"
     )
 
 
@@ -151,8 +150,8 @@ def _merge_base(git: Git, folder: Path, since: str) -> str:
     base = git.answer("merge-base", "--", revision.decode("ascii").strip(), "HEAD")
     if base is None:
         raise UsageError(
-            f"--since: HEAD and {since!r} have nothing in common; fetch the whole history (in CI:"
-            " fetch-depth: 0)"
+            f"--since: HEAD and {since!r} have no common history; fetch the whole history (in "
+            "CI: fetch-depth: 0)"
         )
 
     return base.decode("ascii").split()[0]
@@ -165,7 +164,9 @@ def _changes_since_base(git: Git, folder: Path, base: str) -> Iterator[FileChang
     yield from _differences(git, folder, (base, "HEAD"))
     new = git.answer("ls-files", "-z", "--others", "--exclude-standard", "--", ".")
     if new is None:
-        raise UsageError(f"{folder}: git can't list the work tree; is it a whole checkout?")
+        raise UsageError(
+            f"{folder}: git can't list the work tree; check that the checkout is complete"
+        )
 
     changes = list(_differences(git, folder, ("HEAD",)))
     for path in new.split(b"\0"):
@@ -181,7 +182,9 @@ def _differences(git: Git, folder: Path, revisions: Sequence[str]) -> Iterator[F
     """Yield files that differ between two revisions, or between one and the work tree."""
     raw = git.answer(*_DIFF, *revisions, "--", ".")
     if raw is None:
-        raise UsageError(f"{folder}: git can't compare the work tree; is it a whole checkout?")
+        raise UsageError(
+            f"{folder}: git can't compare the work tree; check that the checkout is complete"
+        )
 
     fields = raw.split(b"\0")
     for head, path in zip(fields[::2], fields[1::2], strict=False):

@@ -183,9 +183,9 @@ def lines_problem(path: Path, max_bytes: int) -> str | None:
         with path.open("rb") as stream:
             stated = zstandard.frame_content_size(stream.read(_BLOCK))
             if stated < 0:
-                return "its header does not state the size that it has unpacked"
+                return "its header does not state its unpacked size"
             if stated > max_bytes:
-                return f"would have {stated:,} bytes unpacked; at most {max_bytes:,} are taken"
+                return f"would unpack to {stated:,} bytes; at most {max_bytes:,} are allowed"
 
             stream.seek(0)
             unpacked = 0
@@ -199,12 +199,12 @@ def lines_problem(path: Path, max_bytes: int) -> str | None:
 
                     unpacked += len(block)
                     if unpacked > stated:
-                        return f"has more bytes unpacked than the {stated:,} that its header states"
+                        return f"unpacks to more than the {stated:,} bytes that its header states"
     except zstandard.ZstdError as error:
-        return f"is not a whole zstd file: {error}"
+        return f"is not a complete zstd file: {error}"
 
     if unpacked != stated:
-        return f"has {unpacked:,} bytes unpacked, its header states {stated:,}"
+        return f"unpacks to {unpacked:,} bytes, but its header states {stated:,}"
 
     return None
 
@@ -227,7 +227,7 @@ def table_problem(path: Path, max_bytes: int, max_rows: int) -> str | None:
     unpacked = sum(max(group.total_byte_size, 0) for group in stated)
     size = max(unpacked, footer.num_rows * footer.num_columns * _BYTES_OF_VALUE)
     if size > max_bytes:
-        return f"would have {size:,} bytes unpacked; at most {max_bytes:,} are taken"
+        return f"would unpack to {size:,} bytes; at most {max_bytes:,} are allowed"
 
     return None
 

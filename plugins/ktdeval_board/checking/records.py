@@ -177,7 +177,7 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     most = recorded.limits.bytes_of("records_mb")
     if total > most:
         return recorded.refused(
-            ("size", FileMessage("", f"has {total:,} bytes; at most {most:,} are taken"))
+            ("size", FileMessage("", f"has {total:,} bytes; at most {most:,} are allowed"))
         )
 
     faults: list[Fault] = []
@@ -221,10 +221,10 @@ def _copy_record(
         return
 
     if size > most:
-        yield "size", f"has more than {most:,} bytes, the most that is taken"
+        yield "size", f"has more than {most:,} bytes, the limit"
     elif digest != file.sha256 or size != file.bytes:
         found = f"SHA-256 is {digest[:12]}… of {size:,} bytes"
-        yield "hash", f"{found}, the list says {file.sha256[:12]}… of {file.bytes:,}"
+        yield "hash", f"{found}, but the list says {file.sha256[:12]}… of {file.bytes:,}"
     elif is_json:
         try:
             parse_untrusted(target.read_text(encoding="utf-8"), file.path)
@@ -288,7 +288,7 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     except CardError as error:
         reason = str(error).removeprefix(f"{out}/")
         return Evidence(
-            recorded.refused(("records", FileMessage("", f"give no sound series: {reason}")))
+            recorded.refused(("records", FileMessage("", f"do not give a valid series: {reason}")))
         )
 
     return Evidence(
@@ -319,7 +319,7 @@ def _run_job(job: Job) -> str | None:
     last = stderr.splitlines()[-1] if stderr else f"exit code {code}"
     if code < 0 or "MemoryError" in stderr or "ArrowMemoryError" in stderr:
         allowed = f"{job.memory_bytes:,} bytes, {job.seconds:,} seconds"
-        return f"takes more memory or time to execute again than is given ({allowed}): {last}"
+        return f"takes more memory or time to execute again than allowed ({allowed}): {last}"
 
     return f"can't be executed again: {last}"
 

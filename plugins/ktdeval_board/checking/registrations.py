@@ -86,16 +86,16 @@ def _registration(inputs: RegistrationInputs) -> Iterator[str]:
 
     if earlier is not None:
         yield (
-            f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as"
-            f" {earlier.words} in {earlier.where}; a submitter has one registration of a system,"
-            " however its name and parameters are written"
+            f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as "
+            f"{earlier.words} in {earlier.where}; a submitter registers a system once, however "
+            "its name and parameters are spelled"
         )
 
     most = None if inputs.division is None else inputs.division.most_registrations
     if most is not None and inputs.all.is_beyond(inputs.filed, most):
         yield (
-            f"submitter: has {most} registrations in division {inputs.filed.division}, the most"
-            " that it takes of one"
+            f"submitter: has {most} registrations in division {inputs.filed.division}, the "
+            "maximum for one submitter"
         )
 
 
@@ -106,7 +106,7 @@ def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
     rules = inputs.rules
 
     if registration.board != rules.name:
-        yield f"board: is {registration.board[:60]!r}, this board is {rules.name!r}"
+        yield f"board: is {registration.board[:60]!r}, but this board is {rules.name!r}"
 
     if division is None:
         known = ", ".join(each.id for each in rules.divisions)
@@ -114,14 +114,14 @@ def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
         return
 
     if not division.is_governed:
-        yield f"division: in {division.id} keys are the submitters' own; it needs no registration"
+        yield f"division: in {division.id} submitters use their own keys; it needs no registration"
 
     if not isinstance(registration.question, UnsetType):
         yield from question_problems(registration.question, registration.windows)
 
     asked = _make_asked_plan(rules, division, registration.system)
     for name in registration_differences(registration, asked):
-        yield f"{name}: is not that of division {division.id}; register again"
+        yield f"{name}: differs from that of division {division.id}; register again"
 
 
 def question_problems(question: Question, windows: Iterable[RegisteredWindow]) -> Iterator[str]:
@@ -129,14 +129,14 @@ def question_problems(question: Question, windows: Iterable[RegisteredWindow]) -
     there = {window.name: window for window in windows}
     unknown = [name for name in question.windows if name not in there]
     if unknown:
-        yield f"question.windows: {', '.join(unknown)}: not among those of the run"
+        yield f"question.windows: {', '.join(unknown)}: not among the run's windows"
 
     known = [name for name in question.windows if name in there]
     days = [(name, there[name].first, there[name].last) for name in known]
     for one, other in shared_days(days):
         yield (
-            f"question.windows: {one} and {other} share days, so that their differences are not"
-            " independent; name windows that do not overlap"
+            f"question.windows: {one} and {other} share days, so their differences are not "
+            "independent; name windows that do not overlap"
         )
 
 
@@ -162,15 +162,15 @@ def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
     for part, name in (("model", system.model), ("agent", system.agent)):
         if not PLAIN_NAME.fullmatch(name):
             yield (
-                f"{part}: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a"
-                " letter or digit"
+                f"{part}: {name[:80]!r} is not 1 to 100 printable ASCII characters that begin "
+                "with a letter or digit"
             )
 
     for name in sorted(system.call.keys() - _CALL_FIELDS):
-        yield f"call.{name[:60]}: is not a parameter of a call that a registration fixes"
+        yield f"call.{name[:60]}: a registration can't fix this parameter of model calls"
 
     if system.call.get("tool_protocol") == "auto":
-        yield "call.tool_protocol: is left open; say native, json_schema or text"
+        yield "call.tool_protocol: is not set; set native, json_schema or text"
 
 
 def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
     if is_baseline and submitter.name != BOARD_SUBMITTER:
         yield (f"{system.model} is a baseline, which the board registers and runs itself")
     elif is_board and not is_baseline:
-        yield f"submitter.name: {submitter.name!r} registers baselines alone; give a name of yours"
+        yield f"submitter.name: {submitter.name!r} is reserved for baselines; give your own name"
 
     if rules.opened_on and registration.registered_on < rules.opened_on:
         yield (
@@ -200,8 +200,8 @@ def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
 
     if inputs.today is not None and registration.registered_on > inputs.today:
         yield (
-            f"registered_on: {registration.registered_on} has not come yet (today is"
-            f" {inputs.today})"
+            f"registered_on: {registration.registered_on} is in the future (today is "
+            f"{inputs.today})"
         )
 
 
@@ -226,9 +226,14 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
         yield "its name is not the id of its registration"
 
     if inputs.registration is None:
-        yield "is the key of a registration that is not on the board; none is ever deleted"
+        yield (
+            "is the key of a registration that is not on the board; registrations are never deleted"
+        )
     elif inputs.registration != drawn.registration or drawn.registration.id != drawn.id:
-        yield "the registration in it is not the one on the board; none is ever changed"
+        yield (
+            "the registration in it differs from the one on the board; registrations are never "
+            "changed"
+        )
     elif drawn.drawn_on < drawn.registration.registered_on:
         yield (
             f"drawn_on: {drawn.drawn_on} is before the registration"
@@ -236,7 +241,7 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
         )
 
     if inputs.twin:
-        yield f"has the key of {inputs.twin}; each registration has a key of its own"
+        yield f"has the key of {inputs.twin}; each registration needs its own key"
 
 
 # -- cards
@@ -251,8 +256,8 @@ def card_problems(
         drawn_for = registrations.by_key.get(key)
         if drawn_for is not None:
             yield (
-                f"mask_key: is the key drawn for registration {drawn_for.words}; a run under it"
-                " names it"
+                f"mask_key: is the key drawn for registration {drawn_for.words}; a run under "
+                "that key must name the registration"
             )
 
         return
@@ -261,17 +266,17 @@ def card_problems(
     if filed is None:
         # A division without registration accepts a registration of another board.
         if division is None or division.is_governed:
-            unknown = f"registration: {card.registration[:12]}… is none of this board"
+            unknown = f"registration: {card.registration[:12]}… is not a registration of this board"
             yield f"{unknown}; register first, with `ktdeval leaderboard register`"
     elif filed.drawn is None:
         yield (
-            f"registration: {filed.words} has no key yet; wait for the board to draw it, and run"
-            " then"
+            f"registration: {filed.words} has no key yet; wait until the board has drawn it, "
+            "then run"
         )
     elif filed.drawn.mask_key != key:
         yield (
-            f"mask_key: is not the one drawn for registration {filed.words}; run again with"
-            f" --registration keys/{filed.id}.json"
+            f"mask_key: is not the key drawn for registration {filed.words}; run again with "
+            f"--registration keys/{filed.id}.json"
         )
     else:
         yield from _system_differences(card, division, filed)
@@ -283,8 +288,8 @@ def _system_differences(
     """Yield the fields in which a card differs from its registration."""
     if division is not None and division.id != filed.division:
         yield (
-            f"registration: {filed.words} is of division {filed.division}, the card is of"
-            f" {division.id}"
+            f"registration: {filed.words} belongs to division {filed.division}, but the card to "
+            f"{division.id}"
         )
     facts: dict[str, object] = {
         "task": card.task.name,
@@ -300,7 +305,7 @@ def _system_differences(
         "call": registered_call(card.call),
     }
     for name in registration_differences(filed.registration, facts):
-        yield f"{name}: is not what registration {filed.words} fixed before the key was drawn"
+        yield f"{name}: differs from what registration {filed.words} fixed before the key was drawn"
 
 
 def submitter_problems(
@@ -316,8 +321,8 @@ def submitter_problems(
     for field, registered, submitted in zip(("name", "contact"), theirs, mine, strict=True):
         if registered != submitted:
             yield (
-                f"submitter.{field}: is not that of registration {filed.words}; who registers"
-                " submits"
+                f"submitter.{field}: differs from that of registration {filed.words}; the same "
+                "submitter registers and submits"
             )
 
     if submission.submitted_on < filed.drawn.drawn_on:

@@ -201,13 +201,16 @@ def _attempts(together: SoundCards) -> Iterator[FileMessage]:
         declared = candidate.submission.attempts.runs
         where = f"{candidate.where.removesuffix('.json')}.submission.json"
         if declared < counts[key]:
-            there = f"{counts[key]} cards of this model and agent are here, withdrawn ones included"
+            there = (
+                f"{counts[key]} cards of this model and agent are on the board, including "
+                "withdrawn ones"
+            )
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
             continue
 
         known = _known_attempts(together, candidate)
         if declared < known:
-            there = f"{known} registrations and cards {OF_ONE} are here"
+            there = f"{known} registrations and cards {OF_ONE} are on the board"
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
 
 
@@ -250,7 +253,7 @@ def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[st
 @_against_first("kind")
 def _other_kind(first: Card, card: Card) -> Iterator[str]:
     if card.kind != first.kind:
-        yield f"is a {card.kind} card, which is another kind"
+        yield f"is a {card.kind} card, not of the same kind"
 
 
 @_against_first("metric")
@@ -264,4 +267,4 @@ def _other_metric(first: Card, card: Card) -> Iterator[str]:
         for part in _DEFINITION:
             own = getattr(mine[each], part)
             if own != getattr(theirs[each], part):
-                yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
+                yield f"{each}.{part}: is {str(own)[:80]!r}, which differs"

@@ -114,17 +114,17 @@ def _depth(read: ReadDocument) -> Iterator[str]:
 def _text(read: ReadDocument) -> Iterator[str]:
     for each in read.texts:
         if len(each.text) > _LONGEST:
-            yield f"{each.words}has {len(each.text):,} characters; at most {_LONGEST:,} are taken"
+            yield f"{each.words}has {len(each.text):,} characters; at most {_LONGEST:,} are allowed"
             continue
 
         unreadable = _UNREADABLE.search(each.text)
         if unreadable is not None:
             yield (
-                f"{each.words}holds the character U+{ord(unreadable[0]):04X}, which can't be seen"
-                " or does something"
+                f"{each.words}holds the character U+{ord(unreadable[0]):04X}, which is invisible "
+                "or a control character"
             )
         elif _PILE.search(each.text):
-            yield f"{each.words}piles up combining marks"
+            yield f"{each.words}has too many combining marks in a row"
 
 
 @rule("markup", Stage.JSON)
@@ -143,7 +143,7 @@ def _markup(read: ReadDocument) -> Iterator[str]:
 def _key(read: ReadDocument) -> Iterator[str]:
     for each in read.texts:
         if each.is_key and each.text in _SPECIAL_KEYS:
-            yield f"{each.path}: a field can't be called {each.text}"
+            yield f"{each.path}: not a valid name of a field: {each.text}"
 
 
 @rule("url", Stage.JSON)
@@ -152,8 +152,8 @@ def _url(read: ReadDocument) -> Iterator[str]:
         for scheme in _SCHEME.findall(each.text):
             if scheme.lower() not in read.schemes:
                 yield (
-                    f"{each.words}holds an address that begins with {scheme}://;"
-                    f" {' or '.join(read.schemes)} is taken"
+                    f"{each.words}holds an address that begins with {scheme}://; use "
+                    f"{' or '.join(read.schemes)}"
                 )
 
 

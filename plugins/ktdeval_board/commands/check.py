@@ -32,27 +32,31 @@ class CheckCommandOptions(BoardMarketOptions, PluginOptions, JsonOptions):
     since: str | None = flag(
         None,
         metavar="REV",
-        help="what a pull request is proposed to, such as origin/main: it may only add submissions",
+        help="base of a pull request, such as origin/main: the changes may only add submissions",
     )
     every: bool = flag(
         False,
         name="--all",
-        help="execute the records of all cards again, also of those that have a verdict",
+        help="execute the records of all cards again, including those that have a verdict",
     )
     only: tuple[str, ...] = flag(
         (),
         name="--card",
         type=click.STRING,
         metavar="ID",
-        help="execute the records of this card alone; may be repeated",
+        help="execute the records of this card only; may be repeated",
     )
     is_dry: bool = flag(
-        False, name="--no-record", help="write no verdict, series, decisions or market"
+        False,
+        name="--no-record",
+        help="check only: do not write verdicts, series, decisions or markets",
     )
     rerun: Path | None = flag(
         None, type=RunPath(), metavar="RUN", help="your own run of the plan of a submitted card"
     )
-    rerun_by: str = flag("", name="--by", metavar="NAME", help="who made the run of --rerun")
+    rerun_by: str = flag(
+        "", name="--by", metavar="NAME", help="name of who made the run of --rerun"
+    )
 
 
 @example("ktdeval leaderboard check my-board")
@@ -78,7 +82,7 @@ def check(board: Path, options: CheckCommandOptions) -> int:
         plugins=options.plugin,
     )
     if (options.rerun is None) != (not options.rerun_by):
-        raise UsageError("--rerun and --by go together: the run, and the name that readers see")
+        raise UsageError("--rerun and --by go together: the run, and the name to show for it")
 
     report = check_board(board, open_plugins(options.plugin), checked, say)
     if options.as_json:

@@ -35,19 +35,19 @@ class ExportOptions(PluginOptions, JsonOptions):
 
     form: Literal["eval-results", "every-eval-ever"] = flag(name="--to", help="what to write")
     out: Path = flag(
-        type=OutputPath("new folder"), metavar="OUT", help="a new or empty folder for it"
+        type=OutputPath("new folder"), metavar="OUT", help="new or empty folder for the export"
     )
     division: str | None = flag(None, metavar="ID", help="only the cards of this division")
     dataset: str = flag(
         "",
         metavar="OWNER/NAME",
-        help="of eval-results: the benchmark dataset on the Hub",
+        help="eval-results only: the benchmark dataset on the Hub",
     )
     licence: str = flag(
         "unknown",
         name="--license",
         metavar="ID",
-        help="of eval-results: the Hub's name of the licence of the rows, such as cc-by-4.0",
+        help="eval-results only: licence of the rows by its Hub name, such as cc-by-4.0",
     )
 
 
@@ -64,8 +64,8 @@ def export(board: Path, options: ExportOptions) -> None:
     """
     if options.form == "eval-results" and options.dataset == "":
         raise UsageError(
-            "--to eval-results needs --dataset OWNER/NAME: the benchmark dataset on the Hub that"
-            " the results are of"
+            "--to eval-results needs --dataset OWNER/NAME: the benchmark dataset on the Hub to "
+            "which the results belong"
         )
 
     plugins = open_plugins(options.plugin)

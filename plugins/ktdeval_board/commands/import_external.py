@@ -41,12 +41,12 @@ class ImportOptions(BoardOptions, MovedOptions, PluginOptions):
         name="--attackers",
         type=RunPath(),
         metavar="RUN",
-        help="of a certificate: run of an attack; all, in order",
+        help="for a certificate: run folder of an attack; give all, in order",
     )
     model: str | None = flag(
         None,
         metavar="NAME",
-        help="of results: name of the model [default: what the record says]",
+        help="for results: name of the model [default: as in the record]",
     )
 
 
@@ -69,7 +69,9 @@ def import_file(file: Path, options: ImportOptions) -> None:
         return
 
     if options.model is not None:
-        raise UsageError("--model is for results, --attackers for a certificate; leave one out")
+        raise UsageError(
+            "--model applies to results and --attackers to a certificate; leave one out"
+        )
 
     _add_certificate(file, options)
 
@@ -83,7 +85,7 @@ def _add_certificate(file: Path, options: ImportOptions) -> None:
     day = recorded_day()
     verify = card_kinds(ATTACHED, plugins)[ATTACHED].verify
     if verify is None:
-        raise PluginError("the plugin of certificates can't verify one")
+        raise PluginError("the plugin for certificates can't verify this one")
 
     difference = verify(file, plugins, moved_market(options), options.runs)
     if difference is not None:

@@ -54,10 +54,12 @@ class InitOptions(PluginOptions):
     )
     data_args: Mapping[str, JsonValue] = flag({}, help="arguments of the data provider")
     windows: tuple[str, ...] = flag(
-        (), metavar="WINDOWS", help="names, globs or FIRST:LAST days [default: the tasks' own]"
+        (),
+        metavar="WINDOWS",
+        help="windows: names, globs or FIRST:LAST days [default: the tasks' own]",
     )
     seeds: str | None = flag(
-        None, metavar="SEEDS", help="seeds of every card, such as 0,1,2 [default: 0]"
+        None, metavar="SEEDS", help="seeds that each card must have, such as 0,1,2 [default: 0]"
     )
     contact: str = flag(
         "",
@@ -68,8 +70,8 @@ class InitOptions(PluginOptions):
         type=FilePath(),
         metavar="FILE",
         help=(
-            "YAML file of these options and of market, certificate, attackers, keys,"
-            " most_registrations, baselines, url, summary; options count more"
+            "YAML file with these options and market, certificate, attackers, keys, "
+            "most_registrations, baselines, url, summary; options override the file"
         ),
     )
 
@@ -90,7 +92,7 @@ def init(folder: Path, options: InitOptions) -> None:
     new = _new_board(options)
     if not (new.contact or new.url) and sys.stdin.isatty():
         contact = click.prompt(
-            "contact: e-mail or https address in whose name the baselines are submitted"
+            "contact: give an e-mail or https address; baselines are submitted in its name"
         )
         new = replace(new, contact=contact)
 
@@ -121,7 +123,7 @@ def _new_board(options: InitOptions) -> NewBoard:
 
     for name in ("name", "title", "tasks"):
         if not wishes.get(name):
-            raise UsageError(f"a board has a name, a title and tasks; say --{name}, too")
+            raise UsageError(f"a board needs a name, a title and tasks; add --{name}")
 
     wishes["opened_on"] = recorded_day()
     return build(NewBoard, wishes, "options")
@@ -153,8 +155,8 @@ def _print_begun(folder: Path, begun: BegunBoard) -> None:
     lucky = [each.id for each in rules.divisions if each.is_governed and len(each.seeds) == 1]
     if lucky:
         click.echo(
-            f"note: {', '.join(lucky)}: one seed, so one draw a window; more (--seeds 0-2) average"
-            " the luck of a key out",
+            f"note: {', '.join(lucky)}: one seed, so one draw per window; several seeds (--seeds "
+            "0-2) average out the luck of the draw",
             err=True,
         )
 
@@ -182,21 +184,21 @@ class BaselinesOptions(MovedOptions, PluginOptions):
     """Options of `leaderboard baselines`."""
 
     division: str | None = flag(
-        None, metavar="ID", help="of this division alone [default: of all that trade]"
+        None, metavar="ID", help="only this division [default: all trading divisions]"
     )
     records: Stored = flag(
         "elsewhere",
         help=(
-            "repository: store ledgers and transcripts; elsewhere: store none, the check runs the"
-            " baseline again"
+            "repository: store ledgers and transcripts in it; elsewhere: do not store them, the "
+            "check runs the baseline again"
         ),
     )
     concurrency: int = flag(
-        1, type=click.IntRange(1, 10_000), metavar="N", help="episodes run at once"
+        1, type=click.IntRange(1, 10_000), metavar="N", help="episodes to run at once"
     )
     contact: str = flag(
         "",
-        help="contact shown with them: an e-mail or https address [default: the board's]",
+        help="contact shown with the baselines: an e-mail or https address [default: the board's]",
     )
 
 
@@ -216,8 +218,8 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
     contact = options.contact or _contact_of(loaded.rules)
     if not contact:
         raise ConfigError(
-            "board.yaml: contact is empty; baselines are submitted in the board's name, so set it"
-            " or say --contact"
+            "board.yaml: contact is empty; baselines are submitted in the board's name, so set "
+            "it or give --contact"
         )
 
     divisions = list(loaded.rules.divisions)
@@ -242,7 +244,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
         submitted = count(len(lacking), "baseline")
         click.echo(f"{submitted} submitted; next: ktdeval leaderboard check {board}")
     else:
-        click.echo("no baseline is missing")
+        click.echo("all baselines are on the board")
 
 
 def _lacking(
@@ -303,7 +305,7 @@ class _BaselineRuns:
 
         if outcome.missing:
             raise VerificationError(
-                f"{division.id}: {baseline.words}: the board does not take it: {outcome.missing[0]}"
+                f"{division.id}: {baseline.words}: the board refuses it: {outcome.missing[0]}"
             )
 
         return outcome.submitted[0].paths[0]
@@ -329,12 +331,12 @@ class _BaselineRuns:
 
     def _claims(self, division: Division, baseline: Baseline) -> Claims:
         cutoff = NO_CUTOFF
-        source = "a fixed rule, which no data were trained on"
+        source = "a fixed rule, not trained on any data"
         if baseline.kind == "random":
-            source = "random trades, which no data were trained on"
+            source = "random trades, not trained on any data"
 
         if baseline.kind == "memory":
-            source = "a rule that looks up the board's own days, on purpose; nothing was trained"
+            source = "a rule that deliberately looks up the board's days; not trained on any data"
 
         if baseline.kind == "supervised":
             cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()

@@ -58,15 +58,15 @@ _SYSTEM = (
 class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions, JsonOptions):
     """Options of `leaderboard register`."""
 
-    division: str = flag(metavar="ID", help="division of the board that the card is to be of")
+    division: str = flag(metavar="ID", help="division of the board for the future card")
     model: str | None = flag(None, metavar="PROVIDER/NAME", help="the model")
     config: Path | None = flag(
         None,
         type=FilePath(),
         metavar="FILE",
         help=(
-            "YAML file of the run's options, as `ktdeval run --config` takes it: its model, agent,"
-            " their parameters and those of calls are registered"
+            "YAML file with the run's options, as for `ktdeval run --config`: the model, the "
+            "agent, their parameters and those of calls are registered"
         ),
     )
     question: Path | None = flag(
@@ -74,8 +74,8 @@ class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions,
         type=FilePath(),
         metavar="FILE",
         help=(
-            "YAML file of the question that the run is to answer: metric, effect, against, windows,"
-            " looks, spending, alpha, test; a card that keeps all of it is confirmatory"
+            "YAML file with the question that the run is to answer: metric, effect, against, "
+            "windows, looks, spending, alpha, test; a card that follows all of it is confirmatory"
         ),
     )
 
@@ -96,9 +96,9 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
     """
     system = _system_of(options)
     if not system.get("model"):
-        raise UsageError("no model named; say --model PROVIDER/NAME (see `ktdeval models`)")
+        raise UsageError("no model is named; give --model PROVIDER/NAME (see `ktdeval models`)")
     if not (options.submitter and options.contact):
-        raise UsageError("say who registers with --submitter NAME and --contact ADDRESS")
+        raise UsageError("give --submitter NAME and --contact ADDRESS")
 
     plugins = open_plugins((*options.plugin, *system.pop("plugin", ())))
     redactor = Redactor(os.environ, str(Path.home()))
@@ -196,7 +196,7 @@ def _print_draw(drawn: KeyDraw) -> None:
     if drawn.drawn:
         click.echo(f"{count(len(drawn.drawn), 'key')} drawn")
     else:
-        click.echo("no registration waits for a key")
+        click.echo("no registration is waiting for a key")
 
 
 def _registration_line(filed: FiledRegistration) -> str:

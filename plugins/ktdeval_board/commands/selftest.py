@@ -39,7 +39,7 @@ class SelftestOptions(BoardMarketOptions, PluginOptions, JsonOptions):
         name="--kind",
         type=click.STRING,
         metavar="NAME",
-        help="try this kind alone; may be repeated",
+        help="try only this kind; may be repeated",
     )
 
 
@@ -86,9 +86,9 @@ def _print_result(result: SelfTest) -> None:
     )
 
     for tried in result.failures:
-        line = f"{tried.kind}: rule {tried.rule} lets it pass"
+        line = f"{tried.kind}: rule {tried.rule} does not refuse it"
         if tried.by:
-            line += f"; it is refused by {', '.join(tried.by)} alone"
+            line += f"; only {', '.join(tried.by)} refuses it"
 
         click.echo(line)
 

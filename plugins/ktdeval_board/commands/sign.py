@@ -27,7 +27,7 @@ class SignOptions(KeyOptions):
         name="--card",
         type=click.STRING,
         metavar="ID",
-        help="sign this card's verdict alone; may be repeated",
+        help="sign only this card's verdict; may be repeated",
     )
 
 
@@ -43,14 +43,14 @@ def sign(board: Path, options: SignOptions) -> None:
     """
     key, only = options.key, options.only
     if key is None:
-        raise UsageError("a verdict is signed by a key of yours; name its file with --key FILE")
+        raise UsageError("a verdict is signed with your private key; give its file with --key FILE")
 
     rules = load_rules(board)
     private = read_private_key(key, passphrase_of_key)
     if private.public.raw.hex() not in {each.key for each in rules.signers}:
         raise UsageError(
-            f"{key}: is the key of no signer of the board; add its public key to signers in"
-            f" board.yaml: {private.public.raw.hex()}"
+            f"{key}: is not the key of a signer of the board; add its public key to signers in "
+            f"board.yaml: {private.public.raw.hex()}"
         )
 
     signed = 0
@@ -65,7 +65,7 @@ def sign(board: Path, options: SignOptions) -> None:
             continue
 
         if read_own(verdict, Verdict).card != files.card_id:
-            raise SignatureError(f"{verdict}: is the verdict on another card; it is not signed")
+            raise SignatureError(f"{verdict}: is the verdict of another card, so it was not signed")
 
         signed += 1
         click.echo(f"{sign_file(verdict, SIGNED_VERDICT, private)}: signed")

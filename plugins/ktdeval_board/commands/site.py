@@ -42,9 +42,9 @@ class BuildOptions:
         8000,
         type=click.IntRange(0, 65_535),
         metavar="N",
-        help="with --serve: port; 0: any that is free",
+        help="with --serve: port; 0: any free port",
     )
-    is_opened: bool = flag(False, name="--open", help="with --serve: open it in the browser")
+    is_opened: bool = flag(False, name="--open", help="with --serve: open the site in the browser")
 
 
 @example("ktdeval leaderboard build my-board --out my-site")
@@ -66,7 +66,7 @@ def build(board: Path, options: BuildOptions) -> None:
         return
 
     if options.out is not None:
-        raise UsageError("--serve writes no site; leave --out out, or --serve")
+        raise UsageError("--serve does not write the site; use either --out or --serve")
 
     _serve(board, options)
 

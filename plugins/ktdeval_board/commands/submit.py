@@ -48,21 +48,21 @@ class SubmitOptions(
     card: str | None = flag(
         None,
         metavar="TASK",
-        help="the card of this task alone [default: of all tasks that the board has]",
+        help="only the card of this task [default: all tasks that the board has]",
     )
     cutoff: str = flag(
         "",
         metavar="YYYY-MM-DD",
         help="last day of the model's training data; none: nothing was trained; unknown",
     )
-    cutoff_source: str = flag("", metavar="TEXT", help="where that is from, or why it is unknown")
+    cutoff_source: str = flag("", metavar="TEXT", help="source of the cutoff, or why it is unknown")
     attempts: int | None = flag(
         None,
         type=click.IntRange(1, 1_000_000),
         metavar="N",
         help=(
-            "runs made of this model and agent on the task's windows: this one, limited and aborted"
-            " ones included"
+            "number of runs of this model and agent on the task's windows, including this one "
+            "and limited or aborted ones"
         ),
     )
     claims: Path | None = flag(
@@ -70,20 +70,26 @@ class SubmitOptions(
         type=FilePath(),
         metavar="FILE",
         help=(
-            "YAML file of further claims, such as organisation, strategy, released_on, note;"
-            " options count more"
+            "YAML file with further claims, such as organisation, strategy, released_on, note; "
+            "options override the file"
         ),
     )
     records: str = flag(
         "repository",
         metavar="repository|elsewhere|URL",
-        help="where ledgers and transcripts are kept; a URL: https://… to download them from",
+        help=(
+            "where ledgers and transcripts are stored; a URL is an address https://… to download "
+            "them from"
+        ),
     )
     records_out: Path | None = flag(
-        None, type=FilePath(), metavar="DIR", help="folder to write these to, without secrets"
+        None,
+        type=FilePath(),
+        metavar="DIR",
+        help="folder to write ledgers and transcripts to, without secrets",
     )
     is_dry: bool = flag(
-        False, name="--dry-run", help="only say what is missing, or what would be written"
+        False, name="--dry-run", help="only report what is missing, or what would be written"
     )
 
 

@@ -16,7 +16,7 @@ from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.read_documents import read_own
 
 NO_DIVISION = "the board has no division for it"  #: Why a card is in no collection
-IS_BASELINE = "a baseline: shown at its place, not ranked"
+IS_BASELINE = "a baseline: shown at its place among the ranked, not ranked itself"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from ktdeval_board.rules import Division, Rules
 SCHEMA_VERSION = "0.3.0"
 LIBRARY = "ktdeval"
 #: Why a card is in no collection of results of AI models
-NO_LANGUAGE_MODEL = "no installed plugin says that a language model took part"
+NO_LANGUAGE_MODEL = "no installed plugin declares that a language model took part"
 
 _RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
 

@@ -212,7 +212,7 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
         yield from card.rankable.reasons or ["the card says that it may not be ranked"]
 
     if "placebo" in card.labels:
-        yield "the market is a placebo, on which there is nothing to select"
+        yield "the market is a placebo: nobody can select on it"
 
     if card.snapshot is not None and card.snapshot.synthetic != (rules.market == "synthetic"):
         of = "synthetic" if card.snapshot.synthetic else "real"
@@ -220,8 +220,8 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
 
     if division.rank_by == COST and entry.has_submitters_price:
         yield (
-            f"its cost is at a {SUBMITTERS_PRICE}: the board lists no price of {entry.model}"
-            " (prices in board.yaml), and ranks only by its own prices"
+            f"its cost uses a {SUBMITTERS_PRICE}: the board lists no price of {entry.model} "
+            "(prices in board.yaml), and ranks only by its own prices"
         )
 
     if HUMAN in card.labels and division.people == "listed":

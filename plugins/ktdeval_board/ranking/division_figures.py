@@ -42,7 +42,7 @@ Benchmark = Mapping[str, Mapping[str, float]]
 """Window to metric to value of buying and holding the benchmark."""
 
 _NO_EPISODE = "no finished episode"
-_NO_WINDOW = "no window counts here"
+_NO_WINDOW = "no window counts for this figure"
 CHANCE_RANGE = (0.05, 0.95)  #: quantiles that random traders show
 CHANCE_KIND = "5-95 % of episodes"
 
@@ -437,7 +437,7 @@ def nullable(values: Vector) -> list[list[float | None]]:
 
 
 _NO_TRADER = "buying and holding the index takes no decisions"
-_NOT_TRACKED = "not worked out for the benchmark"
+_NOT_TRACKED = "not computed for the benchmark"
 _NO_CHANCE = "not defined for chance"
 
 

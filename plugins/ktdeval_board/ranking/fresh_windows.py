@@ -21,12 +21,12 @@ LEVEL = 0.05
 POWER = 0.8
 
 NOT_KNOWN = (
-    "the end of its training data is on no list: name it under cutoffs in board.yaml, with a page"
-    " and a day"
+    "the end of its training data is not listed: name it under cutoffs in board.yaml, with a "
+    "page and a day"
 )
 ONLY_A_BOUND = (
-    "the list has only a lower bound of the end of its training data: name the end under cutoffs in"
-    " board.yaml, with a page and a day"
+    "the list has only a lower bound for the end of its training data: name the end under "
+    "cutoffs in board.yaml, with a page and a day"
 )
 
 

@@ -58,8 +58,8 @@ FIELDS = PairingTest._fields
 _SEED = 0
 _MAX_BLOCKS = 12
 _NOT_HERE = (
-    "windows share days, and some of them do not differ or have no figure: `ktdeval compare` works"
-    " it out"
+    "windows share days, and some of them do not differ or have no figure: `ktdeval compare` "
+    "computes it"
 )
 
 

@@ -74,7 +74,7 @@ def evidence_of(board: Board, entry: Entry) -> Evidence:
 
     question = filed.registration.question
     if isinstance(question, UnsetType):
-        return Evidence(("its registration fixes no question",))
+        return Evidence(("its registration has no question",))
 
     broken = list(_broken_terms(board, entry, question))
     if broken:
@@ -128,7 +128,7 @@ def _window_problems(entry: Entry, question: Question) -> Iterator[str]:
             days.append((name, str(there[name].first), str(there[name].last)))
 
     for one, other in shared_days(days):
-        yield f"windows {one} and {other} share days, so that their differences are not independent"
+        yield f"windows {one} and {other} share days, so their differences are not independent"
 
     if question.metric not in entry.trading.metrics:
         yield f"the card has no metric {question.metric}"
@@ -148,7 +148,7 @@ def _opponent_problems(board: Board, entry: Entry, question: Question) -> Iterat
     if found.tier == "unchecked":
         yield f"{where}: the board has no verdict on it"
     if found.division != entry.division:
-        yield f"{where}: is of another division"
+        yield f"{where}: belongs to another division"
 
 
 def _card(board: Board, card_id: str) -> Entry | None:

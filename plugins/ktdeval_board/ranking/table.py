@@ -133,8 +133,8 @@ class _DivisionTables:
             series = load_series(entry.card_id)
             if series is not None and series.card != entry.card_id:
                 raise CardError(
-                    f"series of card {entry.card_id}: of another card; run `ktdeval leaderboard"
-                    " check --all`"
+                    f"series of card {entry.card_id}: belongs to another card; run `ktdeval "
+                    "leaderboard check --all`"
                 )
 
             self.facts[entry.card_id] = None if series is None else facts_of(series)
@@ -196,9 +196,7 @@ class _DivisionTables:
                 f"{where}: {name!r} is not a figure of its cards{near_matches(name, self.columns)}"
             )
         if self.better == "neither":
-            raise ConfigError(
-                f"{where}: of {name} neither more nor less is better; name another figure"
-            )
+            raise ConfigError(f"{where}: {name} has no better direction; name another figure")
 
     def why(self, figures: ScopeFigures, scope: str) -> list[list[str]]:
         """Return why each entry has no rank in the scope of the figures."""
@@ -252,7 +250,7 @@ class _DivisionTables:
             "rows": [],
             "notes": [],
             "verdict": "",
-            "ties": {name: _no_ties("nobody was submitted") for name in ("return", "alpha")},
+            "ties": {name: _no_ties("there are no submissions") for name in ("return", "alpha")},
         }
         if not self.entries:
             return table
@@ -336,7 +334,7 @@ class _DivisionTables:
                 unranked += bool(reasons)
 
         if unranked:
-            yield f"{unranked} of {entrants} entrants are not ranked; their rows say why"
+            yield f"{unranked} of {entrants} entrants are not ranked; their rows give the reason"
 
     def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_TieGroups, _TieGroups]:
         """Return the tie groups next to the rank and next to the rank by selection alpha.
@@ -400,7 +398,7 @@ class _DivisionTables:
         ordered.sort()
         cells = list(product(windows, self.division.seeds))
         chosen: dict[str, list[EpisodeDays]] = {}
-        why = "no daily series of theirs"
+        why = "they have no daily series"
 
         for _, sharing in groupby(ordered, key=itemgetter(0)):
             cards = [card_id for _, card_id in sharing]

@@ -193,8 +193,8 @@ def _made_original(
         "statement": True,
     }
     words = (
-        f"a run of {_MODEL} on the embedded market, for the board has no trading card with records"
-        " in the repository"
+        f"a run of {_MODEL} on the embedded market, since the board has no trading card with "
+        "records in the repository"
     )
 
     return OriginalSubmission(private / "run", card, submission, _DIVISION), board, words
@@ -231,9 +231,7 @@ class _Forger:
             report = check_board(specimen.folder, self._plugins, self._options)
 
         if report.findings:
-            raise UsageError(
-                f"the submission that is to be forged is itself refused: {report.findings[0]}"
-            )
+            raise UsageError(f"the original of the forgery is refused itself: {report.findings[0]}")
 
         if not report.checked or report.checked[0].tier not in ("re-executed", "re-run"):
             notes = list(report.notes)
@@ -241,8 +239,8 @@ class _Forger:
                 notes += checked.notes
 
             raise UsageError(
-                "the records of the submission that is to be forged can't be executed here:"
-                f" {'; '.join(notes)}; see --data"
+                "the records of the submission to forge can't be executed here: "
+                f"{'; '.join(notes)}; see --data"
             )
 
     def attempt(self, name: str, kind: ForgeryKind) -> Tried:

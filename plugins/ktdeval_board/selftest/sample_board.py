@@ -91,7 +91,7 @@ class ForgedBoard:
         card = copy.deepcopy(self.original.card)
         change(card)
         if repr(card) == repr(self.original.card):  # a seed of 0.0 is not one of 0
-            raise NotApplicableError("it changes nothing of this card")
+            raise NotApplicableError("it does not change this card")
 
         return self.add(renewed_card(card) if renew else card, stored)
 

@@ -248,7 +248,9 @@ def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tab
 def _card_bytes(board: Board, entry: Entry) -> bytes:
     data = read_bytes(entry.files.card, board.rules.limits.bytes_of("card_mb"))
     if sha256_hex(data) != entry.card_id:
-        raise CardError(f"{entry.files.card}: has changed while the site was built; build it again")
+        raise CardError(
+            f"{entry.files.card}: changed while the site was built; build the site again"
+        )
     return data
 
 
@@ -349,8 +351,8 @@ def _board_notes(board: Board) -> Iterator[str]:
     unknown = {erratum.card: erratum for erratum in board.errata if erratum.card not in cards}
     for erratum in unknown.values():
         yield (
-            f"{ERRATA_FILE}: there is no card {erratum.card[:12]}… (erratum of {erratum.date}:"
-            f" {erratum.effect})"
+            f"{ERRATA_FILE}: no card {erratum.card[:12]}… exists (erratum of {erratum.date}: "
+            f"{erratum.effect})"
         )
 
 
@@ -360,8 +362,8 @@ def _key_notes(board: Board) -> Iterator[str]:
     unused = [each for each in answerable if state_of(board, each) == "drawn"]
     if unused:
         yield (
-            f"{count(len(unused), 'drawn key')} without a checked card, so that their submitters are"
-            f" not ranked: {registrations_text(unused)}"
+            f"{count(len(unused), 'drawn key')} without a checked card, so their submitters are "
+            f"not ranked: {registrations_text(unused)}"
         )
 
     waiting = [each for each in answerable if each.drawn is None]
@@ -374,8 +376,8 @@ def _key_notes(board: Board) -> Iterator[str]:
     for excuse in load_excuses(board.folder.path):
         if excuse.registration not in board.registrations.by_id:
             yield (
-                f"{ERRATA_FILE}: there is no registration {excuse.registration[:12]}… (excused on"
-                f" {excuse.date})"
+                f"{ERRATA_FILE}: no registration {excuse.registration[:12]}… exists (excused on "
+                f"{excuse.date})"
             )
 
 
@@ -418,7 +420,8 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Res
             yield from pool.map(_run_job, range(len(jobs)))
     except BrokenProcessPool as error:
         raise StoreError(
-            "a process of the build was killed, most likely for lack of memory; nothing was written"
+            "a process of the build was killed, probably for lack of memory; nothing was "
+            "written; free memory and build again"
         ) from error
     finally:
         _jobs = ()

@@ -144,7 +144,7 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     assert not (tmp_path / "board" / "records").exists()
 
     before = tree(tmp_path / "board")
-    assert "no baseline is missing" in call(*_BASELINES, tmp_path / "board").output
+    assert "all baselines are on the board" in call(*_BASELINES, tmp_path / "board").output
     assert tree(tmp_path / "board") == before
 
     report = check_board(tmp_path / "board", plugins(), CheckOptions(TODAY, record=False))
@@ -316,9 +316,9 @@ def test_a_new_board_of_questions_about_no_market_takes_no_option_of_markets(
     [
         (
             "    windows: [{name: W1, first: 2024-01-02, last: 2024-01-05}]",
-            "windows without a snapshot",
+            "has windows but no snapshot",
         ),
-        ("    snapshot: small", "no windows on its snapshot"),
+        ("    snapshot: small", "has a snapshot but no windows"),
     ],
     ids=["windows alone", "snapshot alone"],
 )
@@ -329,7 +329,7 @@ def test_rules_give_both_snapshot_and_windows_or_neither(
     text = (board / "board.yaml").read_text()
     (board / "board.yaml").write_text(text.replace("    seeds: [0]", f"{line}\n    seeds: [0]"))
 
-    with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both, or neither"):
+    with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both or neither"):
         load_rules(board)
 
 

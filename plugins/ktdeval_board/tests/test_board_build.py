@@ -398,7 +398,7 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
 def test_without_a_board_the_error_names_the_init_command_and_makes_no_folder(
     tmp_path: Path, name: str
 ) -> None:
-    with pytest.raises(ConfigError, match=r"no board here.*ktdeval leaderboard init"):
+    with pytest.raises(ConfigError, match=r"not a board.*ktdeval leaderboard init"):
         build_site(tmp_path / name, tmp_path / name / "site")
 
     assert not list(tmp_path.iterdir())
@@ -481,7 +481,7 @@ def test_windows_that_would_share_an_address_are_refused(
     )
 
     # by build, check and all else
-    with pytest.raises(ConfigError, match="would have one address; rename one of them"):
+    with pytest.raises(ConfigError, match="would have the same address; rename one of them"):
         load_rules(board)
 
 
@@ -615,7 +615,7 @@ def test_the_command_builds_next_to_the_board_and_lists_the_files(
         r"site    site/index.html \(7 cards, 1 division, \d+ files, \d+\.\d MB\)\n", done.out
     )
     assert (small / "site/index.html").is_file()
-    assert "no board here" in error_line(ktdeval("leaderboard", "build", small / "site", cwd=small))
+    assert "not a board" in error_line(ktdeval("leaderboard", "build", small / "site", cwd=small))
 
     lines: list[str] = []
     report = build_site(small, tmp_path / "site", lines.append, workers=1)

@@ -299,7 +299,7 @@ def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_co
         check_changes(board.folder, "main")
 
     alone = BadBoard(tmp_path / "alone", good)
-    with pytest.raises(UsageError, match="is in no git repository"):
+    with pytest.raises(UsageError, match="is not in a git repository"):
         check_changes(alone.folder, "main")
 
 

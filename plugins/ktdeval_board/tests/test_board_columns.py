@@ -101,7 +101,7 @@ def test_scores_are_ranked_over_all_answers_next_to_chance() -> None:
     )
     assert row["reasons"]["distance"] == "not defined for chance"
 
-    with pytest.raises(ConfigError, match="neither more nor less is better"):
+    with pytest.raises(ConfigError, match="has no better direction"):
         ranked_tables(scoring_board("neither"))
 
 

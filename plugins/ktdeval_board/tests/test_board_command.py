@@ -12,8 +12,11 @@ from terminal import Terminal
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("build board --serve --out site", "--serve writes no site; leave --out out, or --serve"),
-        ("sign board", "name its file with --key FILE"),
+        (
+            "build board --serve --out site",
+            "--serve does not write the site; use either --out or --serve",
+        ),
+        ("sign board", "give its file with --key FILE"),
         ("import c.json --attackers run --model x", "leave one out"),
         ("init board --title T --tasks sums", "say --name, too"),
         ("register --division d --model builtin/hold --submitter A", "--contact ADDRESS"),

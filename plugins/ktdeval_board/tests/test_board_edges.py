@@ -105,7 +105,7 @@ def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path)
     shutil.copy(BoardFolder(board).verdict(second.card_id), verdict)
     findings, sound = looked_at(board)
     on_another = (
-        "is on another card; delete it and run `ktdeval leaderboard check` on the main branch"
+        "belongs to another card; delete it and run `ktdeval leaderboard check` on the main branch"
     )
 
     assert (verdict.name, "verdict", on_another) in findings
@@ -147,7 +147,7 @@ def sizes_found(board: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("surplus", "message"), [(0, []), (1, ["has 1,000,001 bytes; at most 1,000,000 are taken"])]
+    ("surplus", "message"), [(0, []), (1, ["has 1,000,001 bytes; at most 1,000,000 are allowed"])]
 )
 def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
     board: Path, surplus: int, message: list[str]
@@ -171,7 +171,7 @@ def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
 
 
 @pytest.mark.parametrize(
-    ("count", "message"), [(3, []), (4, ["has 4 episodes; at most 3 are taken"])]
+    ("count", "message"), [(3, []), (4, ["has 4 episodes; at most 3 are allowed"])]
 )
 def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
     board: Path, count: int, message: list[str]

@@ -264,7 +264,7 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
         (
             {"fresh": True},
             {},
-            "rank_by: 'total_return' of one market can't be compared with that of another",
+            "rank_by: 'total_return' can't be compared between markets",
         ),
         (
             {"fresh": True, "rank_by": "excess"},

@@ -116,7 +116,7 @@ def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
     ("day", "words"),
     [
         ("2026-03-01", "2026-03-01 is before the key of its run was drawn (2026-03-02)"),
-        ("2026-03-03", "2026-03-03 has not come yet (today is 2026-03-02)"),
+        ("2026-03-03", "2026-03-03 is in the future (today is 2026-03-02)"),
     ],
 )
 def test_a_card_was_made_between_the_drawing_of_its_key_and_today(
@@ -205,7 +205,7 @@ def test_a_card_that_names_a_registration_under_another_key_is_refused(
     claim_registration(ground, first(board).id)
     (problem,) = submit(board, ground).missing
 
-    assert "registered: mask_key: is not the one drawn for registration" in problem
+    assert "registered: mask_key: is not the key drawn for registration" in problem
 
     force(board, ground)
     assert rules_of(board) == {"registered"}
@@ -260,7 +260,7 @@ def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
 
     draw(board)
     assert any(
-        "mask_key: is not the one drawn" in problem for problem in submit(board, run).missing
+        "mask_key: is not the key drawn" in problem for problem in submit(board, run).missing
     )
 
 
@@ -290,7 +290,7 @@ def test_a_key_that_was_written_by_hand_or_moved_is_refused(board: Path) -> None
     BoardFolder(board).key(registration.id).write_text(dumps_pretty(to_plain(drawn)))
     assert any("its name is not the id" in message for message in messages(board, "drawn-key"))
 
-    with pytest.raises(StoreError, match="is there already, and not in order"):
+    with pytest.raises(StoreError, match="exists but is invalid"):
         draw(board)
 
 
@@ -353,7 +353,7 @@ def test_a_card_with_other_parameters_than_registered_is_refused(
     force(board, run)
     (message,) = messages(board, "registered")
 
-    assert message.startswith("call: is not what registration")
+    assert message.startswith("call: differs from what registration")
 
 
 def test_a_run_with_a_registration_needs_no_other_option(
@@ -408,7 +408,7 @@ def test_a_division_of_several_seeds_takes_no_run_of_fewer(
     )
 
     assert any(
-        message.startswith("seeds: is not that of division")
+        message.startswith("seeds: differs from that of division")
         for message in messages(board, "registration")
     )
 
@@ -430,7 +430,7 @@ def test_equal_content_is_one_registration_in_any_file_format(board: Path) -> No
     registration = first(board)
     (problem,) = try_register(board, MOMENTUM).problems
 
-    assert problem.endswith("is there already; equal content is one registration")
+    assert problem.endswith("exists already; the same content is the same registration")
 
     text = BoardFolder(board).registration(registration.id).read_text()
     spaced = BoardFolder(board).registration("a" * 64)
@@ -514,7 +514,7 @@ def test_a_name_and_contact_written_otherwise_are_the_same_submitter(
 def test_who_registers_submits(board: Path, run: Path, option: str, other: str, field: str) -> None:
     (problem,) = submit(board, run, **{option: other}).missing
     assert f"registered: submitter.{field}: is not" in problem
-    assert "who registers submits" in problem
+    assert "the same submitter registers and submits" in problem
 
 
 # -- abandoned registrations
@@ -531,12 +531,9 @@ def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_subm
 
     draw(board)
     (reason,) = why(confirm(board), MOMENTUM)
-    of_whom = (
-        f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) in the same name and"
-        " with the same contact (not signed)"
-    )
+    of_whom = f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) with the same name and contact (not signed)"
 
-    assert reason == f"{of_whom} has a key since {TODAY} that was never used"
+    assert reason == f"{of_whom} has had a key since {TODAY} that was never used"
 
     used = run_under(board, abandoned, tmp_path / "runs" / "used", market)
     assert submit(board, used, attempts=2).missing == ()
@@ -602,7 +599,7 @@ def test_a_registration_can_not_be_deleted(board: Path, run: Path) -> None:
 
     BoardFolder(board).registration(first(board).id).unlink()
     assert messages(board, "drawn-key") == [
-        "is the key of a registration that is not on the board; none is ever deleted"
+        "is the key of a registration that is not on the board; registrations are never deleted"
     ]
     assert why(load_board(board), MOMENTUM) == [
         "its registration is not on the board, or has no key"
@@ -803,7 +800,7 @@ def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
     begin(tmp_path / "free", market, keys="own")
-    with pytest.raises(UsageError, match="its keys are the submitters' own"):
+    with pytest.raises(UsageError, match="submitters use their own keys"):
         try_register(tmp_path / "free", MOMENTUM)
 
     assert WHO.name == "A team"

@@ -214,7 +214,7 @@ def test_a_signed_unused_key_takes_the_rank_of_its_signer_and_says_so(
     (reason,) = why(confirm(keyed), MOMENTUM)
     whose = f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) signed by"
 
-    assert reason == f"{whose} the same submitter has a key since {TODAY} that was never used"
+    assert reason == f"{whose} the same submitter has had a key since {TODAY} that was never used"
 
 
 @pytest.mark.slow
@@ -283,7 +283,7 @@ def test_a_signature_can_be_neither_taken_away_nor_added_after_the_draw(keyed: P
 
     assert (rule, message) == (
         "signature",
-        "is signed after its key was drawn, which changes nothing",
+        "was signed after its key was drawn, which has no effect",
     )
 
 

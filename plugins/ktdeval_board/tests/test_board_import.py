@@ -159,7 +159,7 @@ def test_a_file_that_is_no_record_is_refused_with_its_reason(
 
 def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_path: Path) -> None:
     path = write(tmp_path, RECORD)
-    with pytest.raises(CardError, match="at most 100 are taken"):
+    with pytest.raises(CardError, match="at most 100 are allowed"):
         import_results(path, 100)
 
     (tmp_path / "link.json").symlink_to(path)
@@ -213,7 +213,7 @@ def test_there_must_be_a_board_whose_folder_of_imports_is_no_link(
 
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
-    with pytest.raises(ConfigError, match="no board here"):
+    with pytest.raises(ConfigError, match="not a board"):
         run("import", write(tmp_path, RECORD), "--board", tmp_path)
 
 

@@ -183,7 +183,7 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
         (),
     )
 
-    with pytest.raises(UsageError, match="baselines: are for trading tasks"):
+    with pytest.raises(UsageError, match="baselines: apply to trading tasks"):
         begin(tmp_path / "other", market, tasks=("deanon_probe",))
 
     (trading,) = begin(tmp_path / "third", market, **asked).rules.divisions  # one that trades
@@ -194,7 +194,7 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"certificate": "required"}, "say which attackers count, with attackers, such as"),
+        ({"certificate": "required"}, "name the attackers that count, such as"),
         ({"attackers": ("openai/gpt-4.1",)}, "add certificate: required"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_default
         ({"tasks": ("blinded_open_reserch",)}, UsageError, "blinded_open_research"),
         ({"windows": ("W99",)}, UsageError, "has no window 'W99'; did you mean 'W9'"),
         ({"windows": ("W10",)}, DataError, ""),
-        ({"seeds": (0, 2)}, UsageError, "expected seeds that follow each other"),
+        ({"seeds": (0, 2)}, UsageError, "expected consecutive seeds"),
         ({"seeds": ()}, UsageError, "were none"),
         (
             {"market": "real"},
@@ -451,9 +451,7 @@ def test_a_division_without_a_market_draws_no_keys_and_may_not_ask_for_any(
 
     change_rules(board, ('keys: "own"', 'keys: "registered"'))
 
-    with pytest.raises(
-        ConfigError, match="keys: registered, but a division without a market has no mask"
-    ):
+    with pytest.raises(ConfigError, match="keys: registered applies to divisions with a market"):
         load_rules(board)
 
 

@@ -126,7 +126,7 @@ def test_days_of_windows_are_those_of_the_market(board: Path, runs: Path) -> Non
 
     assert (rule, message) == (
         "windows",
-        f"{window.name} has {window.days + 1} trading days, in the board's market {window.days}",
+        f"{window.name} has {window.days + 1} trading days; the board's market has {window.days}",
     )
 
 

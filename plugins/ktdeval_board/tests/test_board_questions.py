@@ -135,7 +135,7 @@ def test_windows_of_a_question_are_those_of_the_run(open_board: Path) -> None:
     made = try_question(open_board, windows=["W1", "W2"])
 
     assert made.filed is None
-    assert made.problems == ("question.windows: W1, W2: not among those of the run",)
+    assert made.problems == ("question.windows: W1, W2: not among the run's windows",)
 
 
 def test_windows_that_share_days_are_no_question(asked: Board) -> None:
@@ -185,7 +185,7 @@ def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path
     found = evidence_of(loaded, entry_of(loaded, MOMENTUM))
 
     assert (found.kind, found.labels) == ("exploratory", [])
-    assert found.why == ("its registration fixes no question",)
+    assert found.why == ("its registration has no question",)
 
 
 def unchecked(entry: Entry) -> Entry:
@@ -213,8 +213,8 @@ def without_registration(entry: Entry) -> Entry:
     ("change", "words"),
     [
         (unchecked, "the board has no verdict on it"),
-        (other_key, "mask_key: is not the one drawn for registration"),
-        (other_model, "model_args: is not what registration"),
+        (other_key, "mask_key: is not the key drawn for registration"),
+        (other_model, "model_args: differs from what registration"),
         (cut, "every episode was cut after 3 steps"),
         (without_registration, "no question was registered before the run"),
     ],

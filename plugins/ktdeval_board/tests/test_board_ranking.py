@@ -618,13 +618,13 @@ def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> 
         ) == (None, None, False)
         assert rows["house/odd"]["why"] == [why]
         assert table["rows"][-1]["label"] == "house/odd"
-        assert "1 of 2 entrants are not ranked; their rows say why" in table["notes"]
+        assert "1 of 2 entrants are not ranked; their rows give the reason" in table["notes"]
 
     # baselines are no entrants, whether they may be ranked or not
     beside = [odd, good, *with_baselines()[2:]]
 
     assert (
-        "1 of 2 entrants are not ranked; their rows say why"
+        "1 of 2 entrants are not ranked; their rows give the reason"
         in ranked_tables(make_board(beside, **division))["all"]["notes"]
     )
 
@@ -702,7 +702,7 @@ def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() 
         (
             "total_return",
             "neither",
-            "of total_return neither more nor less is better; name another figure",
+            "of total_return has no better direction; name another figure",
         ),
     ],
 )
@@ -871,7 +871,7 @@ def test_a_reference_row_is_of_the_tier_of_its_card_and_has_no_place() -> None:
         0,
     )
     assert benchmark["model"] == "SYN300 bought and held"
-    assert benchmark["reasons"]["sharpe"] == "not worked out for the benchmark"
+    assert benchmark["reasons"]["sharpe"] == "not computed for the benchmark"
 
 
 def test_a_board_without_its_baselines_is_not_published() -> None:
@@ -916,7 +916,7 @@ def test_without_submissions_no_baseline_is_missing() -> None:
             "tested": 0,
             "days": 0,
             "p": {},
-            "reason": "nobody was submitted",
+            "reason": "there are no submissions",
         }
 
 

@@ -357,10 +357,10 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
 
     assert findings("W1", "W2") == findings("W2", "W1") == []
     assert findings("W1") == [("windows", f"W2 missing for division {name}; {again}")]
-    assert findings("W1", "W2", "W9") == [("windows", f"W9 too many for division {name}; {again}")]
+    assert findings("W1", "W2", "W9") == [("windows", f"W9 not in division {name}; {again}")]
     assert findings("W1", "W9", "W8") == [
         ("windows", f"W2 missing for division {name}; {again}"),
-        ("windows", f"W9, W8 too many for division {name}; {again}"),
+        ("windows", f"W9, W8 not in division {name}; {again}"),
     ]
 
     first = small.rules.divisions[0].windows[1].first
@@ -427,7 +427,7 @@ RULE_ATTACKER = {"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]
             both(certified(), whole(labels=["mask not certified"])),
             REQUIRED,
             True,
-            "rests on too few probes",
+            "has too few probes",
         ),
         (both(certified(), whole(labels=["mask not certified"])), nothing, True, ""),
         (both(certified(), whole(labels=["certificate claimed"])), REQUIRED, True, ""),
@@ -508,7 +508,7 @@ ITS_BASELINE = whole(baselines=[{"model": "alder/model-1"}])
             [
                 (
                     "provenance",
-                    f"created_at of the card: 2026-07-02 has not come yet (today is {TODAY})",
+                    f"created_at of the card: 2026-07-02 is in the future (today is {TODAY})",
                 )
             ],
         ),
@@ -637,7 +637,7 @@ def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_rec
             "",
             "",
             "2026-07-01",
-            ["submitted_on: 2026-07-02 has not come yet (today is 2026-07-01)"],
+            ["submitted_on: 2026-07-02 is in the future (today is 2026-07-01)"],
         ),
         ("2026-07-01", "2026-07-01", "", "2026-07-01", []),
         (
@@ -645,7 +645,7 @@ def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_rec
             "2026-07-02",
             "",
             "2026-07-01",
-            ["model.released_on: 2026-07-02 has not come yet (today is 2026-07-01)"],
+            ["model.released_on: 2026-07-02 is in the future (today is 2026-07-01)"],
         ),
         ("2026-07-02", "2026-07-03", "", None, []),
     ],
@@ -704,7 +704,7 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
 
     lacking = replace(listed, files=files[1:])
     assert found_of_list(small, trading, lacking) == [
-        ("records", f"files: {first.path} is missing, which the card was made from"),
+        ("records", f"files: {first.path}, from which the card was made, is missing"),
         ("records", f"files: {first.path} is missing"),
     ]
 
@@ -756,7 +756,7 @@ def test_records_are_stored_at_the_listed_places(
 ) -> None:
     short = trading.card_id[:12]
     assert found_of_list(small, trading, listed, has_folder=True) == [
-        ("records", f"stored: elsewhere, but records/{short}…: there is such a folder")
+        ("records", f"stored: elsewhere, but records/{short}…: that folder exists")
     ]
 
     here = replace(listed, stored="repository", url="")
@@ -767,7 +767,7 @@ def test_records_are_stored_at_the_listed_places(
 
     assert found_of_list(small, trading, here, has_folder=True) == marks
     assert found_of_list(small, trading, here) == [
-        *marks, ("records", f"stored: repository, but records/{short}…: there is no such folder"),
+        *marks, ("records", f"stored: repository, but records/{short}…: that folder does not exist"),
     ]  # fmt: skip
 
 
@@ -779,7 +779,7 @@ def test_records_are_stored_at_the_listed_places(
             "repository",
             [1_000_001],
             {"file_mb": 1},
-            ["1,000,001 bytes; at most 1,000,000 are taken"],
+            ["1,000,001 bytes; at most 1,000,000 are allowed"],
         ),
         ("elsewhere", [1_000_001], {"file_mb": 1}, []),
         ("repository", [600_000, 400_000], {"records_mb": 1}, []),

@@ -159,7 +159,7 @@ def test_a_rule_that_looks_for_nothing_is_found_out(
 
     printed = command(board, "future_day")
     assert printed.code == 1
-    assert "future_day: rule date lets it pass" in printed.out.splitlines()
+    assert "future_day: rule date does not refuse it" in printed.out.splitlines()
 
 
 def test_a_rule_covered_by_another_one_is_detected(
@@ -169,7 +169,7 @@ def test_a_rule_covered_by_another_one_is_detected(
     monkeypatch.setitem(own_kinds.KINDS, "limited_run", KINDS["limited_run"])
     done = command(board, "limited_run")
     assert done.code == 1
-    assert "limited_run: rule limit lets it pass; it is refused by " in done.out
+    assert "limited_run: rule limit does not refuse it; only " in done.out
 
 
 @pytest.mark.exhaustive

@@ -222,7 +222,7 @@ def test_a_card_of_another_run_is_refused(run: RunFolder, snapshot: MarketSnapsh
     with pytest.raises(StoreError, match="no episode 00000000000000000000"):
         make_series(run, CARD, typed(card), snapshot)
 
-    with pytest.raises(StoreError, match="its card is of another run"):
+    with pytest.raises(StoreError, match="its card belongs to another run"):
         make_decisions(run, CARD, typed(card))
 
 

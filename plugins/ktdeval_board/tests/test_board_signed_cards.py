@@ -77,7 +77,7 @@ def test_a_signature_next_to_the_card_is_taken_along_where_the_board_can_check_i
     shutil.copytree(empty_board, plain)
     outcome = submit(plain, signed)
 
-    assert "its signature is left out" in " ".join(outcome.notes)
+    assert "its signature is omitted" in " ".join(outcome.notes)
     assert not signature_path(card_of(plain)).exists()
 
 
@@ -155,7 +155,7 @@ def test_a_card_without_its_signature_file_is_no_place_for_others(board: Path, r
     report = check_board(board, plugins(), CheckOptions(today=TODAY, execute=False))
 
     assert [(each.rule, each.message) for each in report.findings] == [
-        ("foreign-file", "has no card of its name next to it")
+        ("foreign-file", "has no card with the same name next to it")
     ]
 
 

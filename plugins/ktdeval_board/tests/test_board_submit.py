@@ -203,8 +203,7 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
         in lines
     )
     assert (
-        f"windows: {LATER} too many for division {DIVISION}; run again with --windows {WINDOW}"
-        in lines
+        f"windows: {LATER} not in division {DIVISION}; run again with --windows {WINDOW}" in lines
     )
     assert "limit: every episode was cut after 3 steps" in lines
     assert not any("\n" in line for line in lines)
@@ -295,7 +294,7 @@ def test_a_run_without_cards_and_a_folder_without_a_run_are_named(
             run,
             {"card": "blinded_open_reserch"},
         ),
-        (ConfigError, "no board here", run, run, {}),
+        (ConfigError, "not a board", run, run, {}),
     ):
         with pytest.raises(error, match=message):
             submit(there, source, **options)
@@ -350,7 +349,7 @@ def test_a_forged_card_is_not_made_honest_by_taking_a_secret_out(
     write_atomic(card, dumps_pretty(text))
     (line,) = submit(board, run).missing
 
-    assert "can't be replaced so that the records still agree (the card differs: " in line
+    assert "can't be replaced consistently in all records (the card differs: " in line
 
 
 # ---- one attempt
@@ -375,7 +374,7 @@ def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> Non
     (line,) = submit(submitted, run).missing
 
     assert line.startswith(
-        f"{TASK}.json: duplicate: this very card is on the board already: cards/{TASK}/"
+        f"{TASK}.json: duplicate: the same card is on the board already: cards/{TASK}/"
     )
     assert tree(submitted) == before
 
@@ -423,7 +422,7 @@ def test_runs_in_one_folder_are_attempts_even_when_interrupted(
     shutil.copytree(run, store / "copy")
     (line,) = submit(board, run, replace(CLAIMS, attempts=2)).missing
 
-    assert f"attempts: 2 declared, but there are more: 3 beside each other in {store}" in line
+    assert f"attempts: 2 declared, but there are more: 3 next to each other in {store}" in line
     assert submit(board, run, replace(CLAIMS, attempts=3)).submitted
 
 
@@ -539,7 +538,7 @@ def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
     missing = submit(board, hashed).missing
 
     assert any(
-        "manifest.json: holds an API key (sk-…), which can't be taken out; run again without it"
+        "manifest.json: holds an API key (sk-…), which can't be removed; run again without it"
         in line
         for line in missing
     )
@@ -548,10 +547,10 @@ def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
     # a word of the task
     lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing
     assert (
-        "transcripts hold the value of $ODD_TOKEN, which can't be replaced so that the records"
-        " still agree" in lines[0]
+        "transcripts hold the value of $ODD_TOKEN, which can't be replaced consistently in all records"
+        in lines[0]
     )
-    assert all("unset the variable where it is no secret" in line for line in lines)
+    assert all("unset the variable if it is not a secret" in line for line in lines)
     assert tree(board) == before
 
 
@@ -741,7 +740,7 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
     assert "--records-out" in folder
 
     (useless,) = submit(board, run, records_url="https://example.org/x").missing
-    assert "is for records that are kept elsewhere" in useless
+    assert "is for records that are stored elsewhere" in useless
 
 
 @pytest.mark.exhaustive
@@ -758,7 +757,7 @@ def test_a_plan_and_records_beyond_the_limits_are_named(
     run = make_run(tmp_path / "r" / "run", market, seeds=2)
     (line,) = submit(board, run).missing
 
-    assert line.endswith("size: has 2 episodes; at most 1 are taken")
+    assert line.endswith("size: has 2 episodes; at most 1 are allowed")
 
     change_rules(board, ("episodes: 1", "episodes: 2"), ("records_mb: 256", "records_mb: 1"))
     (run / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
@@ -767,7 +766,7 @@ def test_a_plan_and_records_beyond_the_limits_are_named(
 
     assert "size: files: canary.json has 1,000,0" in missing
     assert (
-        "at most 1,000,000 are taken in the repository; keep them elsewhere with --records https://…"
+        "at most 1,000,000 are allowed in the repository; store them elsewhere with --records https://…"
         in missing
     )
     assert tree(board) == before
@@ -877,7 +876,7 @@ def test_records_at_an_address_are_kept_elsewhere(run: Path, board: Path) -> Non
     address = "https://example.org/records"
     words = ("submit", run, *as_options(board), "--dry-run", "--json", "--records", address)
     (missing,) = json.loads(call(leaderboard, "--on", TODAY, *words).stdout)["missing"]
-    assert "say with --records-out in which folder to write them" in missing
+    assert "give a folder with --records-out" in missing
 
 
 # ---- transplants

@@ -339,7 +339,7 @@ def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> N
         assert (rows[card]["tie"] is not None, rows[card]["alpha_tie"] is not None) == has
 
     assert (
-        "tie groups by return: 2 ranked without a tie group: no daily series of theirs"
+        "tie groups by return: 2 ranked without a tie group: they have no daily series"
         in table["notes"]
     )
 

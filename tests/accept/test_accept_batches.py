@@ -8,10 +8,11 @@ import pytest
 
 from ktdeval.runner.records.run_folder import MARK
 from repeat_plugin import PLUGIN, SAMPLES
-from run_support import episodes, ktdeval, start, wait_until
+from run_support import episodes, ktdeval, start
 from stub_batches import BatchPlan
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, environment_of
+from waiting import wait_for
 
 skip_without_sdks()
 
@@ -37,8 +38,9 @@ def test_killed_while_its_batch_is_worked_on_a_run_goes_on_with_it(
         process = start(
             *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
         )
-        assert wait_until(
-            lambda: bool(stub.batches.created) and stub.batches.created[0].looks > 0, process
+        wait_for(
+            lambda: bool(stub.batches.created) and stub.batches.created[0].looks > 0,
+            process.is_alive,
         )
         process.kill()
         stub.batches.created[0].looks = 10_000
@@ -63,7 +65,7 @@ def test_killed_before_the_provider_answered_it_finds_the_batch(wire: str, tmp_p
         process = start(
             *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
         )
-        assert wait_until(lambda: bool(stub.batches.created), process)
+        wait_for(lambda: bool(stub.batches.created), process.is_alive)
         process.kill()
 
         done = ktdeval(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from grid_runs import done_of, done_records, start_worker, write_stub_plan
 from run_support import Running, assert_same, ktdeval
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, apart, environment_of, finished
+from waiting import wait_for
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()
@@ -41,9 +41,10 @@ for unit in sorted({stat.key.split("/")[1] for stat in store.list("claims")}):
 
 
 def wait_until_held(stub: Stub, requests: int, workers: list[Running]) -> None:
-    while stub.held < requests:
-        assert all(each.is_alive() for each in workers), [each.wait() for each in workers]
-        time.sleep(0.005)
+    wait_for(
+        lambda: stub.held >= requests,
+        lambda: all(worker.is_alive() for worker in workers),
+    )
 
 
 def take_over(out: Path) -> list[str]:

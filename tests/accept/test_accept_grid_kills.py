@@ -16,6 +16,7 @@ from grid_runs import done_records, parts_of, recorded_answers, start_worker, wr
 from run_support import Running, assert_same, ktdeval, start
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, apart, environment_of, finished
+from waiting import is_met
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()
@@ -40,8 +41,10 @@ def assert_paid_once(stub: Stub, out: Path, kills: int) -> None:
 
 def wait_for_answers(stub: Stub, more: int, processes: list[Running]) -> None:
     goal = stub.answers + more
-    while stub.answers < goal and any(each.is_alive() for each in processes):
-        time.sleep(0.001)
+    is_met(
+        lambda: stub.answers >= goal,
+        lambda: any(process.is_alive() for process in processes),
+    )
 
 
 def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(

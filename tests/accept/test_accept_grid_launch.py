@@ -8,8 +8,6 @@ import json
 import os
 import re
 import shlex
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,13 @@ from grid_runs import done_records, write_plan
 from ktdeval.stores import LocalStore
 from ktdeval_grid.state.status import GridStatus, look, reader_of
 from run_support import PLUGIN, ktdeval
+from waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
 MODELS = ("builtin/momentum", "test/mixed")
 TASKS = ("blinded_open_research", "bright_open_research")
 WINDOWS = ("2024-03-01:2024-03-14", "2024-03-15:2024-03-29")
-MAX_S = 280.0
 
 
 def plan_of(market: Path, path: Path, **changes: Any) -> Path:
@@ -46,13 +44,6 @@ def plan_of(market: Path, path: Path, **changes: Any) -> Path:
 
 def status_of(out: Path) -> GridStatus:
     return look(reader_of(LocalStore(out)))[1]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + MAX_S
-    while not is_so():
-        assert time.monotonic() < deadline, "never so"
-        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -212,7 +203,7 @@ def test_a_detached_grid_is_steered_by_its_file_and_from_another_process(
     (line,) = detached.lines
     assert os.getsid(line["pid"]) == line["pid"]  # it has a session of its own
 
-    until((out / "grid.json").exists)
+    wait_for((out / "grid.json").exists)
     assert status_of(out).total.left == 4
 
     for words in (("drop", "test/mixed"), ("resume",)):
@@ -220,7 +211,7 @@ def test_a_detached_grid_is_steered_by_its_file_and_from_another_process(
         assert done.code == 0, done.err
 
     end = out / "launches" / "0001-end.json"
-    until(end.exists)
+    wait_for(end.exists)
     momentum, mixed = status_of(out).models
 
     assert (momentum.done, momentum.left) == (2, 0)

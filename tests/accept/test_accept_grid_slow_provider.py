@@ -4,7 +4,6 @@ other's. No clock decides: the silent provider is let go when the others are don
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from grid_runs import done_of, start_worker, write_plan
 from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of
+from waiting import wait_for
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()
@@ -68,10 +68,7 @@ def test_units_of_a_quick_provider_are_done_while_a_slow_one_waits(
 
         plan = plan_of(market, tmp_path, slow, quick)
         worker = start_worker(plan, out, environment=environment_of(WIRES["chat"]))
-        while done_by(out, "quick") < EPISODES:
-            assert worker.is_alive(), worker.wait()
-            time.sleep(0.01)
-
+        wait_for(lambda: done_by(out, "quick") >= EPISODES, worker.is_alive)
         assert done_by(out, "slow") == 0
         if how == "refusing":
             return  # it waits longer after each refusal

@@ -20,8 +20,9 @@ from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.chain import Decided
 from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from live_kills import asking_processes, kill, stages
-from run_support import error_line, ktdeval, start, wait_until
+from run_support import error_line, ktdeval, start
 from stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
+from waiting import is_met, wait_for
 
 skip_without_sdks()
 
@@ -96,7 +97,7 @@ def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_t
             for name in sorted(chance.sample(list(moments), PER_DAY), key=list(moments).index):
                 reached = moments[name]()
                 process = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-                if wait_until(reached, process):
+                if is_met(reached, process.is_alive):
                     time.sleep(chance.uniform(0, 0.02))
                     if kill(process, with_children=chance.random() < 0.5):
                         killed.append(name)
@@ -129,7 +130,7 @@ def test_second_step_at_the_same_time_is_refused_and_nothing_is_doubled(tmp_path
     with running_stub(hold_after=0) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))
         first = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-        assert wait_until(lambda: stub.held == 1, first)
+        wait_for(lambda: stub.held == 1, first.is_alive)
         second = ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
         assert second.code == 2
         assert "another process writes it; wait until it has ended" in error_line(second)
@@ -144,10 +145,10 @@ def test_asker_that_outlives_its_step_is_waited_for_and_not_paid_again(tmp_path:
     with running_stub(hold_after=1) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))
         step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-        assert wait_until(lambda: stub.held == 1, step)
+        wait_for(lambda: stub.held == 1, step.is_alive)
         kill(step, with_children=False)
         again = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-        assert wait_until(lambda: len(asking_processes(drops)) == 2, again)
+        wait_for(lambda: len(asking_processes(drops)) == 2, again.is_alive)
         assert stub.held == 1  # the second one waits for the first
         stub.go_on()
         assert again.wait().code == 0
@@ -161,14 +162,10 @@ def test_asker_that_outlives_its_step_ends_at_its_deadline(tmp_path: Path) -> No
     with running_stub(FaultPlan(faults=("silent",), every=1)) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url), deadline_minutes=0.25)
         step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-        assert wait_until(lambda: bool(stub.requests), step)
+        wait_for(lambda: bool(stub.requests), step.is_alive)
         kill(step, with_children=False)
         assert asking_processes(drops)
-        until = time.monotonic() + 120
-        while asking_processes(drops) and time.monotonic() < until:
-            time.sleep(0.1)
-
-        assert not asking_processes(drops)
+        wait_for(lambda: not asking_processes(drops))
 
 
 @pytest.mark.exhaustive
@@ -185,7 +182,7 @@ def test_entrants_that_hang_or_fail_hold_nobody_up(tmp_path: Path) -> None:
             step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
 
             # The decision of the third is public while the first still hangs.
-            assert wait_until(lambda: bool(public_decisions(drops)), step)
+            wait_for(lambda: bool(public_decisions(drops)), step.is_alive)
             assert step.is_alive()
             done = step.wait()
 
@@ -210,7 +207,7 @@ def test_interrupted_step_ends_those_it_asks(tmp_path: Path) -> None:
     with running_stub(hold_after=0) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))
         step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-        assert wait_until(lambda: stub.held == 1, step)
+        wait_for(lambda: stub.held == 1, step.is_alive)
         step.signal(signal.SIGINT)
         assert step.wait().code == 130
         assert asking_processes(drops) == []

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.records.run_folder import MARK
-from run_support import assert_same, episodes, finished_steps, wait_until
+from run_support import assert_same, episodes, finished_steps
 from stub_provider import running_stub, skip_without_sdks
 from stub_runs import WIRES, answered, apart, finished, start_run, steps
+from waiting import wait_for
 
 skip_without_sdks()
 
@@ -51,8 +52,8 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         process = start_run(WIRES[wire], stub, run, market, *WORDS)
         # Whoever asks again has what it was given before on disk. On a busy machine some episodes
         # are over before others begin.
-        assert wait_until(
-            lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process
+        wait_for(
+            lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process.is_alive
         )
         held = EPISODES - ended(run)
         process.kill()
@@ -89,7 +90,7 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(
     with running_stub(port=port, latency_s=0.01, hold_after=250) as stub:
         for goal in (2, 130, 240):
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
-            assert wait_until(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
+            wait_for(lambda: stub.answers >= goal, process.is_alive)  # noqa: B023 - called before the next goal
             time.sleep(chance.uniform(0, 0.03))
             process.kill()
             kills += 1
@@ -115,7 +116,7 @@ def test_an_interrupted_run_waits_for_paid_calls_and_repeats_none(
     run = tmp_path / "run"
     with running_stub(port=port, latency_s=0.05) as stub:
         process = start_run(WIRES["chat"], stub, run, market, *WORDS)
-        assert wait_until(lambda: stub.answers >= 100, process)
+        wait_for(lambda: stub.answers >= 100, process.is_alive)
         process.signal(signal.SIGINT)
         done = process.wait()
         assert done.code == 130, done

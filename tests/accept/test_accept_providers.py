@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from functools import reduce
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from stub_runs import (
     without,
 )
 from tables import on_each_row
+from waiting import wait_for
 
 skip_without_sdks()
 
@@ -231,10 +231,7 @@ def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_
     with running_stub(hold_after=20) as stub:
         steady = tmp_path / "steady"
         process = start_run(WIRES["responses"], stub, tmp_path / "changed", market, *words)
-        while stub.held < SEEDS:
-            assert process.is_alive(), process.wait()
-            time.sleep(0.005)
-
+        wait_for(lambda: stub.held >= SEEDS, process.is_alive)
         stub.mood = "another"
         stub.go_on()
         assert process.wait().code == 0

@@ -19,10 +19,11 @@ import pytest
 from fault_proxy import FAULTS, fault_proxy
 from ktdeval.calls.record import ANSWERED
 from ktdeval.stores.mirror import mirrors_forgotten
-from run_support import Running, assert_same, error_line, local_copy, preload, start, wait_until
+from run_support import Running, assert_same, error_line, local_copy, preload, start
 from s3_place import Asked, S3Place, running_s3, skip_without_s3
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, apart, book, environment_of, finished, words_of
+from waiting import wait_for
 
 skip_without_sdks()
 skip_without_s3()
@@ -199,7 +200,7 @@ def test_a_run_is_one_process_s_until_that_has_stopped_for_a_lease(
 
     with running_stub(port=whole[1], hold_after=3) as stub:
         process = first.start(stub, url, market, *WORDS)
-        assert wait_until(lambda: stub.held > 0, process)
+        wait_for(lambda: stub.held > 0, process.is_alive)
         refused = second.start(stub, url, market, *WORDS).wait()
         assert "is running this" in error_line(refused)
         process.signal(signal.SIGKILL)

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ import pytest
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
 from local_server import free_port
+from waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -129,9 +129,10 @@ class Trial:
                 start_new_session=True,
             )
         try:
-            while "agents connect to" not in log.read_text():
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.1)
+            wait_for(
+                lambda: "agents connect to" in log.read_text(),
+                lambda: process.poll() is None,
+            )
             yield
         finally:
             if process.poll() is None:

@@ -26,8 +26,8 @@ from run_support import (
     ktdeval,
     records,
     start,
-    wait_until,
 )
+from waiting import wait_for
 
 LONG_WINDOW = "2024-01-15:2024-04-12"
 # chaos may fail in any number of steps in a row, which shall not stop a run here
@@ -139,7 +139,7 @@ def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterr
         # recovery
         if chance.random() < 0.7:
             before = finished_steps(run)
-            assert wait_until(lambda before=before: finished_steps(run) > before, process)
+            wait_for(lambda before=before: finished_steps(run) > before, process.is_alive)
             time.sleep(chance.uniform(0, 0.04))
         else:
             time.sleep(chance.uniform(0, 0.25))
@@ -230,7 +230,7 @@ def test_several_episodes_at_once_are_resumed_each_where_it_was(
             cwd=tmp_path,
             environment={"RUN_PLUGIN_SLEEP_MS": "4"},
         )
-        assert wait_until(lambda wanted=wanted: finished_steps(run) >= wanted, process)
+        wait_for(lambda wanted=wanted: finished_steps(run) >= wanted, process.is_alive)
         process.kill()
 
     assert ktdeval(*words, "--concurrency", "2", "--out", run, cwd=tmp_path).code == 0
@@ -266,7 +266,7 @@ def test_an_interrupt_stops_between_steps_explains_how_to_resume_and_loses_nothi
         *words, "--quiet", "--out", run, cwd=tmp_path, environment={"RUN_PLUGIN_SLEEP_MS": "4"}
     )
 
-    assert wait_until(lambda: finished_steps(run) >= 3, process)
+    wait_for(lambda: finished_steps(run) >= 3, process.is_alive)
 
     process.signal(number)
     done = process.wait()

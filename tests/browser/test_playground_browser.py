@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +33,7 @@ from playground_server import PlaygroundServer, playground_server
 from qfinzero_server import Served, serving
 from run_support import ktdeval
 from terminal import Terminal
+from waiting import wait_for
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
@@ -181,9 +181,7 @@ def _end_while_it_answers(server: PlaygroundServer, stub: ChatStub, chat: str) -
 
     assert "refused: Unknown" in server.json(f"/playground/chats/{chat}")["coming"]
     server.process.terminate()
-    while server.call("POST", f"/playground/chats/{chat}/resume", {})[0] != 503:
-        time.sleep(0.02)  # until it has taken the signal
-
+    wait_for(lambda: server.call("POST", f"/playground/chats/{chat}/resume", {})[0] == 503)
     stub.released.set()
 
     assert server.process.wait(60) == -signal.SIGTERM

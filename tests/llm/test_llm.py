@@ -28,8 +28,9 @@ from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
 from llm_environment import python_of
 from llm_server import CONTEXT, MODEL, ServedModel
-from run_support import SAME_MASK, finished_steps, ktdeval, start, wait_until
+from run_support import SAME_MASK, finished_steps, ktdeval, start
 from sent_schemas import sent_schemas
+from waiting import wait_for
 
 if "KTDEVAL_LLM_VENV" not in os.environ:
     pytest.skip(
@@ -276,7 +277,7 @@ def test_killed_after_a_step_and_resumed_no_answered_call_is_asked_again(runs: R
     words = (*runs.words("four names", out), "--limit", "2")
     process = start(*words, cwd=runs.folder)
 
-    assert wait_until(lambda: finished_steps(out) >= 1, process)
+    wait_for(lambda: finished_steps(out) >= 1, process.is_alive)
 
     process.signal(signal.SIGKILL)
     assert process.wait().code == -signal.SIGKILL

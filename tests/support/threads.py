@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
+
+from waiting import wait_for
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
@@ -33,12 +34,15 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
 
 def wait_for_error_text(capsys: pytest.CaptureFixture[str], text: str) -> None:
     """Wait until a text has been printed to stderr: a server's thread prints the traceback of a
-    request that failed after it has answered. The timeout of a test ends what never comes.
+    request that failed after it has answered.
     """
-    printed = ""
-    while text not in printed:
-        time.sleep(0.01)
-        printed += capsys.readouterr().err
+    printed = list[str]()
+
+    def is_printed() -> bool:
+        printed.append(capsys.readouterr().err)
+        return text in "".join(printed)
+
+    wait_for(is_printed)
 
 
 class Waiter:

@@ -7,8 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 from outside_plugin import DEFECT_AT_CALL
 from outside_programs import KEYS, OUTSIDE_PLUGIN, TRADER, Place, Provider, provider, said
 from run_support import Running, ktdeval, start
+from waiting import wait_for
 
 pytestmark = pytest.mark.slow  # processes of their own
 
@@ -52,13 +51,6 @@ def place(tmp_path: Path, market: Path) -> Place:
 def begun(place: Place, asked: Provider) -> tuple[Running, list[object]]:
     words = place.command(*asked.words, steps=STEPS)
     return start(*words, cwd=place.folder, environment=KEYS), words
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came to this stage"
-        time.sleep(0.01)
 
 
 def finished(place: Place, words: list[object]) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from run_support import (
     start,
     store_market,
 )
+from waiting import wait_for
 
 ONE = ("--tasks", TASK, "--windows", WINDOW, "--limit", "3", *SAME_MASK)
 REMOTE = ("--model", "remote/me", "--agent", "remote")
@@ -301,8 +301,7 @@ def test_a_day_without_a_submission_in_time_is_held_and_counted(folder: Path) ->
     def late(port: int) -> None:
         client = Client(port)
         client.begin()
-        while client.call("next_day")["failure"] != "episode_lost":
-            time.sleep(0.05)
+        wait_for(lambda: client.call("next_day")["failure"] == "episode_lost")
         an_episode()(port)
 
     done = run_with(late, folder, "late", *ONE, seconds=1.0)

@@ -20,6 +20,7 @@ from ktdeval_command.remote_host import Hosts, RemoteHost, kept_token
 from ktdeval_command.remote_params import RemoteAgentParams
 from remote_clients import HOLD, TOKEN, Client, free_port, token_file
 from tool_clients import INITIALIZE, Tools, request, told
+from waiting import wait_for
 
 
 class Step(PreparedSession):
@@ -211,8 +212,7 @@ def test_a_second_submission_never_decides_the_next_day(host: RemoteHost) -> Non
 def test_a_client_that_is_late_loses_its_day_and_the_episode(host: RemoteHost) -> None:
     with running(host, seconds=0.1) as run:
         made, _ = waits_for_client(host)
-        while not run.late:
-            time.sleep(0.01)
+        wait_for(lambda: run.late)
         run.episode.seconds = 60.0
         late = made.call("submit_action", **HOLD)
         other, begun = waits_for_client(host)
@@ -243,8 +243,7 @@ def test_a_session_that_ends_leaves_its_episode_at_the_same_day(host: RemoteHost
         session = told(tools, request("initialize", INITIALIZE)).headers["mcp-session-id"]
         begin = request("tools/call", {"name": "begin_episode"})
         look = request("tools/call", {"name": "look"})
-        while told(tools, begin, Mcp_Session_Id=session).json()["result"]["isError"]:
-            time.sleep(0.01)
+        wait_for(lambda: not told(tools, begin, Mcp_Session_Id=session).json()["result"]["isError"])
         told(tools, look, Mcp_Session_Id=session)
         host.server.end_session(session)
 

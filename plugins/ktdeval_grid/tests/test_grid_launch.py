@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from ktdeval_grid.launch.launch_command import _detach, _drive_here, _LaunchInte
 from ktdeval_grid.planning.estimate_types import Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.state.amend import Amendment
 from ktdeval_grid.state.layout import open_place
+from waiting import wait_for
 
 RUNNER = """
 from ktdeval.api import Spec, hookimpl
@@ -202,9 +202,7 @@ def detached(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> P
 
     assert _detach(intent_of(folder, **changes)) == 0
 
-    while not seen.exists():
-        time.sleep(0.005)
-
+    wait_for(seen.exists)
     return seen
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import gym_processes  # noqa: E402
 from gym_processes import NAME, Drawing, jobs  # noqa: E402
 from gym_worlds import as_bytes  # noqa: E402
 from ktdeval_gym.rollouts import roll_out_all  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -68,9 +68,10 @@ def test_roll_outs_that_are_killed_and_resumed_give_the_same_bytes(tmp_path: Pat
 
     try:
         # the job of seed 1 never ends; the others do
-        while not {"seed-0.json", "seed-2.json"} <= {path.name for path in cut.glob("*")}:
-            assert killed.poll() is None
-            time.sleep(0.05)
+        wait_for(
+            lambda: (cut / "seed-0.json").exists() and (cut / "seed-2.json").exists(),
+            lambda: killed.poll() is None,
+        )
     finally:
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from local_server import Quiet, running
+from waiting import wait_for
 
 _LONGEST_LOAD_MS = 240_000.0  # less than a test may take
 CHROMIUM = Path("/usr/bin/chromium")
@@ -243,13 +244,11 @@ def wait_until(tab: Any, condition: str) -> None:
     An element that is not there, as while a page fetches data and draws itself anew, makes it not
     true yet.
     """
-    deadline = time.monotonic() + 240
-
-    while not tab.evaluate(
-        f"(() => {{ try {{ return Boolean({condition}) }} catch {{ return false }} }})()"
-    ):
-        assert time.monotonic() < deadline, f"never true: {condition}"
-        time.sleep(0.02)
+    wait_for(
+        lambda: tab.evaluate(
+            f"(() => {{ try {{ return Boolean({condition}) }} catch {{ return false }} }})()"
+        )
+    )
 
 
 def keep_drawing(tab: Any, ready: str = _READY) -> None:

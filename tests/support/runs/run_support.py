@@ -18,8 +18,7 @@ import resource
 import shutil
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -350,14 +349,3 @@ def copy_run(run: Path, target: Path) -> Path:
 def finished_steps(run: Path) -> int:
     """Whole lines in the journals of a run; 0 before there is one."""
     return sum(path.read_bytes().count(b"\n") for path in run.glob("episodes/*/journal.jsonl"))
-
-
-def wait_until(condition: Callable[[], bool], process: Running) -> bool:
-    """Look at a running process's files until they are as wanted; False when it ended before."""
-    while not condition():
-        if not process.is_alive():
-            return False
-
-        time.sleep(0.001)
-
-    return True

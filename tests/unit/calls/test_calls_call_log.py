@@ -31,6 +31,7 @@ from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.values import sha256_hex
 from paths import SUPPORT_FOLDERS
 from threads import in_threads
+from waiting import wait_for
 
 PAID = CallRecord(
     AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m"
@@ -120,9 +121,7 @@ def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
 
     log.record(call_of("c"), entry_of("c"), durable=False)
 
-    while len(run.recorded()) < 3:
-        time.sleep(0.02)
-
+    wait_for(lambda: len(run.recorded()) == 3)
     assert run.stored_replies() == {"c"}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-import time
 from collections import Counter
 
 import pytest
@@ -24,6 +23,7 @@ from ktdeval.runner import RunConfig
 from ktdeval.runner.models.model_connection import RemoteAccess, RunSignals
 from ktdeval.task_api.events import CheckDelayed
 from threads import in_threads
+from waiting import wait_for
 
 # --- cache and book
 
@@ -248,9 +248,8 @@ def test_an_interrupt_ends_every_wait_for_a_slot_and_records_running_calls(run):
     questions = ["a", "a", "a", "b", "c"]
 
     def answer(text: str, attempt: int) -> Answer:
-        while not client._limiter._queue._waiting:  # somebody who asks something else
-            time.sleep(0.001)
-
+        # somebody who asks something else
+        wait_for(lambda: client._limiter._queue._waiting)
         run.stop.interrupt()
         return reply_to(text)
 

@@ -6,13 +6,13 @@ import heapq
 import math
 import random
 import threading
-import time
 from dataclasses import dataclass, field
 
 import pytest
 
 from ktdeval.calls.concurrency_limit import AimdWindow, ProviderLimiter
 from threads import Waiter
+from waiting import wait_for
 
 
 def no_check() -> None:
@@ -178,8 +178,7 @@ def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
         waiters = [Waiter(lambda waits, number=number: call(number, waits)) for number in range(6)]
         silent = threading.Thread(target=call, args=(6, None))
         silent.start()
-        while len(limiter._queue._waiting) < 7:
-            time.sleep(0.001)
+        wait_for(lambda: len(limiter._queue._waiting) == 7)
 
     assert [waiter.outcome for waiter in waiters] == [None] * 6
 

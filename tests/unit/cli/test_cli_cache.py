@@ -18,11 +18,10 @@ from ktdeval.harness.chat_messages import Reply, Usage
 from ktdeval.values import sha256_hex
 from terminal import Terminal
 
-NOW = datetime.now(UTC)
-
 
 def aged(days: float) -> str:
-    return (NOW - timedelta(days=days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = datetime.now(UTC) - timedelta(days=days)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def fill(path: Path) -> Path:

@@ -33,9 +33,9 @@ from run_support import (
     ktdeval,
     records,
     start,
-    wait_until,
 )
 from tables import on_each_row
+from waiting import wait_for
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
 MIXED = (*MIXED_RUN, "--limit", "6", "--quiet", *SAME_MASK)
@@ -317,7 +317,7 @@ def test_two_processes_never_run_one_folder_at_once(
     hold.touch()
     first = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_HOLD": str(hold)})
 
-    assert wait_until((tmp_path / "run" / "cards").exists, first)
+    wait_for((tmp_path / "run" / "cards").exists, first.is_alive)
 
     line = error_line(ktdeval(*words, cwd=tmp_path))
     assert first.is_alive()

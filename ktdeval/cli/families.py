@@ -1,7 +1,8 @@
-"""Families of tasks, and what the ends of their names mean: the short form of `ktdeval tasks`."""
+"""Families of tasks and of models: the short forms of `ktdeval tasks` and `ktdeval models`."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,39 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
         "A task in full: ktdeval tasks TASK",
     ]
     return [_shortened_line(line, width) for line in lines]
+
+
+def model_family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
+    """Return the names of models by family, wrapped to `width` columns: first the providers, any of
+    whose models may be named, then the models that are named in full.
+    """
+    providers = [spec.name for spec in specs if "/" not in spec.name]
+    names_by_family: dict[str, list[str]] = {}
+    for spec in specs:
+        family, slash, name = spec.name.partition("/")
+        if slash:
+            names_by_family.setdefault(family, []).append(name)
+
+    lines = ["PROVIDER/MODEL, for any model of these providers:", *_wrapped_names(providers, width)]
+    for family in sorted(names_by_family):
+        lines += [f"{family}/…", *_wrapped_names(names_by_family[family], width)]
+
+    return [
+        *lines,
+        "",
+        "Models of a family: ktdeval models FAMILY; all: --all",
+        "A model's parameters: ktdeval models NAME",
+    ]
+
+
+def _wrapped_names(names: Iterable[str], width: int) -> list[str]:
+    return textwrap.wrap(
+        " ".join(sorted(names)),
+        width,
+        initial_indent=_GAP,
+        subsequent_indent=_GAP,
+        break_on_hyphens=False,
+    )
 
 
 def _align_rows(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:

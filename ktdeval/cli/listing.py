@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from ktdeval.cli.command_tree import all_commands, by_title
 from ktdeval.cli.completers import complete_names
 from ktdeval.cli.examples import example
-from ktdeval.cli.families import WIDTH, family_lines
+from ktdeval.cli.families import WIDTH, family_lines, model_family_lines
 from ktdeval.cli.options import (
     JsonOptions,
     PluginOptions,
@@ -52,12 +52,7 @@ _ROWS = {row["kind"]: row for row in csv_rows(Path(__file__).with_name("listings
 class ListingOptions(JsonOptions, PluginOptions):
     """Options of every listing."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class TaskListingOptions(ListingOptions):
-    """Options of listings that may be of tasks."""
-
-    every: bool = flag(False, name="--all", help="all tasks, one a line, instead of families")
+    every: bool = flag(False, name="--all", help="one task or model a line, instead of families")
 
 
 class _ListCommand(click.Command):
@@ -103,8 +98,8 @@ def _complete_kinds(
 @click.command("list", cls=_ListCommand)
 @click.argument("kind", required=False, shell_complete=_complete_kinds)
 @click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=_complete_listed)
-@options_of(TaskListingOptions)
-def list_(kind: str | None, names: tuple[str, ...], options: TaskListingOptions) -> None:
+@options_of(ListingOptions)
+def list_(kind: str | None, names: tuple[str, ...], options: ListingOptions) -> None:
     """List what there is of a kind, or explain what NAME is.
 
     KIND: tasks, models, agents, metrics, venues, data, runners, tools, cards, plugins, commands, or
@@ -154,8 +149,8 @@ def _print_kinds(kinds: Mapping[str, str], as_json: bool) -> None:
 @example("ktdeval tasks")
 @click.command("tasks")
 @click.argument("names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("tasks"))
-@options_of(TaskListingOptions)
-def tasks(names: tuple[str, ...], options: TaskListingOptions) -> None:
+@options_of(ListingOptions)
+def tasks(names: tuple[str, ...], options: ListingOptions) -> None:
     """List families of tasks and what the ends of names mean: what `--tasks` takes.
 
     With NAME, the tasks of a family, group or glob, or one task: its resolved config, with its data
@@ -171,10 +166,10 @@ def tasks(names: tuple[str, ...], options: TaskListingOptions) -> None:
 )
 @options_of(ListingOptions)
 def models(names: tuple[str, ...], options: ListingOptions) -> None:
-    """List models: what `--model` takes. PROVIDER/… stands for any model of a provider.
+    """List families of models: what `--model` takes.
 
-    With NAME, its parameters with type, default and meaning. The word `show` before NAME may be
-    left out.
+    With NAME, the models of a family, or the parameters of a model or provider with type, default
+    and meaning. The word `show` before NAME may be left out.
     """
     _list_kind("models", _loaded_plugins("models", options), names, options)
 
@@ -385,30 +380,53 @@ def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: Listi
         return
 
     specs = list(plugins.specs(kind).values())
-    every = getattr(options, "every", False)
-    if kind == "tasks" and not (names or every or options.as_json):
+    if kind in _FAMILY_LINES and not (names or options.every or options.as_json):
         width = WIDTH
         if sys.stdout.isatty():
             width = min(WIDTH, terminal_width())
 
-        click.echo("\n".join(family_lines(specs, width)))
+        click.echo("\n".join(_FAMILY_LINES[kind](specs, width)))
         return
 
     if names:
-        resolved = plugins.resolve_tasks(names) if kind == "tasks" else names
-        specs = [plugins.spec(kind, name) for name in resolved]
+        specs = _named_specs(kind, plugins, names)
 
     _print_specs(kind, plugins, specs, options.as_json)
 
 
+def _named_specs(kind: str, plugins: Plugins, names: Sequence[str]) -> list[Spec]:
+    """Return the things of a kind that names denote; families stand for their members."""
+    if kind == "tasks":
+        return [plugins.spec(kind, name) for name in plugins.resolve_tasks(names)]
+
+    found = []
+    for name in names:
+        members = []
+        if kind == "models":
+            members = _family_members(plugins, name)
+
+        found += members or [plugins.spec(kind, name)]
+
+    return found
+
+
+def _family_members(plugins: Plugins, family: str) -> list[Spec]:
+    """Return the models that are named FAMILY/NAME."""
+    specs = plugins.specs("models")
+    return [spec for name, spec in specs.items() if name.startswith(f"{family}/")]
+
+
 def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
-    """Return whether a name denotes one thing, which is shown in full. For tasks, families and
-    globs do not.
+    """Return whether a name denotes one thing, which is shown in full. Families of tasks and
+    models, and globs of tasks, do not.
     """
-    if kind != "tasks" or name in plugins.specs(kind):
+    if name in plugins.specs(kind):
         return True
 
-    return plugins.is_derived(name)
+    if kind == "tasks":
+        return plugins.is_derived(name)
+
+    return kind != "models" or not _family_members(plugins, name)
 
 
 def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bool) -> None:
@@ -447,6 +465,13 @@ def _task_heading(spec: Spec) -> str:
 def _model_heading(spec: Spec) -> str:
     provider, slash, _ = spec.name.partition("/")
     return provider if slash else "providers, each followed by the name of a model"
+
+
+#: Kinds that are listed by family, and the lines of the families
+_FAMILY_LINES: Mapping[str, Callable[[Sequence[Spec], int], list[str]]] = {
+    "tasks": family_lines,
+    "models": model_family_lines,
+}
 
 
 #: Kinds that a terminal shows in groups, and the heading of each thing

@@ -54,6 +54,24 @@ def test_a_whole_installation_is_not_broken(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.slow
+def test_absent_extras_and_keys_are_rows_on_request_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(doctor, "_is_installed", lambda package: package != "ray")
+
+    assert main(["doctor"]) == 0
+    short = capsys.readouterr().out
+    assert main(["doctor", "--all"]) == 0
+    whole = capsys.readouterr().out
+
+    assert "key OPENAI_API_KEY" not in short
+    assert "extras that are not installed: ray\n" in short
+    assert "key OPENAI_API_KEY" in whole
+    assert "extra ray" in whole
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 def test_a_key_is_never_shown(
     form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

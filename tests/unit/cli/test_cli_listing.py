@@ -260,12 +260,17 @@ def test_a_provider_and_its_models_are_shown_from_a_plugin_file(
 def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    words = {"agents": ["list", "agents"], "models": ["models"], "tasks": ["tasks", "--all"]}
+    words = {
+        "agents": ["list", "agents"],
+        "models": ["models", "--all"],
+        "tasks": ["tasks", "--all"],
+    }
     piped = {kind: terminal.text(*each) for kind, each in words.items()}
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
 
-    assert max(map(len, terminal.text("tasks").splitlines())) <= 60
+    for kind in ("models", "tasks"):
+        assert max(map(len, terminal.text(kind).splitlines())) <= 60
 
     shown = {kind: terminal.text(*each) for kind, each in words.items()}
 
@@ -284,6 +289,18 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
 
     assert "  blinded_fixed_candidate" in of_core.partition("(")[0]
     assert "builtin (" in shown["models"]
+
+
+def test_models_are_listed_by_family_with_every_name_on_one_screen(terminal: Terminal) -> None:
+    lines = terminal.text("models").splitlines()
+    words = set(" ".join(lines).split())
+
+    assert len(lines) <= 40
+    for entry in terminal.report("models"):
+        assert entry["name"].rpartition("/")[2] in words
+
+    members = [line.split()[0] for line in terminal.text("models", "rl", "elected").splitlines()]
+    assert members == ["MODEL", "rl/policy", "elected/majority"]
 
 
 def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
@@ -305,7 +322,7 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     advertise(
         tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n"
     )
-    code, out, err = terminal.call("models")
+    code, out, err = terminal.call("models", "builtin")
 
     assert (code, "builtin/momentum" in out) == (0, True)
 

@@ -7,9 +7,11 @@ import hashlib
 import zlib
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
+from ktdeval.values import load_yaml
 from ktdeval_pages.colours import SERIES, TOKENS, css_variables
 from ktdeval_pages.marks import look_of
 from ktdeval_pages.page_words import WORDS
@@ -45,13 +47,17 @@ def part_script(*names: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def charts_script() -> str:
+def charts_script(own_specs: Path | None = None) -> str:
     """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
-    when a chart comes into view.
+    when a chart comes into view. `own_specs`: YAML file of the site's own chart specs.
     """
-    look = msgspec.json.encode(look_of("page")).decode()
+    specs = dict(load_yaml(Path(__file__).with_name("chart_specs.yaml")))
+    if own_specs is not None:
+        specs |= load_yaml(own_specs)
+    specs.pop("parts", None)
     parts = [_script(name) for name in _CHART_SCRIPTS]
-    parts.append(f"kt.values.figures = {look};")
+    parts.append(f"kt.values.figures = {msgspec.json.encode(look_of('page')).decode()};")
+    parts.append(f"kt.charts.specs = {msgspec.json.encode(specs).decode()};")
     return "\n".join(parts) + "\n"
 
 

@@ -94,7 +94,6 @@ Object.assign(
       const text = [lines].flat().join("\n");
       return el(
         "div.command",
-        {},
         el("pre", {tabindex: "0", role: "group", "aria-label": "Command"}, text),
         button("Copy", () => copy(text, "Command"), {class: "small"}),
       );

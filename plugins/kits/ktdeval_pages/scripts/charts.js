@@ -9,6 +9,11 @@ kt.charts.draw(element, spec, {title, description, columns, rows, height})
     columns: [[heading, unit or ""], …]; rows: [[value, …], …]: the same figures as a table
     title: what is shown; description: how to read it. Both are also the picture's name for those
         who can't see it.
+kt.charts.figure(element, name, {title, description, rows, height, table, look, …values})
+    the same with a declared spec, of `kt.charts.specs` (chart_specs.yaml) and values for the names
+    in it. `rows` are those of the table that is declared with it; a figure without one gives
+    `table` as {columns, rows}. `look` gives values that depend on {colors, ink, …, width}. `order`
+    is that of the table's first column unless it is given.
 kt.charts.equity(element, lines, {title, description, bands, first, height})
     lines: [{label, days, nav, base_day, benchmark}]: NAV over its first value. `nav` has one value
         more than `days` where it begins with the base. `benchmark: true` is drawn dotted.
@@ -149,9 +154,7 @@ kt.charts.print()
       if (!lines.length) return;
       kt.replace(
         box,
-        lines.map(([name, text]) =>
-          el("div", {}, el("span", {}, name), el("span.n", {}, String(text))),
-        ),
+        lines.map(([name, text]) => el("div", el("span", name), el("span.n", String(text)))),
       );
       const around = plot.getBoundingClientRect();
       const left = event.clientX - around.left;
@@ -188,7 +191,6 @@ kt.charts.print()
         plot,
         el(
           "p.trouble",
-          {},
           `The chart can't be drawn: ${error.message}. Its figures are in the table below it.`,
         ),
       );
@@ -201,27 +203,21 @@ kt.charts.print()
       "Figures of the chart",
       el(
         "table.grid",
-        {},
         el(
           "thead",
-          {},
           el(
             "tr",
-            {},
             columns.map(([name], at) => el(numeric[at] ? "th.n" : "th", {scope: "col"}, name)),
           ),
         ),
         el(
           "tbody",
-          {},
           rows.map((row) =>
             el(
               "tr",
-              {},
               row.map((value, at) =>
                 el(
                   numeric[at] ? "td.n" : "td",
-                  {},
                   typeof value === "number" || value === null
                     ? kt.format.cell(value, columns[at][1])
                     : value,
@@ -276,14 +272,12 @@ kt.charts.print()
     );
     const figure = el(
       "figure.chart",
-      {},
       el(
         "figcaption",
-        {},
-        el("strong", {}, title),
-        description ? el("span.quiet", {}, ` ${description}`) : null,
+        el("strong", title),
+        description ? el("span.quiet", ` ${description}`) : null,
       ),
-      el("div.chart-tools", {}, rows.length ? toggle : null, save),
+      el("div.chart-tools", rows.length ? toggle : null, save),
       plot,
       figuresTable,
     );
@@ -295,6 +289,53 @@ kt.charts.print()
     else shown.observe(plot);
     resized.observe(plot);
     return figure;
+  }
+
+  // -- a figure whose spec is declared
+
+  const isName = (part) => typeof part === "string" && /^[$=]/.test(part);
+  const tips = (fields, given) =>
+    Object.entries(fields).map(([field, title]) => ({
+      field,
+      title: filled(title, given),
+      type: "nominal",
+    }));
+
+  /** A part of a spec with what is given for each name in it, as `=rows` or `$ink`. */
+  function filled(part, given) {
+    if (isName(part)) return given[part.slice(1)];
+    if (part === null || typeof part !== "object") return part;
+    if (Array.isArray(part)) {
+      const shown = part.filter((one) => !one?.only_with || filled(one.only_with, given));
+      return shown.map((one) => filled(one, given));
+    }
+    const {only_with: _, like = null, tips: fields, ...own} = part;
+    const whole = {...filled(like, given)};
+    for (const [name, one] of Object.entries(own)) whole[name] = filled(one, given);
+    if (fields) whole.tooltip = tips(fields, given);
+    return whole;
+  }
+
+  /** Columns and rows of the table that a declared figure has. */
+  function tableOf(declared, rows, given) {
+    const columns = filled(declared, given);
+    return {
+      columns: columns.map(({name, unit = ""}) => [name, unit]),
+      rows: rows.map((row) => columns.map(({field}) => row[field] ?? null)),
+    };
+  }
+
+  function figure(element, name, {title, description, rows, look = () => ({}), ...values}) {
+    const {spec, table: declared, room = 0} = kt.charts.specs[name];
+    const order = declared && [...new Set(rows.map((row) => row[declared[0].field]))];
+    const given = {order, rows, ...values};
+    const drawn = (theme) => filled(spec, {...theme, ...given, ...look(theme)});
+    return draw(element, drawn, {
+      title,
+      description,
+      height: (values.height ?? spec.height) + room,
+      ...(declared ? tableOf(declared, rows, given) : values.table),
+    });
   }
 
   // -- lines over days
@@ -628,6 +669,7 @@ kt.charts.print()
 
   kt.charts = {
     draw,
+    figure,
     equity,
     drawdown,
     lines,

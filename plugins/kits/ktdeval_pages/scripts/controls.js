@@ -66,7 +66,7 @@ kt.controls = (() => {
   /** The inside of a list that opens: boxes, and above them a search where there are many. */
   function boxes(options, chosen, report) {
     const name = `many-${(numbered += 1)}`;
-    const list = el("div.boxes", {});
+    const list = el("div.boxes");
     const draw = (wanted) => {
       const found = options.filter(([value, text]) =>
         `${value} ${text}`.toLowerCase().includes(wanted),
@@ -85,16 +85,15 @@ kt.controls = (() => {
               report();
             },
           });
-          return el("label.tick", {}, box, " ", text);
+          return el("label.tick", box, " ", text);
         }),
         found.length > SHOWN
           ? el(
               "p.quiet",
-              {},
               `${plural(found.length - SHOWN, "more entry", "more entries")}: type to find them`,
             )
           : null,
-        found.length ? null : el("p.quiet", {}, "Nothing of that name"),
+        found.length ? null : el("p.quiet", "Nothing of that name"),
       );
     };
     const field = el("input", {
@@ -110,14 +109,9 @@ kt.controls = (() => {
   function many({label, options, onChange, none = "all", reset = "All"}) {
     const chosen = new Set();
     let given = options;
-    const count = el("strong", {});
-    const panel = el("div.panel", {});
-    const fold = el(
-      "details.many",
-      {},
-      el("summary", {}, el("span", {}, label), " ", count),
-      panel,
-    );
+    const count = el("strong");
+    const panel = el("div.panel");
+    const fold = el("details.many", el("summary", el("span", label), " ", count), panel);
     const say = () => replace(count, chosen.size ? String(chosen.size) : none);
     const report = () => {
       say();
@@ -126,7 +120,7 @@ kt.controls = (() => {
     const draw = () =>
       replace(
         panel,
-        el("fieldset", {}, el("legend.unseen", {}, label), boxes(given, chosen, report)),
+        el("fieldset", el("legend.unseen", label), boxes(given, chosen, report)),
         button(
           reset,
           () => {

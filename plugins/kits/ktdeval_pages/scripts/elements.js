@@ -1,15 +1,17 @@
 // Elements of a page. Texts of models and submitters become text nodes, never markup.
 //
-// kt.el("td.n", {title: "…"}, "text", …)
-//     an element with classes; children are nodes, texts, arrays; null, undefined and false are
-//     skipped. An attribute that is a function is an event listener. `style`, on… and an unsafe
-//     href are refused.
+// kt.el("td.n", {title: "…"}, "text", …), kt.el("td", "text", …)
+//     an element with classes; attributes may be omitted; children are nodes, texts, arrays; null,
+//     undefined and false are skipped. An attribute that is a function is an event listener.
+//     `style`, on… and an unsafe href are refused.
 // kt.svg("path", {d: "…"}, …)
 //     the same for drawings
 // kt.fill(element, …children), kt.replace(element, …children)
 //     add children; replace them
 // kt.section("Title", …children), kt.details("Summary", …children)
 //     <section> with an <h2>; a fold
+// kt.listed("ul.notes", [item, …])
+//     a list; nothing where it is empty
 // kt.field("Label", control, ".grow")
 //     a control under its label
 // kt.facts([[term, value], …])
@@ -70,11 +72,14 @@ Object.assign(
       return element;
     }
 
-    function el(description, attributes, ...children) {
+    const isAttributes = (part) => part?.constructor === Object;
+
+    function el(description, ...parts) {
       const [tag, ...classes] = description.split(".");
       const element = document.createElement(tag);
       if (classes.length) element.className = classes.join(" ");
-      return adopt(element, attributes, children);
+      const attributes = isAttributes(parts[0]) ? parts.shift() : {};
+      return adopt(element, attributes, parts);
     }
 
     const svg = (tag, attributes, ...children) =>
@@ -86,19 +91,23 @@ Object.assign(
       return fill(element, children);
     }
 
-    const section = (title, ...children) => el("section", {}, el("h2", {}, title), children);
+    const section = (title, ...children) => el("section", el("h2", title), children);
     const details = (summary, ...children) =>
-      el("details", {}, el("summary", {}, summary), el("div.fold", {}, children));
+      el("details", el("summary", summary), el("div.fold", children));
+
+    const listed = (description, items) =>
+      items.length
+        ? el(
+            description,
+            items.map((item) => el("li", item)),
+          )
+        : null;
 
     const field = (label, control, classes = "") =>
-      el(`label.field${classes}`, {}, el("span", {}, label), control);
+      el(`label.field${classes}`, el("span", label), control);
 
     function scroller(name, ...children) {
-      const region = el(
-        "div.scroll",
-        {role: "group", tabindex: "0", "aria-label": name},
-        children,
-      );
+      const region = el("div.scroll", {role: "group", tabindex: "0", "aria-label": name}, children);
       // More columns stand beyond the edge: the style says so until they are reached.
       const look = () =>
         region.classList.toggle(
@@ -119,8 +128,7 @@ Object.assign(
       );
       return el(
         "dl.facts",
-        {},
-        shown.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
+        shown.map(([term, value]) => el("div", el("dt", term), el("dd", value))),
       );
     }
 
@@ -143,11 +151,7 @@ Object.assign(
         value.join().length < 120
       )
         return value.map(tree).join(", ");
-      return el(
-        "ul.tree",
-        {},
-        value.map((part) => el("li", {}, tree(part))),
-      );
+      return listed("ul.tree", value.map(tree));
     }
 
     // -- marks
@@ -204,6 +208,7 @@ Object.assign(
       replace,
       section,
       details,
+      listed,
       field,
       scroller,
       button,

@@ -103,7 +103,7 @@ Object.assign(
         "span.none",
         {title: reason || "not defined"},
         NONE,
-        el("span.unseen", {}, ` ${reason || "not defined"}`),
+        el("span.unseen", ` ${reason || "not defined"}`),
       );
     }
 

@@ -1,8 +1,13 @@
 // Tables.
 //
-// kt.table.plain({caption, head: ["a", {text, n: true, title}], rows: [[cell, …], …], showCaption})
+// kt.table.plain({caption, head: ["a", {text, n: true, title}], rows: [[cell, …], …], showCaption,
+// chosen})
 //     a table in a region. A cell is a text, a node or a <td>; columns with n: true stand right;
-//     the first cell of a row heads it.
+//     the first cell of a row heads it; `chosen` is the place of a row
+// kt.table.of(caption, rows, [[head, (row, place) => cell], …], {showCaption, chosen})
+//     the same by its columns; one that is null or false is left out
+// kt.table.right(text, title)
+//     head of a column that stands right
 // kt.table.sortable({caption, onSort(key)})
 //     {element, head(columns, sort), rows([<tr>, …])}. A column is {key, title, unit, hint, n,
 //     className, sorts}; sort is {key, descending}. The caller puts the rows in order.
@@ -25,7 +30,7 @@ kt.table = (() => {
     });
   }
 
-  function plain({caption, head, rows, showCaption = false}) {
+  function plain({caption, head, rows, showCaption = false, chosen = -1}) {
     const columns = head.map((one) => (typeof one === "string" ? {text: one} : one));
     const heads = columns.map(({text, n, title}) =>
       el("th", {scope: "col", title, class: n ? "n" : null}, text),
@@ -34,13 +39,13 @@ kt.table = (() => {
       `Table: ${caption}`,
       el(
         "table.grid",
-        {},
         el("caption", {class: showCaption ? null : "unseen"}, caption),
-        el("thead", {}, el("tr", {}, heads)),
+        el("thead", el("tr", heads)),
         el(
           "tbody",
-          {},
-          rows.map((row) => (row instanceof Node ? row : el("tr", {}, cells(row, columns)))),
+          rows.map((row, place) =>
+            el("tr", {class: place === chosen ? "chosen" : null}, cells(row, columns)),
+          ),
         ),
       ),
     );
@@ -48,19 +53,31 @@ kt.table = (() => {
     return region;
   }
 
+  const right = (text, title) => ({text, title, n: true});
+
+  function of(caption, rows, columns, options = {}) {
+    const shown = columns.filter(Boolean);
+    return plain({
+      caption,
+      head: shown.map(([head]) => head),
+      rows: rows.map((row, place) => shown.map(([, cell]) => cell(row, place))),
+      ...options,
+    });
+  }
+
   function sortable({caption, onSort}) {
-    const headRow = el("tr", {});
-    const body = el("tbody", {});
+    const headRow = el("tr");
+    const body = el("tbody");
     const element = scroller(
       `Table: ${caption}`,
-      el("table.grid", {}, el("caption.unseen", {}, caption), el("thead", {}, headRow), body),
+      el("table.grid", el("caption.unseen", caption), el("thead", headRow), body),
     );
     let keys = "";
     let heads = [];
 
     function label(column) {
-      const text = [column.title, column.unit ? el("span.unit", {}, ` ${column.unit}`) : null];
-      if (!column.sorts) return column.hidden ? el("span.unseen", {}, text) : text;
+      const text = [column.title, column.unit ? el("span.unit", ` ${column.unit}`) : null];
+      if (!column.sorts) return column.hidden ? el("span.unseen", text) : text;
       return kt.button(text, () => onSort(column.key), {
         title: column.hint,
         "data-key": column.key,
@@ -116,5 +133,5 @@ kt.table = (() => {
 
   const csv = (rows) => `${rows.map((row) => row.map(csvCell).join(",")).join("\r\n")}\r\n`;
 
-  return {plain, sortable, compare, csv};
+  return {plain, of, right, sortable, compare, csv};
 })();

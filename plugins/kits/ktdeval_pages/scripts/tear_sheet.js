@@ -17,5 +17,5 @@ document.querySelectorAll("figure > svg").forEach((picture) => {
   ]);
   const save = () => kt.savePicture(picture, title, keys);
   const tools = {class: "small", "aria-label": `Save as PNG: ${title}`};
-  caption.prepend(kt.el("span.chart-tools", {}, kt.button("PNG", save, tools)));
+  caption.prepend(kt.el("span.chart-tools", kt.button("PNG", save, tools)));
 });

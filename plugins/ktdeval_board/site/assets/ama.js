@@ -25,6 +25,12 @@
 
   // -- votes
 
+  const SIDES = [
+    ["long", "long"],
+    ["none", "nothing"],
+    ["short", "short"],
+  ];
+
   const total = (cards, name, at) => cards.reduce((sum, {curve}) => sum + curve[name][at], 0);
 
   /**
@@ -59,15 +65,12 @@
 
   function votes(element, view) {
     const cells = tally(view);
-    const sides = [
-      ["long", "long"],
-      ["none", "nothing"],
-      ["short", "short"],
-    ];
     const days = view.frame.days.slice(0, -1);
-    const moves = view.frame.asset
-      ? days.map((day, at) => ({day, move: view.frame.asset[at + 1] / view.frame.asset[at] - 1}))
-      : [];
+    const asset = view.frame.asset;
+    const moves = (asset ? days : []).map((day, at) => {
+      const move = asset[at + 1] / asset[at] - 1;
+      return {day, move, told: format.percent(move, 2, true)};
+    });
     const all = days.map((day, at) => {
       const own = cells.filter((one) => one.at === at);
       const sum = (name) => own.reduce((before, one) => before + one[name], 0);
@@ -82,149 +85,39 @@
       };
     });
     const agents = view.agents.filter((agent) => cells.some((one) => one.agent === agent));
-    kt.charts.draw(
-      element,
-      ({colors, rule, muted, ink, width}) => {
+    const shares = all.flatMap(({day, n, ...counts}) =>
+      SIDES.map(([key, side], order) => {
+        const share = counts[key] / n;
+        return {day, side, order, share, told: format.percent(share, 0)};
+      }),
+    );
+    kt.charts.figure(element, "votes", {
+      title: "Votes by day: what entrants hold after their decision",
+      description:
+        `Top: share of ${plural(all[0].n, "card and seed", "cards and seeds")}. ` +
+        "Rows: an agent's long less its short, blue to orange. " +
+        (moves.length ? "Bottom: move of the price from that close to the next." : ""),
+      height: 250 + 18 * agents.length,
+      rows: all.map((one, at) => ({...one, move: moves[at]?.move})),
+      tall: 18 * agents.length,
+      cells,
+      agents,
+      shares,
+      sides: SIDES.map(([, side]) => side),
+      moves: moves.length ? moves : null,
+      look({width}) {
         const labels = width < 600 ? 80 : 140;
         const every = Math.ceil(days.length / Math.max(2, (width - labels) / 85));
-        const x = (isLast) => ({
-          field: "day",
-          type: "ordinal",
-          scale: {domain: days, paddingInner: 0.12},
-          axis: isLast
-            ? {
-                title: null,
-                labelAngle: 0,
-                values: days.filter((day, at) => at % every === 0 && at < days.length - every / 2),
-              }
-            : null,
-        });
-        const left = {minExtent: labels, maxExtent: labels, labelLimit: labels - 8, title: null};
-        const tips = (pairs) =>
-          pairs.map(([field, title, form]) => ({
-            field,
-            title,
-            type: form ? "quantitative" : "nominal",
-            format: form,
-          }));
-        const spread = all.flatMap((one) =>
-          sides.map(([key, side], order) => ({day: one.day, side, order, share: one[key] / one.n})),
-        );
+        const isTick = (_, at) => at % every === 0 && at < days.length - every / 2;
+        const last = {title: null, labelAngle: 0, values: days.filter(isTick)};
         return {
-          spacing: 10,
-          resolve: {scale: {color: "independent"}},
-          vconcat: [
-            {
-              width: width - labels - 16,
-              height: 110,
-              data: {values: spread},
-              mark: {type: "bar"},
-              encoding: {
-                x: x(false),
-                y: {
-                  field: "share",
-                  type: "quantitative",
-                  scale: {domain: [0, 1]},
-                  axis: {...left, format: ".0%"},
-                },
-                order: {field: "order", type: "quantitative"},
-                color: {
-                  field: "side",
-                  type: "nominal",
-                  legend: {symbolType: "square"},
-                  scale: {
-                    domain: sides.map(([, side]) => side),
-                    range: [colors[0], rule, colors[1]],
-                  },
-                },
-                tooltip: tips([
-                  ["day", "Day"],
-                  ["side", "After the decision"],
-                  ["share", "Share", ".0%"],
-                ]),
-              },
-            },
-            {
-              width: width - labels - 16,
-              height: 18 * agents.length,
-              data: {values: cells},
-              mark: {type: "rect"},
-              encoding: {
-                x: x(!moves.length),
-                y: {
-                  field: "agent",
-                  type: "nominal",
-                  sort: agents,
-                  axis: {...left, labelColor: ink},
-                },
-                color: {
-                  field: "net",
-                  type: "quantitative",
-                  legend: null,
-                  scale: {
-                    domain: [-1, 0, 1],
-                    range: [colors[1], rule, colors[0]],
-                    interpolate: "rgb",
-                  },
-                },
-                tooltip: tips([
-                  ["agent", "Agent"],
-                  ["day", "Day"],
-                  ["long", "Long"],
-                  ["none", "No position"],
-                  ["short", "Short"],
-                ]),
-              },
-            },
-            ...(moves.length
-              ? [
-                  {
-                    width: width - labels - 16,
-                    height: 80,
-                    data: {values: moves},
-                    mark: {type: "bar"},
-                    encoding: {
-                      x: x(true),
-                      y: {field: "move", type: "quantitative", axis: {...left, ...kt.charts.percentAxis({signed: true})}},
-                      color: {condition: {test: "datum.move < 0", value: colors[1]}, value: muted},
-                      tooltip: tips([
-                        ["day", "From the close of"],
-                        ["move", "Price to the next close", "+.2%"],
-                      ]),
-                    },
-                  },
-                ]
-              : []),
-          ],
+          plot: width - labels - 16,
+          last,
+          middle: moves.length ? null : last,
+          left: {minExtent: labels, maxExtent: labels, labelLimit: labels - 8, title: null},
         };
       },
-      {
-        title: "Votes by day: what entrants hold after their decision",
-        description:
-          `Top: share of ${plural(all[0].n, "card and seed", "cards and seeds")}. ` +
-          "Rows: an agent's long less its short, blue to orange. " +
-          (moves.length ? "Bottom: move of the price from that close to the next." : ""),
-        height: 250 + 18 * agents.length,
-        columns: [
-          ["Day", ""],
-          ["Long", "count"],
-          ["No position", "count"],
-          ["Short", "count"],
-          ["Orders to buy", "count"],
-          ["Orders to sell", "count"],
-          ["Price to the next close", "fraction"],
-        ],
-        rows: all.map((one, at) => [
-          one.day,
-          one.long,
-          one.none,
-          one.short,
-          one.buy,
-          one.sell,
-          moves[at]?.move ?? null,
-        ]),
-      },
-    );
+    });
   }
 
   kt.arena({
@@ -237,11 +130,11 @@
     reference: {name: "Buy & Hold", of: (frame) => frame.asset},
     figures: /^ama_/,
     sections: (view) => {
-      const [days, gap, voted] = [el("div", {}), el("div", {}), el("div", {})];
+      const [days, gap, voted] = [el("div"), el("div"), el("div")];
       return [
         {
           title: "Ahead of Buy & Hold",
-          element: el("div.beside", {}, days, gap),
+          element: el("div.beside", days, gap),
           words:
             "Bars: median over the cards of an agent; strokes: its cards. Figures of the cards, " +
             "after fees.",

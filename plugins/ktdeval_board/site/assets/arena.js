@@ -37,6 +37,11 @@ kt.arena = (() => {
     "sort",
     "card",
   ];
+  const LAYOUTS = [
+    ["", "as many as fit"],
+    ["panels", "a panel for each agent"],
+    ["together", "all together"],
+  ];
   const FEW = 12; // lines that can be told apart without dimming any
 
   const agentOf = (row) => (isEntrant(row) ? row.agent : BASELINES);
@@ -65,12 +70,8 @@ kt.arena = (() => {
     });
     const same = divisions.filter((one) => likeness(one) === facets.length);
     if (same.length > 1) {
-      const twins = kt.controls.choice({
-        label: "Division",
-        options: same.map(({id}) => [id, id]),
-        onChange: (id) => state.set({division: id}),
-      });
-      twins.set(asked.id);
+      const options = same.map(({id}) => [id, id]);
+      const twins = state.choice({label: "Division", name: "division", options, value: asked.id});
       fields.push(twins.element);
     }
     return {division: asked, fields};
@@ -79,15 +80,12 @@ kt.arena = (() => {
   function pickWindow(division) {
     const names = division.windows.map(({name}) => name);
     const place = Math.max(0, names.indexOf(state.get("window")));
-    const field = kt.controls.choice({
+    const field = state.choice({
       label: "Window",
-      options: division.windows.map(({name, first, last}) => [
-        name,
-        `${name} · ${first} to ${last}`,
-      ]),
-      onChange: (name) => state.set({window: name}),
+      name: "window",
+      options: division.windows.map((one) => [one.name, kt.windowWords(one)]),
+      value: names[place],
     });
-    field.set(names[place]);
     return {
       window: names[place],
       scope: division.scopes[place + 1] || division.scopes[0],
@@ -106,25 +104,9 @@ kt.arena = (() => {
       label: "Search",
       onInput: (value) => state.set({q: value}, {replace: true}),
     });
-    const fees = kt.controls.choice({
-      label: "Curves",
-      options: [
-        ["", "after fees"],
-        ["before", "before fees"],
-      ],
-      onChange: (value) => state.set({fees: value}),
-    });
-    const lines = kt.controls.choice({
-      label: "Lines",
-      options: [
-        ["", "as many as fit"],
-        ["panels", "a panel for each agent"],
-        ["together", "all together"],
-      ],
-      onChange: (value) => state.set({lines: value}),
-    });
-    const clear = () =>
-      state.set({...Object.fromEntries(FILTERS.map(([name]) => [name, ""])), q: "", focus: ""});
+    const fees = state.choice({label: "Curves", name: "fees", options: kt.choices.FEES});
+    const lines = state.choice({label: "Lines", name: "lines", options: LAYOUTS});
+    const clear = () => state.clear([...FILTERS.map(([name]) => name), "q", "focus"]);
     return {
       element: el(
         "div.filters",
@@ -216,10 +198,10 @@ kt.arena = (() => {
           swatch(color, dash),
           " ",
           name,
-          el("span.quiet", {}, ` ${own.length}`),
+          el("span.quiet", ` ${own.length}`),
         );
       }),
-      reference ? el("span.fixed", {}, swatch("currentColor", [5, 2], 2.5), ` ${reference}`) : null,
+      reference ? el("span.fixed", swatch("currentColor", [5, 2], 2.5), ` ${reference}`) : null,
     );
   }
 
@@ -258,7 +240,7 @@ kt.arena = (() => {
   function equity(element, view, {name, of}) {
     const levels = of(view.frame);
     const drawn = levels ? levels.map((level) => level / levels[0] - 1) : null;
-    const rows = view.cards.flatMap(({row, curve}) =>
+    const points = view.cards.flatMap(({row, curve}) =>
       curveOf(view, curve)[0].map((value, at, line) => ({
         day: Date.parse(view.frame.days[at]),
         value,
@@ -269,155 +251,71 @@ kt.arena = (() => {
         gap: drawn ? format.percent(line.at(-1) - drawn.at(-1), 2, true) : kt.format.NONE,
       })),
     );
-    const shown = view.agents.filter((name) => rows.some(({agent}) => agent === name));
+    const shown = view.agents.filter((name) => points.some(({agent}) => agent === name));
     const bands = bandsOf(view);
     const [few, panels] = [view.cards.length <= FEW, arePanels(view)];
+    const isShaded = panels || shown.length < 4;
     const seeds = Math.max(...view.cards.map(({curve}) => curve.seeds));
-    const isLit = "datum.agent === lit || datum.id === lit";
-    const faint = few ? 0.25 : panels ? 0.15 : 0.07;
-    const layersOf = (theme) => {
-      const paints = view.agents.map((agent) => view.paint(agent, theme));
-      const x = kt.charts.dayAxis(view.frame.days, panels ? {room: 60, short: true} : {});
-      const y = (field) => ({
-        field,
-        type: "quantitative",
-        axis: {...kt.charts.percentAxis({signed: true}), title: null},
-      });
-      const of = (name, legend = null) => ({
-        field: "agent",
-        type: "nominal",
-        legend,
-        scale: {domain: view.agents, range: paints.map((one) => one[name])},
-      });
-      const lines = {transform: [{filter: "datum.id !== ''"}]};
-      const line = {x, y: y("value"), detail: {field: "id", type: "nominal"}};
-      return [
-        {
-          data: {values: [{zero: 0}]},
-          mark: {type: "rule", color: theme.muted, strokeWidth: 0.8},
-          encoding: {y: {field: "zero", type: "quantitative"}},
-        },
-        {
-          transform: [{filter: "datum.id === ''"}],
-          mark: {type: "area", tooltip: null},
-          encoding: {
-            x,
-            y: y("low"),
-            y2: {field: "high"},
-            color: of("color"),
-            opacity: {
-              condition: {test: "datum.agent === lit", value: 0.22},
-              value: panels || shown.length < 4 ? 0.12 : 0,
-            },
-          },
-        },
-        {
-          ...lines,
-          mark: {type: "line"},
-          encoding: {
-            ...line,
-            color: of("color"),
-            strokeDash: of("dash"),
-            strokeWidth: {
-              condition: [
-                {param: "near", empty: false, value: 3},
-                {test: isLit, value: 2},
-              ],
-              value: few ? 1.8 : 1.1,
-            },
-            opacity: {
-              condition: [
-                {param: "near", empty: false, value: 1},
-                {test: "length(data('near_store')) > 0", value: faint},
-                {test: `lit !== '' && !(${isLit})`, value: faint},
-                {test: isLit, value: 0.95},
-              ],
-              value: few ? 0.95 : panels ? 0.7 : 0.42,
-            },
-          },
-        },
-        ...(drawn
-          ? [
-              {
-                data: {
-                  values: drawn.map((value, at) => ({day: Date.parse(view.frame.days[at]), value})),
-                },
-                mark: {
-                  type: "line",
-                  color: theme.ink,
-                  strokeWidth: panels ? 2 : 2.6,
-                  strokeDash: [5, 2],
-                  tooltip: null,
-                },
-                encoding: {x, y: y("value")},
-              },
-            ]
-          : []),
-        {
-          ...lines,
-          mark: {type: "line", strokeWidth: 9, opacity: 0},
-          params: [
-            {
-              name: "near",
-              select: {type: "point", fields: ["id"], on: "pointerover", clear: "pointerout"},
-            },
-          ],
-          encoding: {
-            ...line,
-            tooltip: [
-              ["label", "Entrant"],
-              ["agent", "Agent"],
-              ["end", "Return"],
-              ["gap", `Ahead of ${name}`],
-            ].map(([field, title]) => ({field, title, type: "nominal"})),
-          },
-        },
-      ];
-    };
-    const spec = (theme) => {
-      const whole = {params: [{name: "lit", value: lit}], data: {values: [...bands, ...rows]}};
-      if (!panels) return {...whole, height: theme.width < 600 ? 300 : 400, layer: layersOf(theme)};
-      const most = Math.max(1, Math.floor(theme.width / 300));
-      const columns = Math.ceil(shown.length / Math.ceil(shown.length / most));
-      return {
-        ...whole,
-        columns,
-        facet: {
-          field: "agent",
-          type: "nominal",
-          sort: shown,
-          header: {labelLimit: theme.width / columns - 60},
-        },
-        spec: {width: (theme.width - 56) / columns - 22, height: 170, layer: layersOf(theme)},
-      };
-    };
     const named = kt.charts.distinct(view.cards.map(({row}) => ({label: row.label})));
+    equityFigure = kt.charts.figure(element, panels ? "arena_panels" : "arena_lines", {
+      title: drawn ? `Return since the start, over ${name}` : "Return since the start",
+      description: equityWords(view, {bands, isShaded, seeds}),
+      height: panels ? 240 : 440,
+      points: [...bands, ...points],
+      index: drawn?.map((value, at) => ({day: Date.parse(view.frame.days[at]), value})),
+      days: kt.charts.dayAxis(view.frame.days, panels ? {room: 60, short: true} : {}),
+      agents: view.agents,
+      shown,
+      lit,
+      ahead: `Ahead of ${name}`,
+      shade: isShaded ? 0.12 : 0,
+      thickness: few ? 1.8 : 1.1,
+      indexThickness: panels ? 2 : 2.6,
+      faint: few ? 0.25 : panels ? 0.15 : 0.07,
+      strong: few ? 0.95 : panels ? 0.7 : 0.42,
+      look: (theme) => ({
+        ...paintsOf(view, theme),
+        ...panelsIn(theme.width, shown.length),
+        plot: theme.width < 600 ? 300 : 400,
+      }),
+      table: {
+        columns: [
+          ["Day", ""],
+          ...(drawn ? [[name, "fraction"]] : []),
+          ...named.map(({label}) => [label, "fraction"]),
+        ],
+        rows: view.frame.days.map((day, at) => [
+          day,
+          ...(drawn ? [drawn[at]] : []),
+          ...view.cards.map(({curve}) => curveOf(view, curve)[0][at]),
+        ]),
+      },
+    });
+  }
+
+  /** Colours and dashes of the agents of a view, in their order. */
+  function paintsOf(view, theme) {
+    const paints = view.agents.map((agent) => view.paint(agent, theme));
+    return {paints: paints.map(({color}) => color), dashes: paints.map(({dash}) => dash)};
+  }
+
+  /** Columns of so many panels, the width of one, and the room of its heading. */
+  function panelsIn(width, count) {
+    const most = Math.max(1, Math.floor(width / 300));
+    const columns = Math.ceil(count / Math.ceil(count / most));
+    return {columns, panel: (width - 56) / columns - 22, room: width / columns - 60};
+  }
+
+  function equityWords(view, {bands, isShaded, seeds}) {
     const median = seeds > 1 ? " (median over seeds)" : "";
     const fees = view.fees === "before" ? "before" : "after";
-    const lineWords =
+    const withSeeds = seeds > 1 ? " and their seeds" : "";
+    const of = isShaded ? "" : " of an agent that is lit";
+    const band = bands.length ? `Band${of}: lowest to highest of its cards${withSeeds}. ` : "";
+    return (
       `${plural(view.cards.length, "card")}, a line each${median}, ` +
-      `${fees} fees, in the colour of its agent.`;
-    let bandWords = "";
-    if (bands.length) {
-      const lit = panels || shown.length < 4 ? "" : " of an agent that is lit";
-      const withSeeds = seeds > 1 ? " and their seeds" : "";
-      bandWords = `Band${lit}: lowest to highest of its cards${withSeeds}. `;
-    }
-    equityFigure = kt.charts.draw(element, spec, {
-      title: drawn ? `Return since the start, over ${name}` : "Return since the start",
-      description: `${lineWords} ${bandWords}Point at a line to read it.`,
-      height: panels ? 240 : 440,
-      columns: [
-        ["Day", ""],
-        ...(drawn ? [[name, "fraction"]] : []),
-        ...named.map(({label}) => [label, "fraction"]),
-      ],
-      rows: view.frame.days.map((day, at) => [
-        day,
-        ...(drawn ? [drawn[at]] : []),
-        ...view.cards.map(({curve}) => curveOf(view, curve)[0][at]),
-      ]),
-    });
+      `${fees} fees, in the colour of its agent. ${band}Point at a line to read it.`
+    );
   }
 
   // -- figures
@@ -428,7 +326,10 @@ kt.arena = (() => {
     const names = view.table.columns.filter(
       (name) => figures.test(name) && Object.hasOwn(view.board.metrics, name),
     );
-    // The figures come before the agent, so that a narrow screen shows the one that ranks.
+    const cell = (row, name) =>
+      format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined", {
+        bare: true,
+      });
     const figureColumns = names.map((name) => ({
       key: name,
       title: view.board.metrics[name].title,
@@ -438,6 +339,7 @@ kt.arena = (() => {
       sorts: true,
       of: (row) => view.figure(row, name),
     }));
+    // The figures come before the agent, so that a narrow screen shows the one that ranks.
     const columns = [
       {key: "rank", title: "Rank", n: true, sorts: true, of: (row) => row.rank},
       {key: "name", title: "Entrant", sorts: true, of: (row) => row.label},
@@ -445,19 +347,9 @@ kt.arena = (() => {
       {key: "agent", title: "Agent", sorts: true, of: agentOf},
       {key: "report", title: "Report"},
     ];
-    const asked = state.get("sort");
-    const sort = {
-      key: columns.find(({key}) => key === asked.replace(/^-/, ""))?.key || "rank",
-      descending: asked.startsWith("-"),
-    };
-    const onSort = (key) => {
-      const descending =
-        sort.key === key ? !sort.descending : view.board.metrics[key]?.better === "higher";
-      state.set(
-        {sort: key === "rank" && !descending ? "" : `${descending ? "-" : ""}${key}`},
-        {replace: true},
-      );
-    };
+    const sort = state.sortOf(columns, "rank");
+    const onSort = (key) =>
+      state.sort(sort, {key, better: view.board.metrics[key]?.better}, {replace: true});
     const table = kt.table.sortable({caption: "Ranking", onSort});
     const {of} = columns.find(({key}) => key === sort.key);
     const told = view.rows.filter(
@@ -472,19 +364,11 @@ kt.arena = (() => {
         el(
           "tr",
           {class: row.baseline ? "base" : null, "data-card": row.card, ...lights(row.card || "")},
-          el("td.n", {}, rankWord(row)),
+          el("td.n", rankWord(row)),
           el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
-          names.map((name) =>
-            el(
-              "td.n",
-              {},
-              format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined", {
-                bare: true,
-              }),
-            ),
-          ),
-          el("td", {}, agentOf(row)),
-          el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null),
+          names.map((name) => el("td.n", cell(row, name))),
+          el("td", agentOf(row)),
+          el("td", row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null),
         ),
       ),
     );
@@ -514,95 +398,21 @@ kt.arena = (() => {
     const signed = axis.startsWith("+");
     const labels = axis.endsWith("%") ? kt.charts.percentAxis({signed}) : {format: axis};
     const say = (value) => format.value(value, unit, {signed});
-    kt.charts.draw(
-      element,
-      (theme) => {
-        const y = {
-          field: "agent",
-          type: "nominal",
-          sort: agents.map(({agent}) => agent),
-          axis: {title: null, labelLimit: theme.width < 420 ? 90 : 150, labelColor: theme.ink},
-        };
-        const x = (field) => ({
-          field,
-          type: "quantitative",
-          axis: {...labels, title: null, grid: true, tickCount: 5},
-        });
-        const color = {
-          field: "agent",
-          type: "nominal",
-          legend: null,
-          scale: {
-            domain: view.agents,
-            range: view.agents.map((agent) => view.paint(agent, theme).color),
-          },
-        };
-        const tips = (pairs) =>
-          pairs.map(([field, heading]) => ({field, title: heading, type: "nominal"}));
-        return {
-          height: 30 * Math.max(2, agents.length),
-          layer: [
-            {
-              data: {values: agents.map((one) => ({...one, shown: say(one.value)}))},
-              mark: {type: "bar", opacity: 0.55, height: 16},
-              encoding: {
-                y,
-                x: x("value"),
-                color,
-                tooltip: tips([
-                  ["agent", "Agent"],
-                  ["shown", "Median"],
-                  ["n", "Cards"],
-                ]),
-              },
-            },
-            {
-              data: {values: cards.map((one) => ({...one, shown: say(one.value)}))},
-              mark: {type: "tick", height: 16, thickness: 1.5, opacity: 0.75},
-              encoding: {
-                y,
-                x: x("value"),
-                color: {value: theme.ink},
-                tooltip: tips([
-                  ["label", "Entrant"],
-                  ["shown", title],
-                ]),
-              },
-            },
-            // Those that are not seen keep differences of rounding small.
-            {
-              data: {
-                values: [
-                  {zero: 0, seen: 1},
-                  ...(axis.startsWith("+") ? [0.01, -0.01] : [0.1]).map((zero) => ({
-                    zero,
-                    seen: 0,
-                  })),
-                ],
-              },
-              mark: {type: "rule", color: theme.muted, tooltip: null},
-              encoding: {
-                x: {field: "zero", type: "quantitative"},
-                opacity: {field: "seen", type: "quantitative", scale: null},
-              },
-            },
-          ],
-        };
-      },
-      {
-        title,
-        description,
-        height: 30 * Math.max(2, agents.length) + 30,
-        columns: [
-          ["Agent", ""],
-          ["Cards", "count"],
-          ["Median", unit],
-          ["Lowest", unit],
-          ["Highest", unit],
-        ],
-        rows: agents.map(({agent, n, value, low, high}) => [agent, n, value, low, high]),
-      },
-    );
+    const spreads = signed ? [0.01, -0.01] : [0.1];
+    kt.charts.figure(element, "agent_bars", {
+      title,
+      heading: title,
+      description,
+      unit,
+      rows: agents.map((one) => ({...one, shown: say(one.value)})),
+      cards: cards.map((one) => ({...one, shown: say(one.value)})),
+      // Those that are not seen keep differences of rounding small.
+      ends: [{zero: 0, seen: 1}, ...spreads.map((zero) => ({zero, seen: 0}))],
+      height: 30 * Math.max(2, agents.length),
+      axis: labels,
+      agents: view.agents,
+      look: (theme) => ({...paintsOf(view, theme), labels: theme.width < 420 ? 90 : 150}),
+    });
   }
 
   // -- the page
@@ -648,14 +458,14 @@ kt.arena = (() => {
         pickers: el("div.pickers", {role: "group", "aria-label": "What is compared"}),
         filters: filters(),
         count: el("p.count", {role: "status"}),
-        legend: el("div", {}),
-        chart: el("div", {}),
-        ranking: el("div", {}),
-        own: el("div", {}),
+        legend: el("div"),
+        chart: el("div"),
+        ranking: el("div"),
+        own: el("div"),
       };
       replace(
         main,
-        el("p.lead", {}, lead),
+        el("p.lead", lead),
         parts.pickers,
         parts.filters.element,
         parts.count,
@@ -725,14 +535,13 @@ kt.arena = (() => {
           light("");
         };
         if (view.cards.length) equity(parts.chart, view, reference);
-        else
-          replace(parts.chart, el("p.empty", {}, "No entrant with curves passes these filters."));
+        else replace(parts.chart, el("p.empty", "No entrant with curves passes these filters."));
         redraw();
         const made = view.cards.length ? sections(view) : [];
         replace(
           parts.own,
           made.map(({title, words, element}) =>
-            kt.section(title, words ? el("p.quiet", {}, words) : null, element),
+            kt.section(title, words ? el("p.quiet", words) : null, element),
           ),
         );
         made.forEach(({draw}) => draw());

@@ -7,10 +7,12 @@
 //     entrants that the filters let through, and every baseline
 // kt.choices.FILTERS
 //     [[name in the address, label, value of a row], …]
+// kt.choices.FEES
+//     options of a field: after fees, before them
 "use strict";
 
 kt.choices = (() => {
-  const {el, replace, plural, state} = kt;
+  const {el, replace, state} = kt;
   const FACETS = [
     ["task", "Task"],
     ["mask", "Mask"],
@@ -22,6 +24,16 @@ kt.choices = (() => {
     ["agent", "Agents", (row) => row.agent],
     ["strategy", "Strategies", (row) => row.strategy],
     ["tier", "Tiers", (row) => row.tier],
+  ];
+
+  const FEES = [
+    ["", "after fees"],
+    ["before", "before fees"],
+  ];
+  const RANGES = [
+    ["", "as bars"],
+    ["numbers", "as numbers"],
+    ["off", "off"],
   ];
 
   // -- which division and window
@@ -52,12 +64,7 @@ kt.choices = (() => {
       if (values.length < 2) {
         if (!values[0]) return {element: null, show() {}};
         return {
-          element: el(
-            "div.field.fixed",
-            {},
-            el("span", {}, label),
-            el("strong", {}, kt.words(values[0])),
-          ),
+          element: el("div.field.fixed", el("span", label), el("strong", kt.words(values[0]))),
           show() {},
         };
       }
@@ -95,12 +102,7 @@ kt.choices = (() => {
         windows.options(
           division().scopes.map((name, place) => {
             const one = division().windows[place - 1]; // the first scope is that of all windows
-            return [
-              name,
-              one
-                ? `${one.name} · ${one.first} to ${one.last}`
-                : allWindows(division().windows.length),
-            ];
+            return [name, one ? kt.windowWords(one) : allWindows(division().windows.length)];
           }),
         );
         windows.set(scope());
@@ -171,23 +173,8 @@ kt.choices = (() => {
       label: "hide unranked",
       onChange: (on) => state.set({ranked: on ? "1" : "", rows: ""}),
     });
-    const fees = kt.controls.choice({
-      label: "Return",
-      options: [
-        ["", "after fees"],
-        ["before", "before fees"],
-      ],
-      onChange: (value) => state.set({fees: value}),
-    });
-    const bars = kt.controls.choice({
-      label: "Ranges",
-      options: [
-        ["", "as bars"],
-        ["numbers", "as numbers"],
-        ["off", "off"],
-      ],
-      onChange: (value) => state.set({intervals: value}),
-    });
+    const fees = state.choice({label: "Return", name: "fees", options: FEES});
+    const bars = state.choice({label: "Ranges", name: "intervals", options: RANGES});
     const columns = kt.controls.many({
       label: "Columns",
       options: [],
@@ -210,11 +197,10 @@ kt.choices = (() => {
       fees.element,
       bars.element,
     );
-    const active = el("span.quiet", {});
+    const active = el("span.quiet");
     const element = el(
       "details.filter-fold",
-      {},
-      el("summary", {}, "Filters and columns ", active),
+      el("summary", "Filters and columns ", active),
       inside,
     );
     // folded where the screen is narrow, so that the table is seen first
@@ -244,5 +230,5 @@ kt.choices = (() => {
     };
   }
 
-  return {pickers, filters, wantedRows, isEntrant, FILTERS};
+  return {pickers, filters, wantedRows, isEntrant, FILTERS, FEES};
 })();

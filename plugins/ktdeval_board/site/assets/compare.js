@@ -7,6 +7,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
 (() => {
   const {el, format, known, plural} = kt;
+  const {of: table, right} = kt.table;
   const LEVEL = 0.05;
 
   // -- who is compared
@@ -24,23 +25,21 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   }
 
   function pickers(board, cards) {
-    const {choice} = kt.controls;
+    const {choice} = kt.state;
     const inDivision = (division) =>
       cards
         .filter((card) => card.division === division)
         .map((card) => [card.card, card.label])
         .sort((one, other) => (one[1] < other[1] ? -1 : 1));
-    const choose = (label, name) =>
-      choice({label, options: [], onChange: (id) => kt.state.set({[name]: id})});
     const fields = {
       division: choice({
         label: "Division",
-        options: board.divisions.map((division) => [division.id, division.id]),
-        onChange: (division) =>
-          kt.state.set({division, a: "", b: "", metric: "", window: "", seed: ""}),
+        name: "division",
+        options: board.divisions.map(({id}) => [id, id]),
+        also: {a: "", b: "", metric: "", window: "", seed: ""},
       }),
-      a: choose("First (A)", "a"),
-      b: choose("Second (B)", "b"),
+      a: choice({label: "First (A)", name: "a"}),
+      b: choice({label: "Second (B)", name: "b"}),
     };
     let listed = null;
     const swap = kt.button(
@@ -51,7 +50,6 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     return {
       element: el(
         "div.pickers",
-        {},
         Object.values(fields).map((field) => field.element),
         swap,
       ),
@@ -105,10 +103,9 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     return el(
       "section.side",
       {"aria-label": `Card ${"AB"[at]}`},
-      el("h2", {}, el(`span.key.key-${at + 1}`, {"aria-hidden": "true"}), `${"AB"[at]}: ${label}`),
+      el("h2", el(`span.key.key-${at + 1}`, {"aria-hidden": "true"}), `${"AB"[at]}: ${label}`),
       el(
         "p",
-        {},
         kt.tierChip(entry.verdict?.tier || "unchecked"),
         " ",
         entry.labels.map((name) => [kt.labelChip(name), " "]),
@@ -220,30 +217,21 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   function testSection(view) {
     const options = metricNames(view).map((name) => [name, titleOf(view, name)]);
-    view.metric = kt.controls.choice({
-      label: "Metric",
-      options,
-      onChange: (metric) => kt.state.set({metric}),
-    });
-    view.places = {
-      test: el("div", {}),
-      equity: el("div", {}),
-      drawdown: el("div", {}),
-      days: el("div", {}),
-    };
+    view.metric = kt.state.choice({label: "Metric", name: "metric", options});
+    const names = ["test", "equity", "drawdown", "days"];
+    view.places = Object.fromEntries(names.map((name) => [name, el("div")]));
     return el(
       "section",
-      {},
-      el("h2", {}, "Paired test over windows"),
-      el("div.pickers", {}, view.metric.element),
+      el("h2", "Paired test over windows"),
+      el("div.pickers", view.metric.element),
       view.places.test,
     );
   }
 
   function testFacts({ranks, shift, flips}, unit) {
-    const quiet = (text) => el("span.quiet", {}, ` ${text}`);
+    const quiet = (text) => el("span.quiet", ` ${text}`);
     const or = (value, shown, reason) =>
-      known(value) ? shown() : el("span.none", {}, `none: ${reason}`);
+      known(value) ? shown() : el("span.none", `none: ${reason}`);
     const signed = {signed: true};
     const how = ranks.method === "exact" ? "exact" : "simulated, windows share days";
     return kt.facts([
@@ -276,15 +264,13 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function differencesTable(rows, unit, title) {
     const middle = (pairs, field) =>
       format.value(kt.stats.median(pairs.map((pair) => pair[field])), unit);
-    const cells = ({window, pairs, value}) => [
-      window,
-      middle(pairs, "first"),
-      middle(pairs, "second"),
-      format.value(value, unit, {signed: true}),
-      format.count(pairs.length),
-    ];
-    const head = ["Window", ...["A", "B", "A less B", "Seeds"].map((text) => ({text, n: true}))];
-    return kt.table.plain({caption: `${title} by window`, head, rows: rows.map(cells)});
+    return table(`${title} by window`, rows, [
+      ["Window", ({window}) => window],
+      [right("A"), ({pairs}) => middle(pairs, "first")],
+      [right("B"), ({pairs}) => middle(pairs, "second")],
+      [right("A less B"), ({value}) => format.value(value, unit, {signed: true})],
+      [right("Seeds"), ({pairs}) => format.count(pairs.length)],
+    ]);
   }
 
   function drawTest(view) {
@@ -297,21 +283,16 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const title = titleOf(view, name);
     const found = kt.stats.windowDifferences(a, b, name);
     const test = kt.stats.testOf(view.pairing, view.tests, view.sides[1].id, name);
-    const chart = el("div", {});
+    const chart = el("div");
     kt.replace(
       view.places.test,
       el("p.verdict", {role: "status"}, verdict(view, test, better, title)),
       testFacts(test, unit),
-      el(
-        "ul.notes",
-        {},
-        notes(view, found, test).map((note) => el("li", {}, note)),
-      ),
+      kt.listed("ul.notes", notes(view, found, test)),
       chart,
       differencesTable(found.rows, unit, title),
       el(
         "p.quiet",
-        {},
         "A pair is a window: the difference is the median over seeds of differences between " +
           "equal seeds, so it need not be that of the two medians. On your machine:",
       ),
@@ -332,13 +313,14 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   // -- all figures beside each other
 
-  function figureRow(view, name) {
+  /** Cells of both cards, and the card whose value is ahead. */
+  function figureCells(view, name) {
     const [left, right] = view.sides.map(({card}) => (card.metrics || card.scores)[name]);
     const unit = view.board.metrics[name]?.unit || left.unit;
     const range = (figure) => {
       const ends = kt.spread(figure);
       if (!ends || !known(ends.low)) return null;
-      return el("span.between", {}, format.range(ends.low, ends.high, unit));
+      return el("span.between", format.range(ends.low, ends.high, unit));
     };
     const cell = (figure) => [format.cell(figure.value, unit, figure.reason), range(figure)];
     const differ =
@@ -346,12 +328,8 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       known(right.value) &&
       left.value !== right.value &&
       left.better !== "neither";
-    const ahead = differ
-      ? left.value > right.value === (left.better === "higher")
-        ? "A"
-        : "B"
-      : "";
-    return [titleOf(view, name), cell(left), cell(right), ahead];
+    const isFirst = left.value > right.value === (left.better === "higher");
+    return {name, a: cell(left), b: cell(right), ahead: differ ? (isFirst ? "A" : "B") : ""};
   }
 
   function figuresSection(view) {
@@ -361,14 +339,21 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const isFirst = (name) =>
       (card.metrics || card.scores)[name].headline || defaults.includes(name);
     const names = metricNames(view);
-    const head = [
-      "Figure",
-      {text: "A", n: true},
-      {text: "B", n: true},
-      {text: "Ahead", title: "By the two values alone: that says nothing of chance"},
+    const columns = [
+      ["Figure", ({name}) => titleOf(view, name)],
+      [right("A"), ({a}) => a],
+      [right("B"), ({b}) => b],
+      [
+        {text: "Ahead", title: "By the two values alone: that says nothing of chance"},
+        ({ahead}) => ahead,
+      ],
     ];
-    const table = (caption, some) =>
-      kt.table.plain({caption, head, rows: some.map((name) => figureRow(view, name))});
+    const tableOf = (caption, some) =>
+      table(
+        caption,
+        some.map((name) => figureCells(view, name)),
+        columns,
+      );
     const further = names.filter((name) => !isFirst(name));
     const said = scoring
       ? "Scores are made of all answers together, so there is no paired test over windows. " +
@@ -377,11 +362,10 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         "episode with a figure. “Ahead” looks at the two values alone and says nothing of chance.";
     return el(
       "section",
-      {},
-      el("h2", {}, scoring ? "Scores" : "All figures"),
-      el("p.quiet", {}, said),
-      table("Headline figures", names.filter(isFirst)),
-      further.length ? kt.details("Further figures", table("Further figures", further)) : null,
+      el("h2", scoring ? "Scores" : "All figures"),
+      el("p.quiet", said),
+      tableOf("Headline figures", names.filter(isFirst)),
+      further.length ? kt.details("Further figures", tableOf("Further figures", further)) : null,
     );
   }
 
@@ -406,30 +390,27 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   }
 
   function episodeSection(view) {
-    const {choice} = kt.controls;
+    const {choice} = kt.state;
     const {cells} = episodePair(view.series);
-    const windows = [...new Set(cells.map((episode) => episode.window))].map((name) => [
-      name,
-      name,
-    ]);
-    const seeds = [...new Set(cells.map((episode) => episode.seed))].map((seed) => [
-      String(seed),
-      `seed ${seed}`,
-    ]);
+    const windows = new Set(cells.map(({window}) => window));
+    const seeds = new Set(cells.map(({seed}) => String(seed)));
     view.window = choice({
       label: "Window",
-      options: windows,
-      onChange: (window) => kt.state.set({window}),
+      name: "window",
+      options: [...windows].map((name) => [name, name]),
     });
-    view.seed = choice({label: "Seed", options: seeds, onChange: (seed) => kt.state.set({seed})});
+    view.seed = choice({
+      label: "Seed",
+      name: "seed",
+      options: [...seeds].map((seed) => [seed, `seed ${seed}`]),
+    });
     return el(
       "section",
-      {},
-      el("h2", {}, "One episode"),
-      el("div.pickers", {}, view.window.element, view.seed.element),
+      el("h2", "One episode"),
+      el("div.pickers", view.window.element, view.seed.element),
       view.places.equity,
       view.places.drawdown,
-      el("h3", {}, "Decisions side by side"),
+      el("h3", "Decisions side by side"),
       view.places.days,
     );
   }
@@ -437,10 +418,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function drawEpisode(view) {
     const {first, second} = episodePair(view.series);
     if (!first) {
-      kt.replace(
-        view.places.equity,
-        el("p.quiet", {}, "The cards have no window and seed in common."),
-      );
+      kt.replace(view.places.equity, el("p.quiet", "The cards have no window and seed in common."));
       return;
     }
     view.window.set(first.window);
@@ -481,16 +459,16 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       const why =
         "At least one of the cards has no decisions by day: they are made when the board's check " +
         "executes its records.";
-      kt.replace(days, el("p.quiet", {}, why));
+      kt.replace(days, el("p.quiet", why));
       return;
     }
-    kt.replace(days, el("p.quiet.loading", {}, "Loading the decisions…"));
+    kt.replace(days, el("p.quiet.loading", "Loading the decisions…"));
     kt.charts.whenSeen(days, async () => {
       try {
         view.decisions = await Promise.all(view.sides.map(({id}) => kt.load(`decisions/${id}`)));
         drawEpisode(view);
       } catch (error) {
-        kt.replace(days, el("p.trouble", {}, error.message));
+        kt.replace(days, el("p.trouble", error.message));
       }
     });
   }
@@ -499,14 +477,9 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   async function showPair(view) {
     const refused = obstacles(...view.sides);
-    const head = el("div.beside", {}, side(view, 0), side(view, 1));
+    const head = el("div.beside", side(view, 0), side(view, 1));
     if (refused.length) {
-      const why = el(
-        "p",
-        {},
-        el("strong", {}, "These cards can't be compared. "),
-        refused.join(" "),
-      );
+      const why = el("p", el("strong", "These cards can't be compared. "), refused.join(" "));
       return kt.replace(view.body, el("div.trouble", {role: "alert"}, why), head);
     }
     const [first] = view.sides;
@@ -527,7 +500,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       head,
       kt.button("Print this page", () => kt.charts.print(), {class: "small"}),
       test,
-      view.series ? episodeSection(view) : el("p.quiet", {}, missing),
+      view.series ? episodeSection(view) : el("p.quiet", missing),
       figuresSection(view),
     );
     if (view.series) loadDecisions(view);
@@ -542,20 +515,16 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   kt.page(async (main) => {
     const [board, index] = await Promise.all([kt.load("board"), kt.load("cards-index")]);
-    await Promise.all(
-      ["plots", "portfolio"].map((script) => kt.charts.script(`assets/${script}.js`)),
-    );
     const cards = index.rows.map((row) =>
       Object.fromEntries(index.columns.map((column, at) => [column, row[at]])),
     );
     const names = new Map(cards.map((card) => [card.card, card]));
     const picked = pickers(board, cards);
-    const place = el("div", {});
+    const place = el("div");
     kt.replace(
       main,
       el(
         "p.lead",
-        {},
         "Two cards of one division, tested on the windows that both have traded, as ktdeval " +
           "compare tests them.",
       ),
@@ -583,7 +552,6 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
           place,
           el(
             "p.empty",
-            {},
             a || b ? "Choose the other card." : "There are no two cards to compare here.",
           ),
         );
@@ -593,7 +561,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         refresh(view);
         return;
       }
-      const own = {board, ids: `${a} ${b}`, body: el("div", {})};
+      const own = {board, ids: `${a} ${b}`, body: el("div")};
       view = own;
       own.sides = await Promise.all([loadSide(a, names), loadSide(b, names)]);
       if (view !== own) return; // another pair was chosen meanwhile

@@ -9,6 +9,8 @@ kt.conduct.steps(view, part)
 
 (() => {
   const {el, format, known} = kt;
+  const {right} = kt.table;
+  const signed = {signed: true};
   const SCORES = {
     ece: "calibration error (ECE)",
     ece_debiased: "calibration error, debiased",
@@ -44,7 +46,7 @@ kt.conduct.steps(view, part)
     return part(
       "calibration",
       "Reliability of stated confidence",
-      el("div.beside", {}, chart, kt.facts(figures)),
+      el("div.beside", chart, kt.facts(figures)),
     );
   }
 
@@ -56,7 +58,6 @@ kt.conduct.steps(view, part)
         "Mask effects",
         el(
           "p.quiet",
-          {},
           "Mask effects need cards of this model and agent under several masks of one mode, on " +
             "the same windows and seeds.",
         ),
@@ -91,7 +92,6 @@ kt.conduct.steps(view, part)
       ),
       el(
         "p.quiet",
-        {},
         "Memory premium: what a model earns more when codes and dates are shown than when both " +
           "are hidden.",
       ),
@@ -100,25 +100,18 @@ kt.conduct.steps(view, part)
 
   function effectsOf(rows, title, slot) {
     const told = rows.filter((row) => known(row.value));
-    const cells = (row) => [
-      row.name,
-      format.cell(row.value, "fraction", row.reason, {signed: true}),
-      known(row.low) ? format.range(row.low, row.high, "fraction", {signed: true}) : kt.format.NONE,
-      format.count(row.n),
-    ];
     const heading = `What knowing stock and date is worth: ${title.toLowerCase()}`;
     return [
       told.length ? slot((place) => kt.charts.effects(place, told, heading)) : null,
-      kt.table.plain({
-        caption: `Mask effects: ${title}`,
-        rows: rows.map(cells),
-        head: [
-          "Effect",
-          {text: title, n: true},
-          {text: "95 % interval", n: true},
-          {text: "Windows", n: true},
+      kt.table.of(`Mask effects: ${title}`, rows, [
+        ["Effect", ({name}) => name],
+        [right(title), ({value, reason}) => format.cell(value, "fraction", reason, signed)],
+        [
+          right("95 % interval"),
+          ({low, high}) => (known(low) ? format.range(low, high, "fraction", signed) : format.NONE),
         ],
-      }),
+        [right("Windows"), ({n}) => format.count(n)],
+      ]),
     ];
   }
 
@@ -142,7 +135,7 @@ kt.conduct.steps(view, part)
   }
 
   const column = (title, pairs) =>
-    el("div", {}, el("h3", {}, title), pairs.length ? kt.facts(pairs) : el("p.quiet", {}, "None."));
+    el("div", el("h3", title), pairs.length ? kt.facts(pairs) : el("p.quiet", "None."));
 
   function costs({usage, cost}) {
     const {per_episode: episode, return_per_usd: worth, price} = cost;
@@ -172,7 +165,6 @@ kt.conduct.steps(view, part)
       "Decisions, failures and cost",
       el(
         "div.columns",
-        {},
         column("Steps", [
           ["planned", format.count(coverage.steps_planned)],
           ...kindCounts("provenance", decisions),

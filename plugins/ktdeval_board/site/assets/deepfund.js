@@ -45,77 +45,31 @@
     const assets = [...new Set(cells.map(({asset}) => asset).filter((asset) => asset !== "cash"))]
       .sort(kt.table.compare)
       .concat("cash");
-    const agents = agentsOf(view);
-    const most = Math.max(...cells.map(({weight}) => weight), 0.01);
-    kt.charts.draw(
-      element,
-      ({colors, ink, width}) => ({
-        height: 28 * agents.length,
-        data: {values: cells.map((one) => ({...one, shown: format.percent(one.weight, 1)}))},
-        encoding: {
-          x: {
-            field: "asset",
-            type: "nominal",
-            sort: assets,
-            axis: {title: null, labelAngle: 0, orient: "top", labelOverlap: true},
-          },
-          y: {
-            field: "agent",
-            type: "nominal",
-            sort: agents,
-            axis: {title: null, labelLimit: width < 420 ? 80 : 150, labelColor: ink},
-          },
-        },
-        layer: [
-          {
-            mark: {type: "rect", color: colors[0]},
-            encoding: {
-              opacity: {
-                field: "weight",
-                type: "quantitative",
-                scale: {domain: [0, most], range: [0, 0.6]},
-                legend: null,
-              },
-              tooltip: [
-                ["agent", "Agent"],
-                ["asset", "Asset"],
-                ["shown", "Mean weight"],
-              ].map(([field, title]) => ({field, title, type: "nominal"})),
-            },
-          },
-          {
-            mark: {type: "text", tooltip: null},
-            encoding: {text: {field: "shown", type: "nominal"}},
-          },
-        ],
-      }),
-      {
-        title: "Mean weights by agent",
-        description: "Share of the NAV at the close, over days, cards and seeds.",
-        height: 28 * agents.length + 40,
-        columns: [
-          ["Agent", ""],
-          ["Asset", ""],
-          ["Mean weight", "fraction"],
-        ],
-        rows: cells.map(({agent, asset, weight}) => [agent, asset, weight]),
-      },
-    );
+    kt.charts.figure(element, "weights", {
+      title: "Mean weights by agent",
+      description: "Share of the NAV at the close, over days, cards and seeds.",
+      rows: cells.map((one) => ({...one, shown: format.percent(one.weight, 1)})),
+      assets,
+      ends: [0, Math.max(...cells.map(({weight}) => weight), 0.01)],
+      height: 28 * agentsOf(view).length,
+      look: ({width}) => ({labels: width < 420 ? 80 : 150}),
+    });
   }
 
   function portfolio(element, view) {
     const chosen = view.cards.find(({row}) => row.card === state.get("card")) || view.cards[0];
-    const field = kt.controls.choice({
+    const field = state.choice({
       label: "Portfolio of",
+      name: "card",
       options: view.cards.map(({row}) => [row.card, row.label]),
-      onChange: (card) => state.set({card, day: "", seed: ""}),
+      value: chosen.row.card,
+      also: {day: "", seed: ""},
     });
-    field.set(chosen.row.card);
     const own = {entry: {id: chosen.row.card, has_decisions: true}};
     kt.replace(
       element,
-      el("div.pickers", {}, field.element),
-      kt.portfolio.section(own, (id, title, ...parts) => el("div", {}, parts)),
+      el("div.pickers", field.element),
+      kt.portfolio.section(own, (id, title, ...parts) => el("div", parts)),
     );
     return own;
   }
@@ -130,59 +84,30 @@
         total: kinds.reduce((sum, [kind]) => sum + (row.counts[kind] || 0), 0),
       }))
       .filter(({total}) => total);
-    const values = named.flatMap(({name, counts, total}) =>
-      kinds.map(([kind, word], order) => ({
-        name,
-        kind: word,
-        order,
-        n: counts[kind] || 0,
-        share: (counts[kind] || 0) / total,
-      })),
-    );
-    kt.charts.draw(
-      element,
-      (theme) => ({
-        height: 26 * named.length,
-        data: {values},
-        mark: {type: "bar", height: 17},
-        encoding: {
-          y: {
-            field: "name",
-            type: "nominal",
-            sort: named.map(({name}) => name),
-            axis: {title: null, labelLimit: theme.width < 420 ? 110 : 220, labelColor: theme.ink},
-          },
-          x: {
-            field: "share",
-            type: "quantitative",
-            scale: {domain: [0, 1]},
-            axis: {title: null, format: ".0%", tickCount: 4},
-          },
-          order: {field: "order", type: "quantitative"},
-          color: {
-            field: "kind",
-            type: "nominal",
-            legend: {symbolType: "square", columns: theme.width < 420 ? 2 : 4},
-            scale: {
-              domain: kinds.map(([, word]) => word),
-              range: kinds.map(([, , paint]) => paint(theme)),
-            },
-          },
-          tooltip: [
-            ["name", ""],
-            ["kind", "Kind"],
-            ["n", "Count"],
-          ].map(([field, heading]) => ({field, title: heading, type: "nominal"})),
-        },
+    const parts = named.flatMap(({name, counts, total}) =>
+      kinds.map(([kind, word], order) => {
+        const n = counts[kind] || 0;
+        return {name, kind: word, order, n, share: n / total};
       }),
-      {
-        title,
-        description,
-        height: 26 * named.length + 60,
-        columns: [["", ""], ...kinds.map(([, word]) => [word, "count"])],
+    );
+    const words = kinds.map(([, word]) => word);
+    kt.charts.figure(element, "shares", {
+      title,
+      description,
+      parts,
+      kinds: words,
+      names: named.map(({name}) => name),
+      height: 26 * named.length,
+      look: (theme) => ({
+        labels: theme.width < 420 ? 110 : 220,
+        columns: theme.width < 420 ? 2 : 4,
+        paints: kinds.map(([, , paint]) => paint(theme)),
+      }),
+      table: {
+        columns: [["", ""], ...words.map((word) => [word, "count"])],
         rows: named.map(({name, counts}) => [name, ...kinds.map(([kind]) => counts[kind] || 0)]),
       },
-    );
+    });
   }
 
   const [BLUE, GREY, ORANGE, DARK] = [
@@ -244,7 +169,6 @@
         element,
         el(
           "p.empty",
-          {},
           "No signals: no agent here is a team whose analysts give signals (deepfund and " +
             "hedge_fund are).",
         ),
@@ -268,35 +192,25 @@
       (name) => view.table.columns.includes(name) && Object.hasOwn(view.board.metrics, name),
     );
     const agents = [...new Set(view.rows.filter((row) => row.card).map(view.agentOf))];
-    return kt.table.plain({
-      caption: "Agents: medians over their cards",
-      head: [
-        "Agent",
-        {text: "Cards", n: true},
-        {text: "Models", n: true},
-        ...names.map((name) => ({
-          text: [view.board.metrics[name].title, " ", format.unit(view.board.metrics[name].unit)],
-          n: true,
-          title: view.board.metrics[name].description,
-        })),
-      ],
-      rows: agents.map((agent) => {
-        const rows = view.rows.filter((row) => row.card && view.agentOf(row) === agent);
-        return [
-          agent,
-          String(rows.length),
-          String(new Set(rows.map(({model}) => model)).size),
-          ...names.map((name) =>
-            format.cell(
-              view.median(rows.map((row) => view.figure(row, name)).filter(known)),
-              view.board.metrics[name].unit,
-              "not defined",
-              {bare: true},
-            ),
-          ),
-        ];
-      }),
-    });
+    const {of: table, right} = kt.table;
+    const rowsOf = (agent) => view.rows.filter((row) => row.card && view.agentOf(row) === agent);
+    const median = (agent, name) =>
+      view.median(
+        rowsOf(agent)
+          .map((row) => view.figure(row, name))
+          .filter(known),
+      );
+    const figureColumn = (name) => {
+      const {title, unit, description} = view.board.metrics[name];
+      const cell = (agent) => format.cell(median(agent, name), unit, "not defined", {bare: true});
+      return [right([title, " ", format.unit(unit)], description), cell];
+    };
+    return table("Agents: medians over their cards", agents, [
+      ["Agent", (agent) => agent],
+      [right("Cards"), (agent) => String(rowsOf(agent).length)],
+      [right("Models"), (agent) => String(new Set(rowsOf(agent).map(({model}) => model)).size)],
+      ...names.map(figureColumn),
+    ]);
   }
 
   let open = null;
@@ -311,12 +225,12 @@
     reference: {name: "the index", of: (frame) => frame.benchmark},
     figures: FIGURES,
     sections: (view) => {
-      const [alpha, beta, mean, own, made, told] = Array.from({length: 6}, () => el("div", {}));
+      const [alpha, beta, mean, own, made, told] = Array.from({length: 6}, () => el("div"));
       const market = kt.address.market(view.division.snapshot);
       return [
         {
           title: "Market comparison",
-          element: el("div.beside", {}, alpha, beta),
+          element: el("div.beside", alpha, beta),
           words: view.frame.benchmark
             ? [
                 "Bars: median over the cards of an agent; strokes: its cards. ",
@@ -340,7 +254,7 @@
         },
         {
           title: "Portfolio analysis",
-          element: el("div", {}, mean, own),
+          element: el("div", mean, own),
           words: "Holdings, allocation and orders of one card by day, with the model's reasons.",
           draw() {
             holdings(mean, view);
@@ -349,7 +263,7 @@
         },
         {
           title: "Agent lab",
-          element: el("div", {}, lab(view), el("div.beside", {}, made, told)),
+          element: el("div", lab(view), el("div.beside", made, told)),
           words: [
             `${plural(agentsOf(view).length, "agent")} side by side. `,
             el("a", {href: kt.address.task(view.division.id)}, "Run an agent of your own"),

@@ -17,28 +17,25 @@
   };
 
   function errata(board, titles) {
-    if (!board.errata.length) return section("Errata", el("p", {}, "None so far."));
+    if (!board.errata.length) return section("Errata", el("p", "None so far."));
     const known = new Set(board.models.flatMap((model) => model.cards));
-    const rows = [...board.errata]
-      .sort((one, other) => (one.date < other.date ? 1 : -1))
-      .map((one) => [
-        one.date,
-        kt.chip(one.effect, one.effect === "note" ? "" : "warn"),
-        one.what,
-        known.has(one.card)
-          ? kt.cardLink(one.card, titles.get(one.card))
-          : el("code", {}, format.short(one.card)),
-        one.by,
-      ]);
+    const rows = [...board.errata].sort((one, other) => (one.date < other.date ? 1 : -1));
+    const cardOf = ({card}) =>
+      known.has(card) ? kt.cardLink(card, titles.get(card)) : el("code", format.short(card));
     return section(
       "Errata",
       el(
         "p.quiet",
-        {},
         "Cards are never deleted: a withdrawn one leaves the tables and stays here, an unranked " +
           "one keeps its row.",
       ),
-      kt.table.plain({caption: "Errata", head: ["Date", "Effect", "What", "Card", "By"], rows}),
+      kt.table.of("Errata", rows, [
+        ["Date", ({date}) => date],
+        ["Effect", ({effect}) => kt.chip(effect, effect === "note" ? "" : "warn")],
+        ["What", ({what}) => what],
+        ["Card", cardOf],
+        ["By", ({by}) => by],
+      ]),
     );
   }
 
@@ -54,7 +51,9 @@
     const leaderBegins = isLate ? at(leader) - lengthOf(leader) : at(leader);
     return points
       .slice(0, -1)
-      .filter((one, place) => at(one) + lengthOf(one) < Math.min(at(points[place + 1]), leaderBegins));
+      .filter(
+        (one, place) => at(one) + lengthOf(one) < Math.min(at(points[place + 1]), leaderBegins),
+      );
   }
 
   function bestChart(board, history) {
@@ -67,85 +66,37 @@
     const {title, unit} = Object.hasOwn(board.metrics, division.rank_by)
       ? board.metrics[division.rank_by]
       : {title: kt.words(division.rank_by), unit: ""};
-    const choice = kt.controls.choice({
-      label: "Task",
-      options: withBest.map(({id, task, version}) => [
-        id,
-        `${kt.words(task)} · version ${version}`,
-      ]),
-      onChange: (id) => state.set({division: id}),
-    });
-    choice.set(division.id);
-    const chart = el("div", {});
+    const chart = el("div");
     const last = history.events.length
       ? history.events[history.events.length - 1].date
       : points[points.length - 1].date;
-    const steps = [
-      ...points.map(({date, value, label}) => ({day: date, value, label})),
-      {day: last, value: points[points.length - 1].value, label: ""},
-    ];
-    const axis =
-      format.unit(unit) === "%" ? kt.charts.percentAxis({signed: true}) : {format: ".3~g"};
-    kt.charts.draw(
-      chart,
-      ({colors, ink, width}) => {
-        const data = (values) => ({
-          values: values.map((one) => ({...one, day: Date.parse(one.day)})),
-        });
-        const x = kt.charts.dayAxis(steps.map(({day}) => day), {room: 130});
-        const y = {
-          field: "value",
-          type: "quantitative",
-          scale: {zero: false, nice: true, padding: 14},
-          axis: {...axis, title: null},
-        };
+    const leader = points.at(-1);
+    const isLate = placeOf(leader.date, points[0].date, last) > 0.5;
+    const dated = (values) =>
+      values.map(({date, value, label}) => ({day: Date.parse(date), value, label}));
+    kt.charts.figure(chart, "best", {
+      title: `Best ${title.toLowerCase()} over time`,
+      heading: title,
+      description: "By the day of submission and today's ranks.",
+      rows: points,
+      unit,
+      steps: dated([...points, {date: last, value: leader.value, label: ""}]),
+      points: dated(points),
+      leader: dated([leader]),
+      days: kt.charts.dayAxis([...points.map(({date}) => date), last], {room: 130}),
+      axis: format.unit(unit) === "%" ? kt.charts.percentAxis({signed: true}) : {format: ".3~g"},
+      align: isLate ? "right" : "left",
+      dx: isLate ? -2 : 6,
+      look({width}) {
         const limit = Math.min(220, width / 3);
-        const leader = points.at(-1);
-        const isLate = placeOf(leader.date, points[0].date, last) > 0.5;
-        const name = (values, align) => ({
-          data: data(values.map(({date, value, label}) => ({day: date, value, label}))),
-          mark: {
-            type: "text",
-            align,
-            dx: align === "left" ? 6 : -2,
-            dy: -8,
-            fontSize: 11,
-            color: ink,
-            limit,
-          },
-          encoding: {x, y, text: {field: "label", type: "nominal"}},
-        });
-        return {
-          height: 220,
-          layer: [
-            {
-              data: data(steps),
-              mark: {type: "line", interpolate: "step-after", color: colors[0]},
-              encoding: {x, y},
-            },
-            {
-              data: data(steps.slice(0, -1)),
-              mark: {type: "point", filled: true, size: 55, color: colors[0], opacity: 1},
-              encoding: {x, y},
-            },
-            name(namesThatFit(points, last, {width, limit, isLate}), "left"),
-            name([leader], isLate ? "right" : "left"),
-          ],
-        };
+        return {limit, names: dated(namesThatFit(points, last, {width, limit, isLate}))};
       },
-      {
-        title: `Best ${title.toLowerCase()} over time`,
-        description: "By the day of submission and today's ranks.",
-        height: 280,
-        columns: [
-          ["Day", ""],
-          ["Entrant", ""],
-          [title, unit],
-        ],
-        rows: points.map(({date, label, value}) => [date, label, value]),
-      },
+    });
+    return section(
+      "Who was ahead",
+      el("div.pickers", kt.taskField(withBest, division).element),
+      chart,
     );
-    return section("Who was ahead", el("div.pickers", {}, choice.element), chart);
   }
 
   const chipOf = (kind) => kt.chip(...(Object.hasOwn(KINDS, kind) ? KINDS[kind] : [kind, ""]));
@@ -153,7 +104,6 @@
   function eventItem(event) {
     return el(
       "li",
-      {},
       chipOf(event.kind),
       " ",
       event.text,
@@ -164,10 +114,10 @@
   /** A system's events of one day in a division: one line, which opens to each of them. */
   function systemItem(events, titles) {
     const [{system, division}] = events;
-    const where = division ? el("span.quiet", {}, ` · ${titles.get(division)}`) : null;
+    const where = division ? el("span.quiet", ` · ${titles.get(division)}`) : null;
     const kinds = events.map(({kind}) => [" ", chipOf(kind)]);
-    const items = el("ul", {}, events.map(eventItem));
-    return el("li", {}, kt.details([el("strong", {}, system), where, kinds], items));
+    const items = el("ul", events.map(eventItem));
+    return el("li", kt.details([el("strong", system), where, kinds], items));
   }
 
   function dayItem([date, events], titles) {
@@ -179,13 +129,13 @@
     const items = [...systems.values()].map((own) =>
       own[0].system ? systemItem(own, titles) : eventItem(own[0]),
     );
-    return el("li", {}, el("time", {datetime: date}, date), el("ul", {}, items));
+    return el("li", el("time", {datetime: date}, date), el("ul", items));
   }
 
   function timeline(board, history) {
     const titles = new Map(board.divisions.map(({id}) => [id, kt.words(id)]));
-    const list = el("ol.days", {});
-    const more = el("p.more", {});
+    const list = el("ol.days");
+    const more = el("p.more");
     const said = el("p.count", {role: "status"});
     let shown = STEP;
 
@@ -230,7 +180,7 @@
     };
     update();
     return {
-      element: section("Timeline", el("div.filters", {}, filter.element), said, list, more),
+      element: section("Timeline", el("div.filters", filter.element), said, list, more),
       update,
     };
   }
@@ -246,13 +196,12 @@
       ...history.events.filter(({model}) => model).map((event) => [event.card, event.model]),
       ...index.rows.map((row) => [row[card], row[label]]),
     ]);
-    const ahead = el("div", {});
+    const ahead = el("div");
     const events = timeline(board, history);
     replace(
       main,
       el(
         "p.lead",
-        {},
         board.opened_on ? `Open since ${board.opened_on}. ` : "",
         `${plural(board.counts.cards, "card")} of ${plural(board.counts.models, "model")} by ` +
           `${plural(board.counts.submitters, "submitter")}.`,

@@ -4,6 +4,7 @@
 
 (() => {
   const {el, replace, state, format, plural, section, known} = kt;
+  const {right} = kt.table;
   const LOADED_UNASKED = 300; // entrants; each window is a file of its own
 
   function levels(market) {
@@ -25,111 +26,48 @@
 
   function benchmarkChart(element, market) {
     const values = levels(market);
-    if (!values.length) return replace(element, el("p", {}, "This market has no benchmark."));
+    if (!values.length) return replace(element, el("p", "This market has no benchmark."));
     const windows = lanes(market.windows);
-    const days = kt.charts.dayAxis(values.map(({day}) => day));
-    const spans = windows.map((one) => ({
-      ...one,
-      first: Date.parse(one.first),
-      last: Date.parse(one.last),
-      at: 8 + 13 * one.lane,
+    const spans = windows.map(({name, first, last, lane}) => ({
+      name,
+      first: Date.parse(first),
+      last: Date.parse(last),
+      at: 8 + 13 * lane,
     }));
-    const height = 260;
-    return kt.charts.draw(
-      element,
-      ({colors, muted, ink}) => ({
-        height,
-        layer: [
-          {
-            data: {values: spans},
-            mark: {type: "rect", color: colors[0], opacity: 0.16, tooltip: null},
-            encoding: {x: {...days, field: "first"}, x2: {field: "last"}},
-          },
-          {
-            data: {values: spans},
-            mark: {
-              type: "text",
-              align: "left",
-              baseline: "top",
-              dx: 2,
-              fontSize: 10.5,
-              color: muted,
-              tooltip: null,
-            },
-            encoding: {
-              x: {...days, field: "first"},
-              y: {field: "at", type: "quantitative", scale: null, axis: null},
-              text: {field: "name", type: "nominal"},
-            },
-          },
-          {
-            data: {values: values.map(({day, level}) => ({day: Date.parse(day), level}))},
-            mark: {type: "line", strokeWidth: 1.6, color: ink},
-            encoding: {
-              x: days,
-              y: {
-                field: "level",
-                type: "quantitative",
-                scale: {zero: false, nice: true},
-                axis: {title: null, format: ",.0f"},
-              },
-            },
-          },
-        ],
-        resolve: {scale: {y: "independent"}},
-      }),
-      {
-        title: `${market.snapshot.benchmark_name || "Benchmark"}, closing level`,
-        description:
-          `Shaded: ${plural(windows.length, "window")} of the board; where they ` +
-          `overlap the shade is deeper.`,
-        columns: [
-          ["Day", ""],
-          ["Level", "score"],
-        ],
-        rows: values.map(({day, level}) => [day, level]),
-        height: height + 40,
-      },
-    );
+    return kt.charts.figure(element, "benchmark", {
+      title: `${market.snapshot.benchmark_name || "Benchmark"}, closing level`,
+      description:
+        `Shaded: ${plural(windows.length, "window")} of the board; where they ` +
+        `overlap the shade is deeper.`,
+      rows: values.map(({day, level}) => ({date: day, day: Date.parse(day), level})),
+      days: kt.charts.dayAxis(values.map(({day}) => day)),
+      spans,
+    });
   }
 
   const REGIME = {bull: "good", bear: "bad", volatile: "warn"};
 
   function regimes(market) {
-    const rows = market.windows.map((one) => [
-      one.name,
-      one.first,
-      one.last,
-      String(one.days),
-      kt.chip(one.regime, REGIME[one.regime] || ""),
-      format.cell(one.total_return, "fraction", "no benchmark", {signed: true}),
-      format.cell(one.volatility, "fraction", "no benchmark"),
-      format.cell(one.sharpe, "ratio", "no benchmark"),
-      format.cell(one.max_drawdown, "fraction", "no benchmark"),
-    ]);
+    const figure = (name, unit, options) => (one) =>
+      format.cell(one[name], unit, "no benchmark", options);
     return section(
       "Regimes",
       el(
         "p.quiet",
-        {},
         market.regime_rule ? `By this rule: ${market.regime_rule}. ` : "",
         "Figures of the benchmark; volatility and Sharpe ratio are those of a year.",
       ),
-      kt.table.plain({
-        caption: "Windows of this market",
-        rows,
-        head: [
-          "Window",
-          "First day",
-          "Last day",
-          {text: "Days", n: true},
-          "Regime",
-          {text: "Return", n: true},
-          {text: "Volatility", n: true},
-          {text: "Sharpe ratio", n: true},
-          {text: "Maximum drawdown", n: true},
-        ],
-      }),
+      kt.table.of("Windows of this market", market.windows, [
+        ["Window", (one) => one.name],
+        ["First day", (one) => one.first],
+        ["Last day", (one) => one.last],
+        [right("Days"), (one) => String(one.days)],
+        ["Regime", ({regime}) => kt.chip(regime, REGIME[regime] || "")],
+        [right("Return"), figure("total_return", "fraction", {signed: true})],
+        [right("Volatility"), figure("volatility", "fraction")],
+        [right("Sharpe ratio"), figure("sharpe", "ratio")],
+        [right("Maximum drawdown"), figure("max_drawdown", "fraction")],
+      ]),
     );
   }
 
@@ -170,75 +108,20 @@
   }
 
   function comparisonChart(element, found) {
-    const windows = found.map(({window}) => window);
-    const shown = found.filter(({median}) => median !== null);
-    kt.charts.draw(
-      element,
-      ({colors, muted, ink, width}) => {
-        const x = {
-          field: "window",
-          type: "nominal",
-          sort: windows,
-          axis: {title: null, labelAngle: width < 480 ? -90 : 0},
-        };
-        const y = (field) => ({
-          field,
-          type: "quantitative",
-          axis: {...kt.charts.percentAxis({signed: true}), title: null},
-        });
-        return {
-          height: 240,
-          layer: [
-            {
-              data: {values: [{zero: 0}]},
-              mark: {type: "rule", color: muted, strokeWidth: 0.8},
-              encoding: {y: {field: "zero", type: "quantitative"}},
-            },
-            {
-              data: {values: shown.map(({window, low, high}) => ({window, low, high}))},
-              mark: {type: "bar", color: colors[0], opacity: 0.3, width: 22},
-              encoding: {x, y: y("low"), y2: {field: "high"}},
-            },
-            {
-              data: {values: shown.map(({window, median}) => ({window, median}))},
-              mark: {type: "tick", color: colors[0], thickness: 3, width: 22},
-              encoding: {x, y: y("median")},
-            },
-            {
-              data: {
-                values: found
-                  .filter(({benchmark}) => known(benchmark))
-                  .map(({window, benchmark}) => ({window, benchmark})),
-              },
-              mark: {
-                type: "point",
-                shape: "diamond",
-                filled: true,
-                size: 90,
-                color: ink,
-                opacity: 1,
-              },
-              encoding: {x, y: y("benchmark")},
-            },
-          ],
-        };
-      },
-      {
-        title: "Return by window: entrants and benchmark",
-        height: 300,
-        description:
-          "Bars: the middle half of ranked entrants; line: their median; diamond: the benchmark, " +
-          "bought and held.",
-        columns: [
-          ["Window", ""],
-          ["Benchmark", "fraction"],
-          ["Median", "fraction"],
-          ["Lower quartile", "fraction"],
-          ["Upper quartile", "fraction"],
-        ],
-        rows: found.map((one) => [one.window, one.benchmark, one.median, one.low, one.high]),
-      },
-    );
+    kt.charts.figure(element, "entrants", {
+      title: "Return by window: entrants and benchmark",
+      description:
+        "Bars: the middle half of ranked entrants; line: their median; diamond: the benchmark, " +
+        "bought and held.",
+      rows: found.map(({window, benchmark, median, low, high}) => ({
+        window,
+        benchmark,
+        median,
+        low,
+        high,
+      })),
+      look: ({width}) => ({angle: width < 480 ? -90 : 0}),
+    });
   }
 
   async function compare(division, element) {
@@ -247,57 +130,42 @@
       scopes.map((scope) => kt.load(`division/${division.id}/${scope}`)),
     );
     const found = tables.map((table, place) => summary(division.windows[place], table));
-    const chart = el("div", {});
+    const chart = el("div");
     const percent = (value) => format.cell(value, "fraction", "not known", {signed: true});
     replace(
       element,
       chart,
-      kt.table.plain({
-        caption: "Ranked entrants and the benchmark by window",
-        head: [
-          "Window",
-          {text: "Benchmark", n: true},
-          {text: "Median entrant", n: true},
-          {text: "Ahead of the benchmark", n: true},
-          {text: "Best", n: true},
-          "Best entrant",
+      kt.table.of("Ranked entrants and the benchmark by window", found, [
+        ["Window", ({window}) => window],
+        [right("Benchmark"), ({benchmark}) => percent(benchmark)],
+        [right("Median entrant"), ({median}) => percent(median)],
+        [
+          right("Ahead of the benchmark"),
+          ({ahead, n}) => (ahead === null ? "" : `${format.percent(ahead, 0)} of ${n}`),
         ],
-        rows: found.map((one) => [
-          one.window,
-          percent(one.benchmark),
-          percent(one.median),
-          one.ahead === null ? "" : `${format.percent(one.ahead, 0)} of ${one.n}`,
-          percent(one.bestValue),
-          one.best ? kt.modelLink(one.best.model, one.best.label, {division: division.id}) : "",
-        ]),
-      }),
+        [right("Best"), ({bestValue}) => percent(bestValue)],
+        [
+          "Best entrant",
+          ({best}) => best && kt.modelLink(best.model, best.label, {division: division.id}),
+        ],
+      ]),
     );
     if (found.length > 1) comparisonChart(chart, found);
   }
 
   function comparison(divisions) {
     const division = divisions.find(({id}) => id === state.get("division")) || divisions[0];
-    const choice = kt.controls.choice({
-      label: "Task",
-      options: divisions.map(({id, task, version}) => [
-        id,
-        `${kt.words(task)} · version ${version}`,
-      ]),
-      onChange: (id) => state.set({division: id}),
-    });
-    choice.set(division.id);
-    const element = el("div", {});
+    const field = kt.taskField(divisions, division);
+    const element = el("div");
     const load = () =>
-      compare(division, element).catch((error) =>
-        replace(element, el("p.trouble", {}, error.message)),
-      );
+      compare(division, element).catch((error) => replace(element, el("p.trouble", error.message)));
     if (division.entrants > LOADED_UNASKED)
       replace(
         element,
         kt.button(`Compare ${plural(division.entrants, "entrant")}`, load, {class: "small"}),
       );
     else load();
-    return section("Entrants beside the market", el("div.pickers", {}, choice.element), element);
+    return section("Entrants beside the market", el("div.pickers", field.element), element);
   }
 
   // -- the page
@@ -305,7 +173,7 @@
   function facts(snapshot) {
     return kt.facts([
       ["Name", snapshot.name],
-      ["Id", el("code", {}, `${snapshot.id.slice(0, 12)}…`)],
+      ["Id", el("code", `${snapshot.id.slice(0, 12)}…`)],
       ["Kind", snapshot.synthetic ? "synthetic: generated from a seed" : "recorded"],
       ["Source", snapshot.source],
       ["Benchmark", [snapshot.benchmark_name, snapshot.benchmark].filter(Boolean).join(" · ")],
@@ -334,27 +202,24 @@
     const market = (await hasMarket(snapshot, divisions))
       ? await kt.load(`market/${snapshot.name}`)
       : null;
-    const choice = kt.controls.choice({
+    const choice = state.choice({
       label: "Market",
+      name: "snapshot",
       options: board.snapshots.map(({name}) => [name, name]),
-      onChange: (name) => state.set({snapshot: name, division: ""}),
+      value: snapshot.name,
+      also: {division: ""},
     });
-    choice.set(snapshot.name);
     choice.element.hidden = board.snapshots.length < 2;
-    const chart = el("div", {});
+    const chart = el("div");
     replace(kt.byId("title"), `Market ${snapshot.name}`);
     replace(
       main,
-      el("div.pickers", {}, choice.element),
+      el("div.pickers", choice.element),
       facts(snapshot),
       chart,
       market
         ? regimes(market)
-        : el(
-            "p.empty",
-            {},
-            "Its figures are shown once the check has executed a card of it again.",
-          ),
+        : el("p.empty", "Its figures are shown once the check has executed a card of it again."),
       divisions.length ? comparison(divisions) : null,
     );
     if (market) benchmarkChart(chart, market);

@@ -6,6 +6,7 @@ fees=without, day= (see portfolio.js). */
 
 (() => {
   const {el, format, known, plural} = kt;
+  const {of: table, right} = kt.table;
   const TRADING_COLUMNS = [
     ["total_return", "Return"],
     ["excess", "Excess"],
@@ -79,73 +80,48 @@ fees=without, day= (see portfolio.js). */
           ...new Set(cards.flatMap((card) => (card.table ? card.table.columns.slice(0, 3) : []))),
         ].map((name) => [name, board.metrics[name]?.title || kt.words(name)]);
     const shown = [...columns, ...scores];
-    return kt.table.plain({
-      caption: "Cards of this model",
-      head: [
-        "Division",
-        "Agent",
-        {text: "Rank", n: true},
-        {text: "α-rank", n: true, title: "Rank by selection alpha"},
-        ...shown.map(([, text]) => ({text, n: true})),
-        "Tier",
-        "Card",
+    const isRanked = ({row}) => row?.ranked;
+    return table(
+      "Cards of this model",
+      cards,
+      [
+        ["Division", (card) => divisionCell(card, card === chosen)],
+        ["Agent", ({agent, row}) => [agent, row?.settings ? small(` ${row.settings}`) : null]],
+        [right("Rank"), (card) => (isRanked(card) ? kt.rankRange(card.row) : noRank(card))],
+        [
+          right("α-rank", "Rank by selection alpha"),
+          (card) =>
+            isRanked(card) && known(card.row.alpha_rank) ? kt.alphaRange(card.row) : format.NONE,
+        ],
+        ...shown.map(([name, text]) => [right(text), (card) => figure(card, name, board)]),
+        ["Tier", tierCell],
+        ["Card", ({card}) => kt.cardLink(card)],
       ],
-      rows: cards.map((card) => {
-        const row = card.row;
-        const current = card.card === chosen.card;
-        const name = el(
-          "a",
-          {
-            href: kt.state.link("model.html", {model: kt.state.get("model"), card: card.card}),
-            "aria-current": current ? "true" : null,
-          },
-          card.division || "no division",
-        );
-        const cells = [
-          el(
-            "span.wide-cell",
-            {},
-            name,
-            " ",
-            card.info
-              ? el(
-                  "span.quiet.small-text",
-                  {},
-                  [card.mask, card.mode].filter(Boolean).map(kt.words).join(" · "),
-                )
-              : null,
-          ),
-          [card.agent, row?.settings ? el("span.quiet.small-text", {}, ` ${row.settings}`) : null],
-          row?.ranked
-            ? kt.rankRange(row)
-            : el(
-                "span.none",
-                {title: row ? row.why.join("; ") || "a baseline is not ranked" : "in no table"},
-                kt.format.NONE,
-              ),
-          row?.ranked && known(row.alpha_rank) ? kt.alphaRange(row) : kt.format.NONE,
-          ...shown.map(([column]) => figure(card, column, board)),
-          [
-            kt.tierChip(card.tier),
-            card.withdrawn
-              ? [
-                  " ",
-                  kt.chip("withdrawn", "bad", "Taken out of the tables by the board's maintainers"),
-                ]
-              : null,
-          ],
-          kt.cardLink(card.card),
-        ];
-        const numeric = [false, false, true, true, ...shown.map(() => true), false, false];
-        return el(
-          current ? "tr.chosen" : "tr",
-          {},
-          cells.map((cell, at) =>
-            at ? el(numeric[at] ? "td.n" : "td", {}, cell) : el("th", {scope: "row"}, cell),
-          ),
-        );
-      }),
-    });
+      {chosen: cards.indexOf(chosen)},
+    );
+  }
+
+  const small = (text) => el("span.quiet.small-text", text);
+
+  function divisionCell({card, division, info, mask, mode}, isChosen) {
+    const href = kt.state.link("model.html", {model: kt.state.get("model"), card});
+    const link = el(
+      "a",
+      {href, "aria-current": isChosen ? "true" : null},
+      division || "no division",
+    );
+    const about = [mask, mode].filter(Boolean).map(kt.words).join(" · ");
+    return el("span.wide-cell", link, " ", info ? small(about) : null);
+  }
+
+  function noRank({row}) {
+    const why = row ? row.why.join("; ") || "a baseline is not ranked" : "in no table";
+    return el("span.none", {title: why}, format.NONE);
+  }
+
+  function tierCell({tier, withdrawn}) {
+    const why = "Taken out of the tables by the board's maintainers";
+    return [kt.tierChip(tier), withdrawn ? [" ", kt.chip("withdrawn", "bad", why)] : null];
   }
 
   // -- who it is
@@ -176,9 +152,7 @@ fees=without, day= (see portfolio.js). */
       row?.baseline ? kt.chip(`baseline: ${row.baseline}`, "base") : null,
     ];
     const lead = [
-      entry.ranked && entry.ranks.all
-        ? `Rank: ${kt.rankWords(entry.ranks.all)}`
-        : "Not ranked",
+      entry.ranked && entry.ranks.all ? `Rank: ${kt.rankWords(entry.ranks.all)}` : "Not ranked",
       entry.ranked && known(entry.ranks.all?.alpha_rank)
         ? `α-rank ${kt.alphaRange(entry.ranks.all)}`
         : null,
@@ -189,21 +163,21 @@ fees=without, day= (see portfolio.js). */
       .filter(Boolean)
       .join(" · ");
     const why = entry.why.length
-      ? el("p.trouble", {}, el("strong", {}, "Why it has no rank: "), entry.why.join("; "), ".")
+      ? el("p.trouble", el("strong", "Why it has no rank: "), entry.why.join("; "), ".")
       : null;
-    const erratum = (one) =>
-      el("li", {}, el("strong", {}, `Erratum, ${one.date} (${one.effect}): `), one.what);
-    const errata = entry.errata.length ? el("ul.errata", {}, entry.errata.map(erratum)) : null;
+    const erratum = ({date, effect, what}) => [
+      el("strong", `Erratum, ${date} (${effect}): `),
+      what,
+    ];
+    const errata = kt.listed("ul.errata", entry.errata.map(erratum));
     return [
-      el("h2", {}, chosen.division || entry.card.task.name),
+      el("h2", chosen.division || entry.card.task.name),
       el(
         "p",
-        {},
         parts.flatMap((part) => (part ? [part, " "] : [])),
       ),
       el(
         "p.quiet",
-        {},
         lead,
         " · ",
         kt.cardLink(entry.id, "result card"),
@@ -227,35 +201,34 @@ fees=without, day= (see portfolio.js). */
   const indexIn = (card, window) =>
     card.reference?.benchmark_buy_and_hold?.[window.name]?.metrics.total_return.value ?? null;
 
-  const WINDOW_FIGURES = [
-    {text: "Return", n: true},
-    {text: "Benchmark", n: true},
-    {text: "Difference", n: true},
-    {text: "Selection", n: true},
-    {text: "Drawdown", n: true},
-    {
-      text: "Beats random",
-      n: true,
-      title: "Share of random traders with the same dates and turnover that it beats",
-    },
-  ];
-
-  /** What a card did in a window, medians over seeds; in the order of WINDOW_FIGURES. */
-  function windowFigures({entry: {card}, series}, window) {
-    const own = (name) => kt.stats.median(figuresIn(card, window, name));
-    const ranks = inWindow(series?.episodes, window)
-      .map((episode) => episode.envelope?.rank)
-      .filter(known);
-    const [total, index] = [own("total_return"), indexIn(card, window)];
-    const difference = known(total) && known(index) ? total - index : null;
+  /** Columns of what a card did in each window, medians over seeds. */
+  function figureColumns({entry: {card}, series}) {
+    const own = (window, name) => kt.stats.median(figuresIn(card, window, name));
+    const cell = (of, reason, options) => (window) =>
+      format.cell(of(window), "fraction", reason, options);
+    const index = (window) => indexIn(card, window);
+    const total = (window) => own(window, "total_return");
+    const selection = (window) => own(window, "selection_alpha");
+    const difference = (window) =>
+      known(total(window)) && known(index(window)) ? total(window) - index(window) : null;
+    const beaten = (window) => {
+      const ranks = inWindow(series?.episodes, window).map(({envelope}) => envelope?.rank);
+      return format.percent(kt.stats.median(ranks.filter(known)), 0);
+    };
     const signed = {signed: true};
     return [
-      format.cell(total, "fraction", "no figure", signed),
-      format.cell(index, "fraction", "no benchmark", signed),
-      format.cell(difference, "fraction", "no benchmark", signed),
-      format.cell(own("selection_alpha"), "fraction", "not attributed", signed),
-      format.cell(own("max_drawdown"), "fraction", "no figure"),
-      format.percent(kt.stats.median(ranks), 0),
+      [right("Return"), cell(total, "no figure", signed)],
+      [right("Benchmark"), cell(index, "no benchmark", signed)],
+      [right("Difference"), cell(difference, "no benchmark", signed)],
+      [right("Selection"), cell(selection, "not attributed", signed)],
+      [right("Drawdown"), cell((window) => own(window, "max_drawdown"), "no figure")],
+      [
+        right(
+          "Beats random",
+          "Share of random traders with the same dates and turnover that it beats",
+        ),
+        beaten,
+      ],
     ];
   }
 
@@ -266,30 +239,21 @@ fees=without, day= (see portfolio.js). */
     const {cutoff_date: cutoff, cutoff_source: source} = submission.model;
     const trading = card.kind !== "scoring";
     if (!card.windows) return null;
-    const rows = card.windows.map((window) => {
+    const toTraining = {
+      text: "To training data",
+      title: "Where the window lies to the end of the model's training data",
+    };
+    const side = (window) => {
       const {word, kind, text} = kt.cutoffOf(window, cutoff);
-      const span = [
-        el("span.nb", {}, window.first),
-        el("span.nb", {}, window.last),
-        format.count(window.days),
-      ];
-      return [
-        window.name,
-        ...span,
-        kt.chip(word, kind, text),
-        ...(trading ? windowFigures(view, window) : []),
-      ];
-    });
-    const head = [
-      "Window",
-      "First day",
-      "Last day",
-      {text: "Days", n: true},
-      {
-        text: "To training data",
-        title: "Where the window lies to the end of the model's training data",
-      },
-      ...(trading ? WINDOW_FIGURES : []),
+      return kt.chip(word, kind, text);
+    };
+    const columns = [
+      ["Window", ({name}) => name],
+      ["First day", ({first}) => el("span.nb", first)],
+      ["Last day", ({last}) => el("span.nb", last)],
+      [right("Days"), ({days}) => format.count(days)],
+      [toTraining, side],
+      ...(trading ? figureColumns(view) : []),
     ];
     const after = kt.isCutoffDay(cutoff) ? ` ${kt.afterWords(card.windows, cutoff)}` : "";
     const said = kt.cutoffSentence(cutoff, source) + after;
@@ -300,8 +264,8 @@ fees=without, day= (see portfolio.js). */
         benchmark: indexIn(card, window),
       }));
     return part("windows", "Windows and training data", [
-      el("p", {}, said),
-      kt.table.plain({caption: "Windows", head, rows}),
+      el("p", said),
+      table("Windows", card.windows, columns),
       trading && card.episodes.length > 1
         ? slot((place) => kt.charts.windows(place, marks(), {title: "Total return by window"}))
         : null,
@@ -325,7 +289,6 @@ fees=without, day= (see portfolio.js). */
     const [{window, envelope}] = found;
     return el(
       "p",
-      {},
       `In ${window} it beats ${format.percent(envelope.rank, 1)} of ` +
         `${kt.plural(envelope.paths, "random trader")} with the same dates, activity and number ` +
         `of names (p = ${format.number(envelope.p_value, 3)}). Chance alone gives 50 %.`,
@@ -333,7 +296,7 @@ fees=without, day= (see portfolio.js). */
   }
 
   function slot(fill, tag = "div") {
-    const place = el(tag, {});
+    const place = el(tag);
     fill(place);
     return place;
   }
@@ -369,7 +332,7 @@ fees=without, day= (see portfolio.js). */
   }
 
   function episodeFields(view) {
-    const {choice} = kt.controls;
+    const {choice} = kt.state;
     const windows = [...new Set(view.series.episodes.map((episode) => episode.window))];
     const seeds = [...new Set(view.series.episodes.map((episode) => episode.seed))];
     const named = windows.map((name) => {
@@ -377,29 +340,18 @@ fees=without, day= (see portfolio.js). */
       return [name, span ? `${name} (${span.first} to ${span.last})` : name];
     });
     const several = seeds.length > 1 ? seeds.map((seed) => [String(seed), `seed ${seed}`]) : [];
+    const all = ["", several.length ? "all seeds" : `seed ${seeds[0]}`];
+    const fees = [
+      ["", "with fees"],
+      ["without", "without fees"],
+    ];
     view.fields = {
-      window: choice({
-        label: "Window",
-        options: named,
-        onChange: (window) => kt.state.set({window, day: ""}),
-      }),
-      seed: choice({
-        label: "Seed",
-        options: [["", several.length ? "all seeds" : `seed ${seeds[0]}`], ...several],
-        onChange: (seed) => kt.state.set({seed}),
-      }),
-      fees: choice({
-        label: "Fees",
-        options: [
-          ["", "with fees"],
-          ["without", "without fees"],
-        ],
-        onChange: (fees) => kt.state.set({fees}),
-      }),
+      window: choice({label: "Window", name: "window", options: named, also: {day: ""}}),
+      seed: choice({label: "Seed", name: "seed", options: [all, ...several]}),
+      fees: choice({label: "Fees", name: "fees", options: fees}),
     };
     return el(
       "div.pickers",
-      {},
       Object.values(view.fields).map((field) => field.element),
     );
   }
@@ -414,23 +366,12 @@ fees=without, day= (see portfolio.js). */
     view.fields.seed.set(chosen && all.length > 1 ? String(chosen.seed) : "");
     view.fields.fees.set(gross ? "without" : "");
     const given = chosen ? [chosen] : all;
-    const lines = given.map((episode) => ({
-      label: given.length > 1 ? `seed ${episode.seed}` : "portfolio",
-      days: episode.days,
-      base_day: episode.base_day,
-      nav: gross ? episode.gross_nav : episode.nav,
-    }));
-    const index = one.benchmark
-      ? [
-          {
-            label: "benchmark",
-            days: one.days,
-            base_day: one.base_day,
-            nav: one.benchmark,
-            benchmark: true,
-          },
-        ]
-      : [];
+    const lineOf = ({days, base_day}, label, nav, more) => ({label, days, base_day, nav, ...more});
+    const lines = given.map((episode) => {
+      const label = given.length > 1 ? `seed ${episode.seed}` : "portfolio";
+      return lineOf(episode, label, gross ? episode.gross_nav : episode.nav);
+    });
+    const index = one.benchmark ? [lineOf(one, "benchmark", one.benchmark, {benchmark: true})] : [];
     const banded = given.find((episode) => episode.envelope);
     const bands = banded
       ? {...banded.envelope, days: banded.days, base_day: banded.base_day}
@@ -468,7 +409,7 @@ fees=without, day= (see portfolio.js). */
     else
       kt.replace(
         view.places.attribution,
-        el("p.quiet", {}, `The return of this episode is not split: ${one.attribution_reason}.`),
+        el("p.quiet", `The return of this episode is not split: ${one.attribution_reason}.`),
       );
     kt.replace(view.places.sum, one.common ? addsUp(one) : null);
   }
@@ -488,10 +429,9 @@ fees=without, day= (see portfolio.js). */
     const sum = parts.reduce((total, [, value]) => total + value, 0);
     return el(
       "p.sum",
-      {},
       parts.map(([name, value], place) => [
         place ? " + " : "",
-        el("span", {}, `${name} ${format.percent(value, 2, true)}`),
+        el("span", `${name} ${format.percent(value, 2, true)}`),
       ]),
       ` = ${format.percent(sum, 2, true)}; the total return is ` +
         `${format.percent(episode.nav.at(-1) - 1, 2, true)}.`,
@@ -507,20 +447,14 @@ fees=without, day= (see portfolio.js). */
           "Equity",
           el(
             "p.quiet",
-            {},
             "No daily series: they are made when the board's check executes the records again, " +
               "which has not been possible for this card.",
           ),
         ),
       ];
     view.glance = null;
-    view.places = {
-      glance: el("div", {}),
-      equity: el("div", {}),
-      drawdown: el("div", {}),
-      attribution: el("div", {}),
-      sum: el("div", {}),
-    };
+    const names = ["glance", "equity", "drawdown", "attribution", "sum"];
+    view.places = Object.fromEntries(names.map((name) => [name, el("div")]));
     const order = entry.card.windows.map((window) => window.name);
     const ranked = series.episodes.some((episode) => episode.envelope);
     return [
@@ -536,7 +470,7 @@ fees=without, day= (see portfolio.js). */
         view.places.sum,
         entry.card.attribution?.value
           ? slot((place) => kt.charts.factors(place, entry.card))
-          : el("p.quiet", {}, entry.card.attribution?.reason),
+          : el("p.quiet", entry.card.attribution?.reason),
       ]),
       series.episodes.some((episode) => episode.exposures)
         ? part(
@@ -588,16 +522,11 @@ fees=without, day= (see portfolio.js). */
     const name = kt.state.get("model");
     const board = await kt.load("board");
     if (!name) return kt.replace(main, choose(board));
-    await Promise.all(
-      ["stats", "plots", "portfolio", "conduct"].map((script) =>
-        kt.charts.script(`assets/${script}.js`),
-      ),
-    );
     const model = await kt.load(`model/${kt.modelKey(name)}`);
     kt.byId("title").textContent = name;
     document.title = `${name} · ${board.title}`;
     const cards = await loadCards(model, board);
-    const view = {board, model, chosen: null, body: el("div", {}), list: el("div", {})};
+    const view = {board, model, chosen: null, body: el("div"), list: el("div")};
     kt.replace(main, facts(board, model), view.list, view.body);
     const update = async () => {
       if (kt.state.get("model") !== name) return window.location.reload();
@@ -614,15 +543,11 @@ fees=without, day= (see portfolio.js). */
 
   /** Without a model in the address: all of them. */
   function choose(board) {
-    return kt.table.plain({
-      caption: "Models",
-      head: ["Model", "Submitted by", "Agents", {text: "Cards", n: true}],
-      rows: board.models.map((model) => [
-        kt.modelLink(model.name),
-        model.submitter,
-        format.list(model.agents),
-        format.count(model.cards.length),
-      ]),
-    });
+    return table("Models", board.models, [
+      ["Model", ({name}) => kt.modelLink(name)],
+      ["Submitted by", ({submitter}) => submitter],
+      ["Agents", ({agents}) => format.list(agents)],
+      [right("Cards"), ({cards}) => format.count(cards.length)],
+    ]);
   }
 })();

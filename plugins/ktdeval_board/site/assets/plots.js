@@ -27,7 +27,7 @@ kt.charts.differences(element, rows, unit)
 
 (() => {
   const {format, known} = kt;
-  const {few, intervals, perRow, tooltip, valueAxis: axis} = kt.charts;
+  const {figure, intervals, perRow, valueAxis} = kt.charts;
   const FACTORS = {
     MOM_12_1: "momentum, 12 less 1 month",
     RV_60: "volatility, 60 days",
@@ -53,95 +53,26 @@ kt.charts.differences(element, rows, unit)
       : Object.hasOwn(LINES, name)
         ? LINES[name]
         : kt.words(name);
-  const quiet = {title: null};
 
-  function windows(element, rows, {title, description, unit = "fraction", height = 210}) {
-    const order = rows.map((row) => row.window);
-    const seeds = rows.flatMap((row) =>
-      row.values
-        .filter(known)
-        .map((value) => ({window: row.window, value, say: format.value(value, unit)})),
+  function windows(element, rows, {title}) {
+    const say = (value) => format.value(value, "fraction");
+    const dots = rows.flatMap(({window, values}) =>
+      values.filter(known).map((value) => ({window, value, say: say(value)})),
     );
-    const middles = rows
-      .map((row) => ({
-        window: row.window,
-        value: kt.stats.median(row.values.filter(known)),
-        benchmark: row.benchmark,
-      }))
-      .map((row) => ({
-        ...row,
-        say: format.value(row.value, unit),
-        index: format.value(row.benchmark, unit),
-      }));
+    const middles = rows.map(({window, values, benchmark}) => {
+      const value = kt.stats.median(values.filter(known));
+      const seeds = format.list(values.map(say));
+      return {window, value, benchmark, say: say(value), index: say(benchmark), seeds};
+    });
     const hasIndex = rows.some((row) => known(row.benchmark));
-    const x = {
-      field: "window",
-      type: "nominal",
-      sort: order,
-      axis: {...quiet, labelAngle: 0, labelOverlap: true},
-    };
-    const y = (field) => ({
-      field,
-      type: "quantitative",
-      scale: {zero: unit === "fraction", padding: 8},
-      axis: {...axis(unit), title: null},
-    });
-    const spec = ({colors, muted, ink}) => ({
-      height,
-      layer: [
-        {
-          data: {values: [{zero: 0}]},
-          mark: {type: "rule", color: muted, strokeWidth: unit === "fraction" ? 0.8 : 0},
-          encoding: {y: {...y("zero")}},
-        },
-        {
-          data: {values: middles.filter((row) => known(row.benchmark))},
-          mark: {type: "tick", color: muted, thickness: 2, width: {band: 0.7}, tooltip: true},
-          encoding: {
-            x,
-            y: y("benchmark"),
-            tooltip: tooltip(["window", "Window"], ["index", "Benchmark"]),
-          },
-        },
-        {
-          data: {values: seeds},
-          mark: {type: "point", color: colors[0], opacity: 0.55, size: 40, tooltip: true},
-          encoding: {x, y: y("value"), tooltip: tooltip(["window", "Window"], ["say", "One seed"])},
-        },
-        {
-          data: {values: middles.filter((row) => known(row.value))},
-          mark: {type: "tick", color: ink, thickness: 3, width: {band: 0.45}, tooltip: true},
-          encoding: {
-            x,
-            y: y("value"),
-            tooltip: tooltip(
-              ["window", "Window"],
-              ["say", "Median over seeds"],
-              ["index", "Benchmark"],
-            ),
-          },
-        },
-      ],
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "windows", {
       title,
       description:
-        description ||
         `Each dot is a seed, the thick bar the median of a ` +
-          `window${hasIndex ? ", the thin bar the benchmark" : ""}.`,
-      height: height + 40,
-      columns: [
-        ["Window", ""],
-        ["Median", unit],
-        ...(hasIndex ? [["Benchmark", unit]] : []),
-        ["Seeds", ""],
-      ],
-      rows: middles.map((row, at) => [
-        row.window,
-        row.value,
-        ...(hasIndex ? [row.benchmark ?? null] : []),
-        format.list(rows[at].values.map((value) => format.value(value, unit))),
-      ]),
+        `window${hasIndex ? ", the thin bar the benchmark" : ""}.`,
+      rows: middles,
+      dots,
+      hasIndex,
     });
   }
 
@@ -207,7 +138,7 @@ kt.charts.differences(element, rows, unit)
   function exposures(element, episodes) {
     const given = episodes.filter((episode) => episode.exposures);
     const names = [...new Set(given.flatMap((episode) => Object.keys(episode.exposures)))];
-    const marks = given.flatMap((episode) =>
+    const dots = given.flatMap((episode) =>
       names
         .filter((name) => known(episode.exposures[name]))
         .map((name) => ({
@@ -224,49 +155,14 @@ kt.charts.differences(element, rows, unit)
       }))
       .filter((row) => known(row.value))
       .sort((one, other) => other.value - one.value);
-    const order = middles.map((row) => row.name);
-    const y = {
-      field: "name",
-      type: "nominal",
-      sort: order,
-      axis: {...quiet, labelLimit: 210, minExtent: 0, labelOverlap: false},
-    };
-    const x = {
-      field: "value",
-      type: "quantitative",
-      axis: {...axis("ratio"), ...few, title: null, grid: true, domain: false},
-    };
-    const spec = ({colors, ink, muted}) => ({
-      height: perRow(order.length),
-      layer: [
-        {data: {values: [{value: 0}]}, mark: {type: "rule", color: muted}, encoding: {x}},
-        {
-          data: {values: marks},
-          mark: {type: "point", color: colors[0], opacity: 0.45, size: 32, tooltip: true},
-          encoding: {
-            x,
-            y,
-            tooltip: tooltip(["name", "Factor"], ["episode", "Episode"], ["say", "Mean exposure"]),
-          },
-        },
-        {
-          data: {values: middles},
-          mark: {type: "tick", color: ink, thickness: 3, height: {band: 0.6}},
-          encoding: {x, y},
-        },
-      ],
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "exposures", {
       title: "Exposure to style factors",
       description:
         "Mean over days, in cross-sectional standard deviations: above 0 the holdings have more " +
         "of it than the market. A dot for each episode, the bar is the median.",
-      height: 34 + perRow(order.length),
-      columns: [
-        ["Factor", ""],
-        ["Median exposure", "ratio"],
-      ],
-      rows: middles.map((row) => [row.name, row.value]),
+      rows: middles,
+      dots,
+      height: perRow(middles.length),
     });
   }
 
@@ -298,74 +194,12 @@ kt.charts.differences(element, rows, unit)
           count: format.count(bin.n),
         };
       });
-    const scale = {domain: [0, 1]};
-    const hint = tooltip(
-      ["say", "Stated confidence"],
-      ["right", "Came out right"],
-      ["range", "95 % interval"],
-      ["count", "Orders"],
-    );
-    const y = (field) => ({
-      field,
-      type: "quantitative",
-      scale,
-      axis: {title: "share that came out right", format: ".0%", tickCount: 5},
-    });
-    const x = {
-      field: "x",
-      type: "quantitative",
-      scale,
-      axis: {title: "stated confidence", tickCount: 5, grid: true, format: ".1f"},
-    };
-    const spec = ({colors, muted}) => ({
-      height: 260,
-      layer: [
-        {
-          data: {
-            values: [
-              {x: 0, y: 0},
-              {x: 1, y: 1},
-            ],
-          },
-          mark: {type: "line", color: muted, strokeDash: [3, 3], strokeWidth: 1.2},
-          encoding: {x, y: y("y")},
-        },
-        {
-          data: {values: rows},
-          mark: {type: "rule", color: colors[0], strokeWidth: 1.5},
-          encoding: {x, y: y("low"), y2: {field: "high"}},
-        },
-        {
-          data: {values: rows},
-          mark: {type: "point", color: colors[0], opacity: 0.9, tooltip: true},
-          encoding: {
-            x,
-            y: y("y"),
-            size: {
-              field: "n",
-              type: "quantitative",
-              legend: null,
-              scale: {domainMin: 0, range: [20, 420]},
-            },
-            tooltip: hint,
-          },
-        },
-      ],
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "calibration", {
       title: "Stated confidence and outcome",
       description:
         `${kt.plural(given.n, "order")} with an outcome, by stated confidence; on the dashed ` +
         `line confidence is what comes true. Larger dots hold more orders.`,
-      height: 310,
-      columns: [
-        ["Stated confidence", "score"],
-        ["Came out right", "fraction"],
-        ["Low", "fraction"],
-        ["High", "fraction"],
-        ["Orders", "count"],
-      ],
-      rows: rows.map((row) => [row.x, row.y, row.low, row.high, row.n]),
+      rows,
     });
   }
 
@@ -382,61 +216,13 @@ kt.charts.differences(element, rows, unit)
         of: format.count(episode.envelope.paths),
         who: `seed ${episode.seed}`,
       }));
-    const x = {
-      field: "window",
-      type: "nominal",
-      sort: order,
-      axis: {...quiet, labelAngle: 0, labelOverlap: true},
-    };
-    const y = {
-      field: "value",
-      type: "quantitative",
-      scale: {domain: [0, 1]},
-      axis: {title: null, format: ".0%", tickCount: 5},
-    };
-    const spec = ({colors, muted}) => ({
-      height: 170,
-      layer: [
-        {
-          data: {values: [{value: 0.05, high: 0.95}]},
-          mark: {type: "rect", color: muted, opacity: 0.13},
-          encoding: {y, y2: {field: "high"}},
-        },
-        {
-          data: {values: [{value: 0.5}]},
-          mark: {type: "rule", color: muted, strokeDash: [3, 3]},
-          encoding: {y},
-        },
-        {
-          data: {values: rows},
-          mark: {type: "point", color: colors[0], size: 55, opacity: 0.75, tooltip: true},
-          encoding: {
-            x,
-            y,
-            tooltip: tooltip(
-              ["window", "Window"],
-              ["who", "Episode"],
-              ["say", "Beats"],
-              ["of", "Random traders"],
-              ["chance", "p, no better than chance"],
-            ),
-          },
-        },
-      ],
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "envelope", {
       title: "Share of random traders beaten",
       description:
         "Random traders trade on the same dates, as much and as many names. Chance alone gives " +
         "50 %; nine of ten of them lie in the grey.",
-      height: 210,
-      columns: [
-        ["Window", ""],
-        ["Seed", "count"],
-        ["Beats", "fraction"],
-        ["p", "probability"],
-      ],
-      rows: rows.map((row) => [row.window, row.seed, row.value, row.p]),
+      rows,
+      order,
     });
   }
 
@@ -460,88 +246,33 @@ kt.charts.differences(element, rows, unit)
       return Math.max(1, Math.min(order.length, Math.floor(width / room)));
     };
     const rowsIn = (width) => Math.ceil(order.length / columnsIn(width));
+    const navOf = (episode) => (gross ? episode.gross_nav : episode.nav);
     const path = (window, who, nav, kind) =>
       nav.map((value, at) => ({window, who, day: at, value: value - 1, kind}));
-    const values = order.flatMap((window) => {
+    const points = order.flatMap((window) => {
       const own = episodes.filter((episode) => episode.window === window);
       const index = own.find((episode) => episode.benchmark);
       return [
-        ...own.flatMap((episode) =>
-          path(
-            window,
-            `seed ${episode.seed}`,
-            gross ? episode.gross_nav : episode.nav,
-            "portfolio",
-          ),
-        ),
+        ...own.flatMap((one) => path(window, `seed ${one.seed}`, navOf(one), "portfolio")),
         ...(index ? path(window, "benchmark", index.benchmark, "benchmark") : []),
       ];
     });
-    const spec = ({colors, muted, rule, width}) => {
-      const columns = columnsIn(width);
-      return {
-        data: {values},
-        columns,
-        spacing: {row: 14, column: 12},
-        facet: {field: "window", type: "nominal", sort: order, header: {labelPadding: 2}},
-        spec: {
-          width: Math.floor((width - 50) / columns) - 14,
-          height: 92,
-          layer: [
-            {mark: {type: "rule", color: rule}, encoding: {y: {datum: 0}}},
-            {
-              mark: {type: "line", strokeWidth: 1.4},
-              encoding: {
-                x: {
-                  field: "day",
-                  type: "quantitative",
-                  axis: {title: null, tickCount: 3, domain: false, ticks: false},
-                },
-                y: {
-                  field: "value",
-                  type: "quantitative",
-                  axis: {...axis("fraction"), title: null, tickCount: 3},
-                },
-                detail: {field: "who"},
-                color: {
-                  field: "kind",
-                  type: "nominal",
-                  scale: {domain: ["portfolio", "benchmark"], range: [colors[0], muted]},
-                  legend: {orient: "top"},
-                },
-                strokeDash: {
-                  field: "kind",
-                  type: "nominal",
-                  scale: {
-                    domain: ["portfolio", "benchmark"],
-                    range: [
-                      [1, 0],
-                      [2, 2.5],
-                    ],
-                  },
-                },
-              },
-            },
-          ],
-        },
-        resolve: {scale: {x: "independent"}},
-      };
-    };
-    return kt.charts.draw(element, spec, {
+    const rows = episodes.map((one) => ({
+      window: one.window,
+      who: `seed ${one.seed}`,
+      last: navOf(one).at(-1) - 1,
+    }));
+    return figure(element, "multiples", {
       title,
       description:
         "Each line is a seed, by trading days since the start; all windows to one scale.",
+      rows,
+      points,
       height: 50 + 140 * rowsIn(element.clientWidth || document.body.clientWidth),
-      columns: [
-        ["Window", ""],
-        ["Episode", ""],
-        ["Last", "fraction"],
-      ],
-      rows: episodes.map((episode) => [
-        episode.window,
-        `seed ${episode.seed}`,
-        (gross ? episode.gross_nav : episode.nav).at(-1) - 1,
-      ]),
+      look: ({width}) => {
+        const columns = columnsIn(width);
+        return {columns, width: Math.floor((width - 50) / columns) - 14};
+      },
     });
   }
 
@@ -551,49 +282,11 @@ kt.charts.differences(element, rows, unit)
       ...step.holdings.map(([name, weight]) => ({name, value: weight, kind: "whole"})),
       {name: "cash", value: Math.max(0, 1 - held), kind: "part"},
     ];
-    const order = rows.map((row) => row.name);
-    const hint = tooltip(["name", "Name"], ["say", "Share of the portfolio"]);
-    const values = rows.map((row) => ({...row, say: format.percent(row.value)}));
-    const spec = ({colors, muted}) => ({
-      height: 17 * rows.length + 6,
-      data: {values},
-      mark: {type: "bar", tooltip: true},
-      encoding: {
-        y: {
-          field: "name",
-          type: "nominal",
-          sort: order,
-          axis: {...quiet, labelLimit: 160, minExtent: 0, labelOverlap: false},
-        },
-        x: {
-          field: "value",
-          type: "quantitative",
-          axis: {
-            ...kt.charts.percentAxis(),
-            title: null,
-            grid: true,
-            domain: false,
-            tickCount: 5,
-          },
-        },
-        tooltip: hint,
-        color: {
-          field: "kind",
-          type: "nominal",
-          legend: null,
-          scale: {domain: ["whole", "part"], range: [colors[0], muted]},
-        },
-      },
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "holdings", {
       title,
       description: "Share of the portfolio's value.",
-      height: 40 + 17 * rows.length,
-      columns: [
-        ["Name", ""],
-        ["Weight", "fraction"],
-      ],
-      rows: rows.map((row) => [row.name, row.value]),
+      rows: rows.map((row) => ({...row, say: format.percent(row.value)})),
+      height: 17 * rows.length + 6,
     });
   }
 
@@ -620,7 +313,7 @@ kt.charts.differences(element, rows, unit)
         Math.max(0, 1 - all),
       ];
     });
-    const values = steps.flatMap((step, at) =>
+    const parts = steps.flatMap((step, at) =>
       labels.map((name, place) => ({
         day: step.day,
         name,
@@ -629,40 +322,20 @@ kt.charts.differences(element, rows, unit)
         say: format.percent(weights[at][place], 1),
       })),
     );
-    const spec = ({colors, muted, rule, width}) => ({
-      height: 230,
-      data: {values, format: {parse: {day: "utc:'%Y-%m-%d'"}}},
-      mark: {type: "area", interpolate: "step-after", tooltip: true, stroke: null},
-      encoding: {
-        x: kt.charts.dayAxis(steps.map(({day}) => day)),
-        y: {
-          field: "value",
-          type: "quantitative",
-          stack: "zero",
-          scale: {domain: [0, 1], clamp: true},
-          axis: {title: null, format: ".0%"},
-        },
-        order: {field: "place", type: "quantitative"},
-        color: {
-          field: "name",
-          type: "nominal",
-          scale: {domain: labels, range: [...colors.slice(0, TOP), muted, rule]},
-          legend: {
-            symbolType: "square",
-            symbolSize: 90,
-            symbolStrokeWidth: 0,
-            columns: Math.max(2, Math.floor(width / 130)),
-          },
-        },
-        tooltip: tooltip(["name", "Name"]),
-      },
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "allocation", {
       title: "Allocation over time",
       description: `The ${TOP} names with the largest mean weight, the others, and cash.`,
-      height: 290,
-      columns: [["Day", ""], ...labels.map((name) => [name, "fraction"])],
-      rows: steps.map((step, at) => [step.day, ...weights[at]]),
+      parts,
+      labels,
+      days: kt.charts.dayAxis(steps.map(({day}) => day)),
+      look: ({colors, muted, rule, width}) => ({
+        paints: [...colors.slice(0, TOP), muted, rule],
+        columns: Math.max(2, Math.floor(width / 130)),
+      }),
+      table: {
+        columns: [["Day", ""], ...labels.map((name) => [name, "fraction"])],
+        rows: steps.map((step, at) => [step.day, ...weights[at]]),
+      },
     });
   }
 
@@ -689,67 +362,23 @@ kt.charts.differences(element, rows, unit)
   }
 
   function differences(element, rows, {title, description, unit}) {
-    const order = rows.map((row) => row.window);
-    const seeds = rows.flatMap((row) =>
-      row.pairs.map((pair) => ({
-        window: row.window,
-        value: pair.value,
-        who: String(pair.seed),
-        say: format.value(pair.value, unit, {signed: true}),
-      })),
+    const say = (value) => format.value(value, unit, {signed: true});
+    const dots = rows.flatMap(({window, pairs}) =>
+      pairs.map(({value, seed}) => ({window, value, who: String(seed), say: say(value)})),
     );
-    const middles = rows.map((row) => ({
-      window: row.window,
-      value: row.value,
-      sign: row.value < 0 ? "second" : "first",
-      say: format.value(row.value, unit, {signed: true}),
+    const middles = rows.map(({window, value}) => ({
+      window,
+      value,
+      sign: value < 0 ? "second" : "first",
+      say: say(value),
     }));
-    const x = {
-      field: "window",
-      type: "nominal",
-      sort: order,
-      axis: {...quiet, labelAngle: 0, labelOverlap: true},
-    };
-    const y = {field: "value", type: "quantitative", axis: {...axis(unit), title: null}};
-    const spec = ({colors, ink, muted}) => ({
-      height: 200,
-      layer: [
-        {
-          data: {values: middles},
-          mark: {type: "bar", width: {band: 0.55}, opacity: 0.75, tooltip: true},
-          encoding: {
-            x,
-            y,
-            tooltip: tooltip(["window", "Window"], ["say", "Median difference"]),
-            color: {
-              field: "sign",
-              type: "nominal",
-              legend: null,
-              scale: {domain: ["first", "second"], range: [colors[0], colors[1]]},
-            },
-          },
-        },
-        {
-          data: {values: seeds},
-          mark: {type: "point", color: ink, size: 22, opacity: 0.7, tooltip: true},
-          encoding: {
-            x,
-            y,
-            tooltip: tooltip(["window", "Window"], ["who", "Seed"], ["say", "Difference"]),
-          },
-        },
-        {data: {values: [{value: 0}]}, mark: {type: "rule", color: muted}, encoding: {y}},
-      ],
-    });
-    return kt.charts.draw(element, spec, {
+    return figure(element, "differences", {
       title,
       description,
-      height: 240,
-      columns: [
-        ["Window", ""],
-        ["Difference", unit],
-      ],
-      rows: rows.map((row) => [row.window, row.value]),
+      unit,
+      rows: middles,
+      dots,
+      axis: valueAxis(unit),
     });
   }
 

@@ -19,6 +19,10 @@
 //     "3 of 20", or "1–18 of 20, tied with 17 others"
 // kt.cutoffWord(cutoff), kt.isCutoffDay(cutoff)
 //     a day, "nothing trained" or "not known"; whether it is a day
+// kt.taskField(divisions, division)
+//     a field with one of some divisions, which stands in the address
+// kt.windowWords(window)
+//     "W1 · 2024-01-02 to 2024-02-01"
 // kt.fail(error)
 //     replaces the page by a message
 // kt.state
@@ -135,6 +139,19 @@ Object.assign(
     const compareLink = (a, b, text) =>
       el("a", {href: address.compare(a, b)}, text || "head-to-head");
 
+    const windowWords = ({name, first, last}) => `${name} · ${first} to ${last}`;
+
+    const taskField = (divisions, {id: value}) =>
+      kt.state.choice({
+        label: "Task",
+        name: "division",
+        options: divisions.map(({id, task, version}) => [
+          id,
+          `${kt.words(task)} · version ${version}`,
+        ]),
+        value,
+      });
+
     // -- a page and its failure
 
     function fail(error) {
@@ -147,11 +164,10 @@ Object.assign(
           {role: "alert"},
           el(
             "p",
-            {},
-            el("strong", {}, "This can't be shown. "),
+            el("strong", "This can't be shown. "),
             error instanceof Error ? error.message : String(error),
           ),
-          el("p", {}, el("a", {href: "index.html"}, "Go to the board")),
+          el("p", el("a", {href: "index.html"}, "Go to the board")),
         ),
       );
     }
@@ -188,6 +204,8 @@ Object.assign(
       modelLink,
       cardLink,
       compareLink,
+      taskField,
+      windowWords,
       rankWords,
       rankRange,
       alphaRange,

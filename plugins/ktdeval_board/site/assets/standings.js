@@ -21,7 +21,9 @@ kt.standings = (() => {
   const isWhole = (one) => known(one.low) && known(one.high);
 
   function sayFigures(one, unit) {
-    const range = isWhole(one) ? format.range(one.low, one.high, unit, {signed: true}) : format.NONE;
+    const range = isWhole(one)
+      ? format.range(one.low, one.high, unit, {signed: true})
+      : format.NONE;
     return {...one, say: format.value(one.value, unit, {signed: true}), range};
   }
 
@@ -38,45 +40,6 @@ kt.standings = (() => {
       .join(" ");
   }
 
-  function layers({systems, index, chance, unit}, {colors, ink, muted}) {
-    const axis = {...kt.charts.valueAxis(unit), ...kt.charts.few, title: null, grid: true};
-    const x = (field) => ({
-      field,
-      type: "quantitative",
-      scale: {zero: false, padding: 8},
-      axis: {...axis, domain: false},
-    });
-    const y = {
-      field: "name",
-      type: "nominal",
-      sort: systems.map(({name}) => name),
-      axis: {title: null, labelLimit: 210, grid: false, ticks: false, labelOverlap: false},
-    };
-    const hint = kt.charts.tooltip(["name", "System"], ["say", "Figure"], ["range", "Interval"]);
-    const values = systems.map((one) => sayFigures(one, unit));
-    const band = {
-      data: {values: chance ? [chance] : []},
-      mark: {type: "rect", color: muted, opacity: 0.16},
-      encoding: {x: x("low"), x2: {field: "high"}},
-    };
-    const line = {
-      data: {values: index ? [index] : []},
-      mark: {type: "rule", color: ink, strokeDash: [4, 3], strokeWidth: 1.4},
-      encoding: {x: x("value")},
-    };
-    const spans = {
-      data: {values: values.filter(isWhole)},
-      mark: {type: "rule", color: colors[0], strokeWidth: 2.5, tooltip: true},
-      encoding: {y, x: x("low"), x2: {field: "high"}, tooltip: hint},
-    };
-    const points = {
-      data: {values},
-      mark: {type: "point", filled: true, opacity: 1, color: colors[0], size: 70, tooltip: true},
-      encoding: {y, x: x("value"), tooltip: hint},
-    };
-    return [band, line, spans, points];
-  }
-
   function standings(element, rows, {column, metric}) {
     const figures = (keep) =>
       rows
@@ -90,34 +53,21 @@ kt.standings = (() => {
     const systems = ranked.slice(0, MOST);
     const [index] = figures((row) => row.baseline === "benchmark");
     const [chance] = figures((row) => row.baseline === "random").filter(isWhole);
-    const height = kt.charts.perRow(systems.length);
     const beside = [index, chance].filter(Boolean);
-    return kt.charts.draw(
-      element,
-      (theme) => ({
-        height,
-        layer: layers({systems, index, chance, unit: metric.unit}, theme),
-      }),
-      {
-        title: `${metric.title} of ${plural(ranked.length, "ranked system")}`,
-        description: describe(systems, ranked.length, index, chance),
-        height: height + 34,
-        columns: [
-          ["System", ""],
-          [metric.title, metric.unit],
-          ["Low", metric.unit],
-          ["High", metric.unit],
-          ["Interval", ""],
-        ],
-        rows: [...systems, ...beside].map(({name, value, low, high, kind}) => [
-          name,
-          value,
-          low,
-          high,
-          kind,
-        ]),
-      },
-    );
+    const {title, unit} = metric;
+    return kt.charts.figure(element, "standings", {
+      title: `${title} of ${plural(ranked.length, "ranked system")}`,
+      heading: title,
+      description: describe(systems, ranked.length, index, chance),
+      rows: [...systems, ...beside],
+      systems: systems.map((one) => sayFigures(one, unit)),
+      order: systems.map(({name}) => name),
+      index: [index].filter(Boolean),
+      chance: [chance].filter(Boolean),
+      height: kt.charts.perRow(systems.length),
+      axis: kt.charts.valueAxis(unit),
+      unit,
+    });
   }
 
   return standings;

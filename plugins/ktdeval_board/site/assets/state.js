@@ -8,6 +8,13 @@
 // kt.state.set({sort: "-alpha", q: ""}, {replace: true})
 //     changes these and leaves the others; "", null and [] take a name out. `replace` makes no new
 //     step for the back button (typing). Calls what onChange was given.
+// kt.state.choice({label, name, options, value, also: {day: ""}})
+//     a field of one value of the address, set to `value`; a choice also sets what is in `also`
+// kt.state.clear(["q", …])
+//     takes these out
+// kt.state.sortOf(columns, first), kt.state.sort(now, {key, better}, how)
+//     the order in the address, {key, descending}, of one of some columns or of the first; the one
+//     after a click on a column: the other way, or the better values first
 // kt.state.onChange(show)
 //     called after each change: by set, by back and forward, by an address typed in
 // kt.state.link("compare.html", {a: id, b: id})
@@ -64,15 +71,43 @@ kt.state = (() => {
     show();
   }
 
+  function choice({label, name, options = [], value, also = {}}) {
+    const onChange = (chosen) => set({[name]: chosen, ...also});
+    const field = kt.controls.choice({label, options, onChange});
+    if (value !== undefined) field.set(value);
+    return field;
+  }
+
+  const clear = (names) => set(Object.fromEntries(names.map((name) => [name, ""])));
+
+  function sortOf(columns, first) {
+    const asked = get("sort");
+    const key = asked.replace(/^-/, "");
+    return columns.some((one) => one.sorts && one.key === key)
+      ? {key, descending: asked.startsWith("-")}
+      : {key: first, descending: false};
+  }
+
+  function sort(now, {key, better}, {replace = false, ...also} = {}) {
+    const descending = now.key === key ? !now.descending : better === "higher";
+    const isFirst = key === "rank" && !descending;
+    set({sort: isFirst ? "" : `${descending ? "-" : ""}${key}`, ...also}, {replace});
+  }
+
+  const get = (name) => decode(read().get(name) || "");
   const show = () => shows.forEach((one) => one());
   // back and forward, an address typed in, a link to another view; not by set itself
   window.addEventListener("hashchange", show);
 
   return {
-    get: (name) => decode(read().get(name) || ""),
+    get,
     list: (name) => (read().get(name) || "").split(",").filter(Boolean).map(decode),
     set,
     link,
+    choice,
+    clear,
+    sortOf,
+    sort,
     onChange: (one) => shows.push(one),
   };
 })();

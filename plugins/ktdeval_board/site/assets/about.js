@@ -3,47 +3,33 @@
 
 (() => {
   const {el, replace, format, plural, section} = kt;
-  const prose = (...children) => el("div.prose", {}, children);
-  const items = (list) =>
-    el(
-      "ul",
-      {},
-      list.filter((item) => item !== null).map((item) => el("li", {}, item)),
-    );
-  const code = (text) => el("code", {}, text);
+  const {right} = kt.table;
+  const prose = (...children) => el("div.prose", children);
+  const items = (list) => kt.listed("ul", list.filter(Boolean));
+  const code = (text) => el("code", text);
 
   function compared(board) {
-    const rows = board.divisions.map((one) => [
-      el("a", {href: kt.address.task(one.id)}, kt.words(one.task)),
-      one.version,
-      one.mask ? kt.words(one.mask) : "",
-      one.mode ? kt.words(one.mode) : "",
-      one.snapshot ? el("a", {href: kt.address.market(one.snapshot)}, one.snapshot) : "",
-      one.snapshot ? String(one.windows.length) : "",
-      format.list(one.seeds),
-      kt.words(one.rank_by),
-      `${format.count(one.ranked)} of ${format.count(one.entrants)}`,
-    ]);
-    const [windows, ranked] = ["Windows", "Ranked"].map((text) => ({text, n: true}));
-    const head = [
-      "Task",
-      "Version",
-      "Mask",
-      "Mode",
-      "Market",
-      windows,
-      "Seeds",
-      "Ranked by",
-      ranked,
+    const columns = [
+      ["Task", (one) => el("a", {href: kt.address.task(one.id)}, kt.words(one.task))],
+      ["Version", (one) => one.version],
+      ["Mask", (one) => kt.words(one.mask || "")],
+      ["Mode", (one) => kt.words(one.mode || "")],
+      [
+        "Market",
+        ({snapshot}) => snapshot && el("a", {href: kt.address.market(snapshot)}, snapshot),
+      ],
+      [right("Windows"), (one) => (one.snapshot ? String(one.windows.length) : "")],
+      ["Seeds", (one) => format.list(one.seeds)],
+      ["Ranked by", (one) => kt.words(one.rank_by)],
+      [right("Ranked"), (one) => `${format.count(one.ranked)} of ${format.count(one.entrants)}`],
     ];
     // what no division has gets no column
-    const isTold = (_, place) => rows.some((row) => row[place] !== "");
+    const told = columns.filter(([, of]) => board.divisions.some(of));
     return section(
       "What is compared",
       prose(
         el(
           "p",
-          {},
           "Each row of a table is one result card: one model in one agent scaffold, over all " +
             "windows and seeds of a division. ",
           "Only cards of the same task version, config, mask, market, windows and seeds stand in " +
@@ -54,11 +40,7 @@
           }[board.market] || "",
         ),
       ),
-      kt.table.plain({
-        caption: "Divisions",
-        head: head.filter(isTold),
-        rows: rows.map((row) => row.filter((_, place) => isTold(null, place))),
-      }),
+      kt.table.of("Divisions", board.divisions, told),
     );
   }
 
@@ -67,15 +49,13 @@
       "Tiers",
       el(
         "dl.terms",
-        {},
         Object.entries(kt.values.words.tiers).map(([name, {meaning}]) =>
-          el("div", {}, el("dt", {}, kt.tierChip(name)), el("dd", {}, meaning)),
+          el("div", el("dt", kt.tierChip(name)), el("dd", meaning)),
         ),
       ),
       prose(
         el(
           "p",
-          {},
           "Executing a card again proves that its figures follow from the recorded replies. It " +
             "does not prove who gave these replies: only a run of the maintainers' own does.",
         ),
@@ -140,7 +120,6 @@
         ]),
         el(
           "p",
-          {},
           "Submitters declare how many runs were made; the number stands in the column of " +
             "attempts, or that of the registrations where these are more.",
         ),
@@ -153,7 +132,6 @@
       prose(
         el(
           "p",
-          {},
           board.errata.length
             ? `${plural(board.errata.length, "entry", "entries")} so far, `
             : "None so far; they will be ",
@@ -171,7 +149,6 @@
       prose(
         el(
           "p",
-          {},
           "A clone of the board's repository holds the cards and the records that its figures " +
             "are made of. The same command that its CI runs executes them again:",
         ),
@@ -184,7 +161,7 @@
         "ktdeval leaderboard check . --all",
         "ktdeval leaderboard build . --serve",
       ]),
-      prose(el("p", {}, "Each card's page has the commands for that card alone.")),
+      prose(el("p", "Each card's page has the commands for that card alone.")),
     );
 
   const submit = (board) =>
@@ -226,16 +203,12 @@
   ];
 
   function data() {
-    const rows = DATA.map(([path, what]) => [
-      path.includes("<") ? code(path) : el("a", {href: path}, path),
-      what,
-    ]);
+    const link = ([path]) => (path.includes("<") ? code(path) : el("a", {href: path}, path));
     return section(
       "Data",
       prose(
         el(
           "p",
-          {},
           "Tables and lists are plain JSON beside these pages; fractions are fractions (0.1 is 10 " +
             "%). A card's page hands out its file as submitted. As data frames, Parquet or a data " +
             "set: ",
@@ -243,7 +216,10 @@
           ".",
         ),
       ),
-      kt.table.plain({caption: "Data files", head: ["File", "What it holds"], rows}),
+      kt.table.of("Data files", DATA, [
+        ["File", link],
+        ["What it holds", ([, what]) => what],
+      ]),
     );
   }
 
@@ -253,7 +229,6 @@
       prose(
         el(
           "p",
-          {},
           "Charts are drawn by Vega and Vega-Lite (BSD 3-clause), which lie beside these pages: ",
           el("a", {href: "assets/vendor/THIRD-PARTY.txt"}, "their notices"),
           ". Nothing is loaded from elsewhere, nothing is sent, no cookie is set; your choice of " +
@@ -267,7 +242,7 @@
     replace(kt.byId("title"), `About ${board.title}`);
     replace(
       main,
-      board.summary ? el("p.lead", {}, board.summary) : null,
+      board.summary ? el("p.lead", board.summary) : null,
       kt.facts([
         ["Open since", board.opened_on],
         ["Cards", format.count(board.counts.cards)],

@@ -88,23 +88,12 @@
     ];
   }
 
-  function sortNow(columns) {
-    const asked = state.get("sort");
-    const key = asked.replace(/^-/, "");
-    return columns.some((one) => one.sorts && one.key === key)
-      ? {key, descending: asked.startsWith("-")}
-      : {key: "rank", descending: false};
-  }
+  const sortNow = (columns) => state.sortOf(columns, "rank");
 
   function onSort(key) {
     const columns = columnsNow();
-    const now = sortNow(columns);
     const column = columns.find((one) => one.key === key);
-    const descending = now.key === key ? !now.descending : column.better === "higher";
-    state.set({
-      sort: key === "rank" && !descending ? "" : `${descending ? "-" : ""}${key}`,
-      rows: "",
-    });
+    state.sort(sortNow(columns), column, {rows: ""});
   }
 
   function ordered(rows, columns) {
@@ -126,7 +115,7 @@
       .filter(Boolean);
 
   function pickCell(row) {
-    if (!row.card) return el("td.pick", {});
+    if (!row.card) return el("td.pick");
     const box = el("input", {
       type: "checkbox",
       value: short(row),
@@ -137,7 +126,7 @@
         state.set({pick: box.checked ? [...others, short(row)] : others});
       },
     });
-    return el("td.pick", {}, el("label", {}, box));
+    return el("td.pick", el("label", box));
   }
 
   // -- the table
@@ -158,7 +147,6 @@
   const gap = (n, columns) =>
     el(
       "tr.gap",
-      {},
       el(
         "td",
         {colspan: columns.length},
@@ -208,7 +196,9 @@
       `rank: ${by ? by.title : kt.words(division().rank_by)}${over}` +
         `${by?.better === "lower" ? ", lower is better" : ""}`,
       state.get("fees") === "before" ? "ranks are by the return after fees" : "",
-      data.facts.shared.size ? `every card: ${[...data.facts.shared].map(kt.labelText).join(", ")}` : "",
+      data.facts.shared.size
+        ? `every card: ${[...data.facts.shared].map(kt.labelText).join(", ")}`
+        : "",
     ]
       .filter(Boolean)
       .join(" · ");
@@ -291,21 +281,18 @@
     if (data.rows.some(isEntrant))
       return el(
         "p.empty",
-        {},
         "No entrant passes these filters. ",
         kt.button("Clear filters", clearFilters, {class: "small"}),
       );
     return el(
       "p.empty",
-      {},
       "No entrant yet. ",
       el("a", {href: kt.address.task(division().id)}, "How to run this task and submit the result"),
       ".",
     );
   }
 
-  const clearFilters = () =>
-    state.set({...Object.fromEntries(FILTERS.map(([name]) => [name, ""])), q: "", ranked: ""});
+  const clearFilters = () => state.clear([...FILTERS.map(([name]) => name), "q", "ranked"]);
 
   function downloadView() {
     const rows = wantedRows(data.rows);
@@ -323,7 +310,6 @@
   const actions = () =>
     el(
       "div.actions",
-      {},
       kt.button("Copy link to this view", () => kt.copy(location.href), {class: "small"}),
       kt.button("CSV", downloadView, {
         class: "small",
@@ -339,14 +325,14 @@
     parts = {
       pickers: kt.choices.pickers(view),
       filters: kt.choices.filters(view),
-      about: el("p.lead", {}),
-      verdict: el("p.verdict", {}),
-      picture: el("div.standings", {}),
+      about: el("p.lead"),
+      verdict: el("p.verdict"),
+      picture: el("div.standings"),
       count: el("p.count", {role: "status"}),
-      notes: el("div", {}),
-      empty: el("div", {}),
-      more: el("p.more", {}),
-      legend: el("div.legend", {}),
+      notes: el("div"),
+      empty: el("div"),
+      more: el("p.more"),
+      legend: el("div.legend"),
     };
     parts.table = kt.table.sortable({caption: "Leaderboard", onSort});
     parts.selection = kt.selection({
@@ -360,7 +346,7 @@
       parts.filters.element,
       parts.verdict,
       parts.picture,
-      el("div.count-row", {}, parts.count, actions()),
+      el("div.count-row", parts.count, actions()),
       parts.table.element,
       parts.empty,
       parts.more,

@@ -6,19 +6,15 @@ Address: #card=ID */
 
 (() => {
   const {el, format, known, plural, section} = kt;
-  const WORDS = "assets/report.js"; // what masks and modes mean
-  const script = (src) =>
-    new Promise((resolve, reject) => {
-      document.head.append(
-        el("script", {
-          src,
-          load: resolve,
-          error: () => reject(new Error(`${src} can't be read; the site is not whole`)),
-        }),
-      );
-    });
-  const whole = (value) => el("div.whole", {}, kt.tree(value));
-  const right = (text, title) => ({text, n: true, title});
+  const {of: table, right} = kt.table;
+  const whole = (value) => el("div.whole", kt.tree(value));
+  const code = (text) => el("code", text);
+  const signed = {signed: true};
+  const named = (entries) => entries.map(([name, value]) => [kt.words(name), kt.tree(value)]);
+
+  function erratumItem({date, effect, what, by}) {
+    return [el("strong", `Erratum, ${date} (${effect}): `), what, by ? ` — ${by}` : ""];
+  }
 
   function head({entry, board}) {
     const {card, submission, verdict, errata} = entry;
@@ -26,7 +22,6 @@ Address: #card=ID */
     return [
       el(
         "p",
-        {},
         kt.tierChip(verdict?.tier || "unchecked"),
         " ",
         entry.labels.map((label) => [kt.labelChip(label), " "]),
@@ -60,33 +55,10 @@ Address: #card=ID */
         ["Board", board.title],
       ]),
       entry.why.length
-        ? el(
-            "div.trouble",
-            {},
-            el("strong", {}, "Why it has no rank"),
-            el(
-              "ul",
-              {},
-              entry.why.map((reason) => el("li", {}, reason)),
-            ),
-          )
+        ? el("div.trouble", el("strong", "Why it has no rank"), kt.listed("ul", entry.why))
         : null,
-      errata.length
-        ? el(
-            "ul.errata",
-            {},
-            errata.map((one) =>
-              el(
-                "li",
-                {},
-                el("strong", {}, `Erratum, ${one.date} (${one.effect}): `),
-                one.what,
-                one.by ? ` — ${one.by}` : "",
-              ),
-            ),
-          )
-        : null,
-      el("p.quiet", {}, "Card id ", el("code", {}, entry.id)),
+      kt.listed("ul.errata", errata.map(erratumItem)),
+      el("p.quiet", "Card id ", code(entry.id)),
     ];
   }
 
@@ -116,52 +88,54 @@ Address: #card=ID */
       Object.entries(metric.undefined || {})
         .map(([reason, count]) => `${count}: ${reason}`)
         .join("; ");
-    const heads = [
-      "Figure",
-      right("Value"),
-      right(bounds(names.map((name) => given[name]))),
-      ...(scoring ? [right("Chance")] : []),
-      right("n"),
-      "Better",
-      "Formula and source",
-    ];
-    const row = (name) => {
-      const metric = {...given[name], unit: board.metrics[name]?.unit || given[name].unit};
-      return [
-        el("span", {title: board.metrics[name]?.description || null}, title(name)),
-        format.cell(metric.value, metric.unit, metric.reason),
-        spread(metric),
-        ...(scoring ? [format.cell(metric.baseline, metric.unit, "not defined")] : []),
-        format.count(metric.n),
-        metric.better || "neither",
-        el(
-          "span.small-text.formula",
-          {},
-          el("code", {}, metric.formula),
-          ` ${metric.source}`,
-          undefinedIn(metric) ? el("span.quiet", {}, ` Undefined in ${undefinedIn(metric)}`) : null,
-        ),
-      ];
-    };
-    const table = (caption, wanted) =>
-      kt.table.plain({
+    const formula = (metric) =>
+      el(
+        "span.small-text.formula",
+        code(metric.formula),
+        ` ${metric.source}`,
+        undefinedIn(metric) ? el("span.quiet", ` Undefined in ${undefinedIn(metric)}`) : null,
+      );
+    const metrics = names.map((name) => ({
+      ...given[name],
+      name,
+      unit: board.metrics[name]?.unit || given[name].unit,
+    }));
+    const tableOf = (caption, some) =>
+      table(
         caption,
-        showCaption: true,
-        head: heads,
-        rows: names.filter((name) => given[name].headline === wanted).map(row),
-      });
+        some,
+        [
+          [
+            "Figure",
+            ({name}) => el("span", {title: board.metrics[name]?.description}, title(name)),
+          ],
+          [right("Value"), ({value, unit, reason}) => format.cell(value, unit, reason)],
+          [right(bounds(metrics)), spread],
+          scoring && [
+            right("Chance"),
+            ({baseline, unit}) => format.cell(baseline, unit, "not defined"),
+          ],
+          [right("n"), ({n}) => format.count(n)],
+          ["Better", ({better}) => better || "neither"],
+          ["Formula and source", formula],
+        ],
+        {showCaption: true},
+      );
+    const further = metrics.filter(({headline}) => headline === false);
     return section(
       scoring ? "Scores" : "Figures",
       el(
         "p.quiet",
-        {},
         scoring
           ? "Made of all answers of the finished episodes together."
           : `Medians over finished episodes, by the metric rules “${card.rules}”. A figure that ` +
               `is not defined is “–” and says why.`,
       ),
-      table("Headline figures", true),
-      names.some((name) => !given[name].headline) ? table("Further figures", false) : null,
+      tableOf(
+        "Headline figures",
+        metrics.filter(({headline}) => headline === true),
+      ),
+      metrics.some(({headline}) => !headline) ? tableOf("Further figures", further) : null,
     );
   }
 
@@ -174,7 +148,7 @@ Address: #card=ID */
       ? name
       : name
           .split(/(?<=:)/)
-          .flatMap((part, at) => [...(at ? [el("wbr")] : []), el("span.nb", {}, part)]);
+          .flatMap((part, at) => [...(at ? [el("wbr")] : []), el("span.nb", part)]);
 
   function episodesSection({entry: {card}, board}) {
     const shown = [
@@ -188,47 +162,31 @@ Address: #card=ID */
     const trading = card.kind !== "scoring";
     const decided = (episode) =>
       (episode.decisions.model || 0) + (episode.decisions.model_after_retry || 0);
-    const days = (episode) => el("span.nb", {}, `${episode.first_day} to ${episode.last_day}`);
-    const figures = (episode) =>
-      shown.map((name) => {
-        const found = episode.metrics[name];
-        return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
-      });
-    const rows = card.episodes.map((episode) => [
-      ...(card.windows ? [windowName(episode.window)] : []),
-      format.count(episode.seed),
-      ...(trading ? [days(episode)] : []),
-      format.count(episode.steps),
-      format.count(decided(episode)),
-      ...figures(episode),
-      ...(trading
-        ? [format.number(episode.final_nav_minor / card.snapshot.minor_per_unit, 0)]
-        : []),
-      el("code", {}, format.short(episode.id)),
-    ]);
-    const heads = [
-      ...(card.windows ? ["Window"] : []),
-      right("Seed"),
-      ...(trading ? ["Days"] : []),
-      right("Steps"),
-      right("Decided", "Steps that the model decided"),
-      ...shown.map((name) => right(board.metrics[name]?.title || kt.words(name))),
-      ...(trading ? [right(`Last NAV, ${card.snapshot.currency}`)] : []),
-      "Id",
-    ];
+    const days = (episode) => el("span.nb", `${episode.first_day} to ${episode.last_day}`);
+    const figure = (name) => (episode) => {
+      const found = episode.metrics[name];
+      return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
+    };
+    const lastNav = ({final_nav_minor: nav}) =>
+      format.number(nav / card.snapshot.minor_per_unit, 0);
     const missing = card.missing_episodes || [];
     return section(
       "Episodes",
-      kt.table.plain({caption: "Episodes", head: heads, rows}),
+      table("Episodes", card.episodes, [
+        card.windows && ["Window", ({window}) => windowName(window)],
+        [right("Seed"), ({seed}) => format.count(seed)],
+        trading && ["Days", days],
+        [right("Steps"), ({steps}) => format.count(steps)],
+        [
+          right("Decided", "Steps that the model decided"),
+          (episode) => format.count(decided(episode)),
+        ],
+        ...shown.map((name) => [right(board.metrics[name]?.title || kt.words(name)), figure(name)]),
+        trading && [right(`Last NAV, ${card.snapshot.currency}`), lastNav],
+        ["Id", ({id}) => code(format.short(id))],
+      ]),
       missing.length
-        ? [
-            el("h3", {}, plural(missing.length, "missing episode")),
-            el(
-              "ul",
-              {},
-              missing.map((episode) => el("li", {}, whole(episode))),
-            ),
-          ]
+        ? [el("h3", plural(missing.length, "missing episode")), kt.listed("ul", missing.map(whole))]
         : null,
     );
   }
@@ -237,64 +195,49 @@ Address: #card=ID */
     const reference = card.reference?.benchmark_buy_and_hold;
     if (!reference) return null;
     if (card.snapshot.benchmark === "none")
-      return section("Benchmark", el("p.quiet", {}, "The market has no index."));
-    const rows = Object.entries(reference).map(([window, {base_day, last_day, metrics}]) => [
-      windowName(window),
-      el("span.nb", {}, base_day),
-      el("span.nb", {}, last_day),
-      ...["total_return", "sharpe", "max_drawdown"].map((name) =>
-        format.cell(
-          metrics[name]?.value ?? null,
-          name === "sharpe" ? "ratio" : "fraction",
-          metrics[name]?.reason,
-        ),
-      ),
-    ]);
+      return section("Benchmark", el("p.quiet", "The market has no index."));
+    const figure =
+      (name, unit) =>
+      ([, {metrics}]) =>
+        format.cell(metrics[name]?.value ?? null, unit, metrics[name]?.reason);
     return section(
       "Benchmark",
       el(
         "p.quiet",
-        {},
         `${card.snapshot.benchmark_name} (${card.snapshot.benchmark}) bought at the close of the ` +
           `base day and held, without costs.`,
       ),
-      kt.table.plain({
-        caption: "Benchmark by window",
-        head: [
-          "Window",
-          "Base day",
-          "Last day",
-          right("Total return"),
-          right("Sharpe"),
-          right("Drawdown"),
-        ],
-        rows,
-      }),
+      table("Benchmark by window", Object.entries(reference), [
+        ["Window", ([window]) => windowName(window)],
+        ["Base day", ([, {base_day: day}]) => el("span.nb", day)],
+        ["Last day", ([, {last_day: day}]) => el("span.nb", day)],
+        [right("Total return"), figure("total_return", "fraction")],
+        [right("Sharpe"), figure("sharpe", "ratio")],
+        [right("Drawdown"), figure("max_drawdown", "fraction")],
+      ]),
     );
   }
 
   function attributionSection({entry: {card}}) {
     if (!card.attribution) return null;
     const lines = card.attribution.value?.lines;
-    if (!lines) return section("Attribution", el("p.quiet", {}, card.attribution.reason));
+    if (!lines) return section("Attribution", el("p.quiet", card.attribution.reason));
     return section(
       "Attribution",
       el(
         "p.quiet",
-        {},
         "Linked contributions to the total return; medians over episodes. Charts are on the " +
           "model page.",
       ),
-      kt.table.plain({
-        caption: "Attribution",
-        head: ["Line", right("Contribution"), right(bounds(Object.values(lines))), right("n")],
-        rows: Object.entries(lines).map(([name, line]) => [
-          name,
-          format.cell(line.value, "fraction", line.reason, {signed: true}),
-          spread({...line, unit: "fraction"}),
-          format.count(line.n),
-        ]),
-      }),
+      table("Attribution", Object.entries(lines), [
+        ["Line", ([name]) => name],
+        [
+          right("Contribution"),
+          ([, line]) => format.cell(line.value, "fraction", line.reason, signed),
+        ],
+        [right(bounds(Object.values(lines))), ([, line]) => spread({...line, unit: "fraction"})],
+        [right("n"), ([, line]) => format.count(line.n)],
+      ]),
     );
   }
 
@@ -305,28 +248,20 @@ Address: #card=ID */
       "Calibration",
       el(
         "p.quiet",
-        {},
         `${plural(n, "order")} with an outcome; ${format.count(unfilled)} without a fill and ` +
           `${format.count(unopened)} without a next open are left out.`,
       ),
       n
-        ? kt.table.plain({
-            caption: "Reliability bins",
-            head: [
-              "Stated confidence",
-              right("Orders"),
-              right("Mean confidence"),
-              right("Came out right"),
+        ? table(
+            "Reliability bins",
+            bins.filter((bin) => bin.n),
+            [
+              ["Stated confidence", (bin) => `${bin.low} to ${bin.high}`],
+              [right("Orders"), (bin) => format.count(bin.n)],
+              [right("Mean confidence"), (bin) => format.number(bin.mean_confidence, 3)],
+              [right("Came out right"), (bin) => format.percent(bin.accuracy, 1)],
             ],
-            rows: bins
-              .filter((bin) => bin.n)
-              .map((bin) => [
-                `${bin.low} to ${bin.high}`,
-                format.count(bin.n),
-                format.number(bin.mean_confidence, 3),
-                format.percent(bin.accuracy, 1),
-              ]),
-          })
+          )
         : null,
     );
   }
@@ -337,57 +272,47 @@ Address: #card=ID */
     const {task, snapshot, call, sent_as: sentAs, certificate, drift} = card;
     return section(
       "How it was made",
-      el("h3", {}, "Task"),
+      el("h3", "Task"),
       kt.facts([
         ["Name", task.name],
         ["Version", task.version],
         ["Mask", [task.mask, kt.maskWords(task.mask)].filter(Boolean).join(": ")],
         ["Mode", [kt.words(task.mode || ""), kt.modeWords(task.mode)].filter(Boolean).join(": ")],
-        ["Config", el("code", {}, task.hash)],
-        ["Mask key", card.mask_key ? el("code", {}, card.mask_key) : null],
+        ["Config", code(task.hash)],
+        ["Mask key", card.mask_key ? code(card.mask_key) : null],
         ["Seeds", format.list(card.seeds)],
         ["Limit", card.limit === null ? "none: whole episodes" : `${card.limit} steps`],
       ]),
       kt.details("The task's whole config", whole(task.config)),
       card.windows
         ? [
-            el("h3", {}, "Windows"),
-            kt.table.plain({
-              caption: "Windows",
-              head: ["Window", "First day", "Last day", right("Days")],
-              rows: card.windows.map((window) => [
-                window.name,
-                window.first,
-                window.last,
-                format.count(window.days),
-              ]),
-            }),
+            el("h3", "Windows"),
+            table("Windows", card.windows, [
+              ["Window", ({name}) => name],
+              ["First day", ({first}) => first],
+              ["Last day", ({last}) => last],
+              [right("Days"), ({days}) => format.count(days)],
+            ]),
           ]
         : null,
-      el("h3", {}, "Model and calls"),
+      el("h3", "Model and calls"),
       kt.facts([
         ["Model", card.model.name],
-        ...Object.entries(card.model.args || {}).map(([name, value]) => [
-          kt.words(name),
-          kt.tree(value),
-        ]),
+        ...named(Object.entries(card.model.args || {})),
         ["Agent", card.agent.name],
-        ...Object.entries(card.agent.args || {}).map(([name, value]) => [
-          kt.words(name),
-          kt.tree(value),
-        ]),
-        ...Object.entries(call || {}).map(([name, value]) => [kt.words(name), kt.tree(value)]),
+        ...named(Object.entries(card.agent.args || {})),
+        ...named(Object.entries(call || {})),
       ]),
       sentAs ? kt.details("How the provider takes these calls", whole(sentAs)) : null,
       snapshot
         ? [
-            el("h3", {}, "Market"),
+            el("h3", "Market"),
             kt.facts(
               Object.entries(snapshot)
                 .filter(([name]) => name !== "repairs")
                 .map(([name, value]) => [
                   kt.words(name),
-                  name === "id" ? el("code", {}, value) : kt.tree(value),
+                  name === "id" ? code(value) : kt.tree(value),
                 ]),
             ),
           ]
@@ -398,15 +323,15 @@ Address: #card=ID */
       certificate === undefined
         ? null
         : [
-            el("h3", {}, "Mask certificate"),
+            el("h3", "Mask certificate"),
             certificate.value
               ? whole(certificate.value)
-              : el("p.quiet", {}, `None: ${certificate.reason}.`),
+              : el("p.quiet", `None: ${certificate.reason}.`),
           ],
       drift
         ? [
-            el("h3", {}, "Drift"),
-            known(drift.value) ? whole(drift) : el("p.quiet", {}, `Not measured: ${drift.reason}.`),
+            el("h3", "Drift"),
+            known(drift.value) ? whole(drift) : el("p.quiet", `Not measured: ${drift.reason}.`),
           ]
         : null,
     );
@@ -417,7 +342,7 @@ Address: #card=ID */
       if (!values || !Object.keys(values).length) return null;
       const numbers = Object.entries(values).filter(([, value]) => typeof value === "number");
       const facts = numbers.map(([name, value]) => [labelOf(name), format.count(value)]);
-      return el("div", {}, el("h3", {}, title), kt.facts(facts));
+      return el("div", el("h3", title), kt.facts(facts));
     };
     const decider = (name) => kt.kindLabel("provenance", name);
     const failure = (name) => kt.kindLabel("failures", name);
@@ -433,19 +358,17 @@ Address: #card=ID */
       "Conduct, usage and cost",
       el(
         "div.columns",
-        {},
         counts("Coverage", card.coverage),
         counts("Who decided", card.decisions, decider),
         counts("Failures", card.failures, failure) ||
-          el("div", {}, el("h3", {}, "Failures"), el("p.quiet", {}, "None.")),
+          el("div", el("h3", "Failures"), el("p.quiet", "None.")),
         counts("Orders", card.orders),
         counts("Trading rules that rejected or cut", card.orders?.rules),
         counts("Usage", card.usage),
         counts("Replies", replies),
         el(
           "div",
-          {},
-          el("h3", {}, "Cost"),
+          el("h3", "Cost"),
           kt.facts([
             ["of the run", format.cell(cost.value, "usd", cost.reason)],
             [
@@ -471,7 +394,9 @@ Address: #card=ID */
   // -- who says so
 
   function evidenceFacts({evidence}) {
-    const why = evidence.why.length ? `${evidence.kind}: ${evidence.why.join("; ")}` : evidence.kind;
+    const why = evidence.why.length
+      ? `${evidence.kind}: ${evidence.why.join("; ")}`
+      : evidence.kind;
     return [
       ["Evidence", why],
       ["Registered question", evidence.question],
@@ -534,7 +459,6 @@ Address: #card=ID */
       ]),
       el(
         "p.quiet",
-        {},
         "The submitter states that the records are those of one run as it was made, chosen " +
           "before its result was known.",
       ),
@@ -545,17 +469,12 @@ Address: #card=ID */
     if (!verdict)
       return section(
         "What the board found",
-        el("p.quiet", {}, kt.values.words.tiers.unchecked.meaning),
+        el("p.quiet", kt.values.words.tiers.unchecked.meaning),
       );
     const {rerun} = verdict;
     return section(
       "What the board found",
-      el(
-        "p",
-        {},
-        kt.tierChip(verdict.tier),
-        ` ${kt.values.words.tiers[verdict.tier]?.meaning || ""}`,
-      ),
+      el("p", kt.tierChip(verdict.tier), ` ${kt.values.words.tiers[verdict.tier]?.meaning || ""}`),
       kt.facts([
         ["Checked on", verdict.checked_on],
         ["Signed by", signers.join(", ") || "nobody"],
@@ -563,26 +482,16 @@ Address: #card=ID */
         ["Episodes executed again", format.count(verdict.episodes)],
         ["Steps executed again", format.count(verdict.steps)],
       ]),
-      verdict.notes.length
-        ? el(
-            "ul.notes",
-            {},
-            verdict.notes.map((note) => el("li", {}, note)),
-          )
-        : null,
+      kt.listed("ul.notes", verdict.notes),
       rerun
         ? [
-            el("h3", {}, `Run again by ${rerun.by}, ${rerun.on}`),
-            kt.table.plain({
-              caption: "Submitted and run again",
-              head: ["Figure", right("Submitted"), right("Run again")],
-              rows: Object.entries(rerun.figures).map(([name, pair]) => [
-                kt.words(name),
-                format.cell(pair.submitted, "", "not defined"),
-                format.cell(pair.rerun, "", "not defined"),
-              ]),
-            }),
-            el("p.quiet", {}, "Card of that run: ", el("code", {}, rerun.card)),
+            el("h3", `Run again by ${rerun.by}, ${rerun.on}`),
+            table("Submitted and run again", Object.entries(rerun.figures), [
+              ["Figure", ([name]) => kt.words(name)],
+              [right("Submitted"), ([, pair]) => format.cell(pair.submitted, "", "not defined")],
+              [right("Run again"), ([, pair]) => format.cell(pair.rerun, "", "not defined")],
+            ]),
+            el("p.quiet", "Card of that run: ", code(rerun.card)),
           ]
         : null,
     );
@@ -594,7 +503,6 @@ Address: #card=ID */
       "How to verify it",
       el(
         "p",
-        {},
         "In a copy of the board's repository",
         board.contact ? ` (ask ${board.contact} where it is)` : "",
         ":",
@@ -606,7 +514,6 @@ Address: #card=ID */
       ]),
       el(
         "p.quiet",
-        {},
         "The first gives the card's id. The second holds the card against its schema and against " +
           "itself. The " +
           "third executes the recorded decisions again on the board's own market and compares " +
@@ -616,11 +523,10 @@ Address: #card=ID */
       ),
       kt.details(
         `${plural(records.length, "record")} and their SHA-256`,
-        kt.table.plain({
-          caption: "Records",
-          head: ["File of the run", "SHA-256"],
-          rows: records.map(([path, hash]) => [path, el("code", {}, hash)]),
-        }),
+        table("Records", records, [
+          ["File of the run", ([path]) => path],
+          ["SHA-256", ([, hash]) => code(hash)],
+        ]),
       ),
     );
   }
@@ -641,10 +547,9 @@ Address: #card=ID */
       "Raw data",
       el(
         "p",
-        {},
         kt.button(`${format.short(entry.id)}….json`, download, {class: "small"}),
         " downloads the card's file as submitted, byte for byte. In the repository: ",
-        el("code", {}, entry.path),
+        code(entry.path),
       ),
       fold,
       kt.details("Provenance", whole(entry.card.provenance)),
@@ -652,7 +557,6 @@ Address: #card=ID */
   }
 
   kt.page(async (main) => {
-    await script(WORDS);
     const show = async () => {
       const id = kt.state.get("card");
       if (!/^[0-9a-f]{64}$/.test(id))

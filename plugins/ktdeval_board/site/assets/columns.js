@@ -65,7 +65,7 @@ kt.columns = (() => {
     const {tone, meaning} = kt.values.words.labels[label];
     const words = kt.labelText(label);
     return kt.chip(
-      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, words)],
+      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", words)],
       tone,
       `${words}: ${meaning}`,
     );
@@ -81,23 +81,25 @@ kt.columns = (() => {
   }
 
   function modelCell(row, facts) {
-    const name = row.card ? kt.modelLink(row.model, row.label, {division: facts.division}) : row.label;
+    const name = row.card
+      ? kt.modelLink(row.model, row.label, {division: facts.division})
+      : row.label;
     const about = row.card ? [row.agent, row.strategy, row.settings] : [];
     const words = [...about, ...marks(row, facts)]
       .filter(Boolean)
       .flatMap((one, place) => (place ? [" · ", one] : [one]));
     const why =
-      row.ranked || row.baseline ? null : el("div.why", {}, `Not ranked: ${row.why.join("; ")}`);
+      row.ranked || row.baseline ? null : el("div.why", `Not ranked: ${row.why.join("; ")}`);
     const fresh =
       row.fresh && !row.baseline
-        ? el("div.about", {}, `Days after training: ${freshWords(row.fresh)}`)
+        ? el("div.about", `Days after training: ${freshWords(row.fresh)}`)
         : null;
-    const card = row.card ? el("span.to-card", {}, kt.cardLink(row.card, "card")) : null;
+    const card = row.card ? el("span.to-card", kt.cardLink(row.card, "card")) : null;
     return el(
       "th.model",
       {scope: "row"},
-      el("div.name", {}, name, card),
-      el("div.about", {}, words),
+      el("div.name", name, card),
+      el("div.about", words),
       fresh,
       why,
     );
@@ -118,12 +120,10 @@ kt.columns = (() => {
     if (row.rank === null)
       return el(
         "td.rank.n",
-        {},
         el(
           "span.none",
-          {},
           row.baseline ? "" : "–",
-          el("span.unseen", {}, row.baseline ? "baseline" : "not ranked"),
+          el("span.unseen", row.baseline ? "baseline" : "not ranked"),
         ),
       );
     const tie =
@@ -132,12 +132,12 @@ kt.columns = (() => {
         : el(
             "span.tie",
             {title: `Tie group ${format.tie(row.tie)}: ${facts.tieWords}`},
-            el("span.unseen", {}, " tie group "),
+            el("span.unseen", " tie group "),
             format.tie(row.tie),
           );
     if (!row.tied_with) {
       const untested = facts.isTested && row.tie === null;
-      return el("td.rank.n", {}, row.rank, tie, untested ? el("span.tied-word", {}, "not tested") : null);
+      return el("td.rank.n", row.rank, tie, untested ? el("span.tied-word", "not tested") : null);
     }
     const others = `Tied with ${kt.plural(row.tied_with, "other")}; place ${row.rank} by the figure`;
     return el("td.rank.n.tied", {title: others}, kt.rankRange(row), tie);
@@ -147,7 +147,6 @@ kt.columns = (() => {
     if (row.alpha_rank === null)
       return el(
         "td.alpha.n",
-        {},
         row.baseline || !row.ranked
           ? ""
           : kt.format.cell(null, "", "selection alpha is not defined"),
@@ -169,7 +168,7 @@ kt.columns = (() => {
       {title: `${words}${tie}`},
       kt.alphaRange(row),
       el(`span.shift${gain > 0 ? ".up" : gain < 0 ? ".down" : ""}`, {"aria-hidden": "true"}, mark),
-      el("span.unseen", {}, ` ${words}`),
+      el("span.unseen", ` ${words}`),
     );
   }
 
@@ -299,7 +298,6 @@ kt.columns = (() => {
     const options = {signed: view.signed, bare: true};
     const lead = el(
       "span.figure",
-      {},
       format.cell(
         value,
         metric.unit,
@@ -312,7 +310,6 @@ kt.columns = (() => {
     else if (view.intervals === "numbers" && known(row.low[place]) && known(row.high[place])) {
       below = el(
         "span.between",
-        {},
         format.range(row.low[place], row.high[place], metric.unit, {bare: true}),
       );
     }
@@ -360,7 +357,7 @@ kt.columns = (() => {
     sorts: true,
     better: n ? "higher" : "lower",
     value,
-    cell: (row) => el(n ? "td.n" : "td.info", {}, value(row) ?? ""),
+    cell: (row) => el(n ? "td.n" : "td.info", value(row) ?? ""),
     csv: [[key, value]],
   });
   const INFO = [

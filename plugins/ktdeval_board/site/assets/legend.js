@@ -14,8 +14,7 @@ kt.legend = (() => {
     const terms = (pairs) =>
       el(
         "dl.terms",
-        {},
-        pairs.map(([term, words]) => el("div", {}, el("dt", {}, term), el("dd", {}, words))),
+        pairs.map(([term, words]) => el("div", el("dt", term), el("dd", words))),
       );
     const shownLabels = [...new Set(data.rows.flatMap((row) => row.labels))];
     const metrics = columns
@@ -67,8 +66,8 @@ kt.legend = (() => {
             metric.title,
             [
               metric.description ? `${metric.description.replace(/\.$/, "")}. ` : "",
-              el("code", {}, metric.formula),
-              metric.source ? el("span.quiet", {}, ` ${metric.source}`) : null,
+              el("code", metric.formula),
+              metric.source ? el("span.quiet", ` ${metric.source}`) : null,
             ],
           ]),
         ),
@@ -89,8 +88,7 @@ kt.legend = (() => {
     return said.length
       ? el(
           "ul.notes",
-          {},
-          [...new Set(said)].map((one) => el("li", {}, one)),
+          [...new Set(said)].map((one) => el("li", one)),
         )
       : null;
   };

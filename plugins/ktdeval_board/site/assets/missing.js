@@ -6,7 +6,13 @@
   const MOST = 12; // folders that are asked
   const parts = location.pathname.split("/").slice(1, -1);
   const depths = [...Array(parts.length + 1).keys()].reverse();
-  const folders = depths.map((depth) => `/${parts.slice(0, depth).map((part) => `${part}/`).join("")}`);
+  const folders = depths.map(
+    (depth) =>
+      `/${parts
+        .slice(0, depth)
+        .map((part) => `${part}/`)
+        .join("")}`,
+  );
 
   function style(folder, name, then, otherwise) {
     const link = document.createElement("link");

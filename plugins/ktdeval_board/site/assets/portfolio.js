@@ -30,27 +30,14 @@ kt.portfolio.beside(place, [steps, steps])
       : figure.toLocaleString("en-US", {maximumSignificantDigits: 6});
 
   function orders(step) {
-    if (!step.orders.length) return el("p.quiet", {}, "No order.");
-    return el("ul.orders", {}, step.orders.map(orderItem));
+    return kt.listed("ul.orders", step.orders.map(orderItem)) || el("p.quiet", "No order.");
   }
 
   function orderItem(order) {
     const side = el("span", {class: order.side === "BUY" ? "buy" : "sell"}, order.side);
-    const code = el("strong", {}, order.code);
-    const reason = order.reason ? el("q.reason", {}, order.reason) : null;
-    return el(
-      "li",
-      {},
-      side,
-      " ",
-      code,
-      " ",
-      order.asked,
-      ", ",
-      fillOf(order),
-      outcome(order),
-      reason,
-    );
+    const code = el("strong", order.code);
+    const reason = order.reason ? el("q.reason", order.reason) : null;
+    return [side, " ", code, " ", order.asked, ", ", fillOf(order), outcome(order), reason];
   }
 
   function fillOf({filled, price}) {
@@ -97,12 +84,11 @@ kt.portfolio.beside(place, [steps, steps])
         "Portfolio",
         el(
           "p.quiet",
-          {},
           "No holdings by day: they are made when the board's check executes the records again.",
         ),
       );
     }
-    const place = el("div", {}, el("p.quiet.loading", {}, "Loading the decisions…"));
+    const place = el("div", el("p.quiet.loading", "Loading the decisions…"));
     view.portfolio = {place, decisions: null, shown: null};
     const load = async () => {
       try {
@@ -110,7 +96,7 @@ kt.portfolio.beside(place, [steps, steps])
         build(view);
         refresh(view);
       } catch (error) {
-        kt.replace(place, el("p.trouble", {}, error.message));
+        kt.replace(place, el("p.trouble", error.message));
       }
     };
     kt.charts.whenSeen(place, load);
@@ -130,11 +116,7 @@ kt.portfolio.beside(place, [steps, steps])
         kt.state.set({window, seed: String(seed), day: ""});
       },
     });
-    own.day = kt.controls.choice({
-      label: "Day",
-      options: [],
-      onChange: (day) => kt.state.set({day}),
-    });
+    own.day = kt.state.choice({label: "Day", name: "day"});
     own.slider = el("input.days-slider", {
       type: "range",
       min: "0",
@@ -146,28 +128,22 @@ kt.portfolio.beside(place, [steps, steps])
       const at = Math.max(0, Math.min(own.steps.length - 1, Number(own.slider.value) + by));
       kt.state.set({day: own.steps[at].day});
     };
-    own.places = {
-      day: el("div", {}),
-      holdings: el("div", {}),
-      allocation: el("div", {}),
-      concentration: el("div", {}),
-    };
+    const names = ["day", "holdings", "allocation", "concentration"];
+    own.places = Object.fromEntries(names.map((name) => [name, el("div")]));
     kt.replace(
       own.place,
       el(
         "div.pickers",
-        {},
         own.episode.element,
         own.day.element,
         el(
           "div.pair",
-          {},
           kt.button("Day before", () => own.walk(-1), {class: "small"}),
           kt.button("Day after", () => own.walk(1), {class: "small"}),
         ),
       ),
       own.slider,
-      el("div.beside", {}, el("div", {}, own.places.holdings), el("div", {}, own.places.day)),
+      el("div.beside", el("div", own.places.holdings), el("div", own.places.day)),
       own.places.allocation,
       own.places.concentration,
     );
@@ -233,9 +209,9 @@ kt.portfolio.beside(place, [steps, steps])
     kt.charts.holdings(own.places.holdings, step, `Holdings at the close of ${step.day}`);
     kt.replace(
       own.places.day,
-      el("h3", {}, `${step.day} (decided after the close of ${step.decided_on})`),
-      el("p.quiet", {}, decider(step)),
-      step.why ? el("blockquote.why-text", {}, step.why) : null,
+      el("h3", `${step.day} (decided after the close of ${step.decided_on})`),
+      el("p.quiet", decider(step)),
+      step.why ? el("blockquote.why-text", step.why) : null,
       orders(step),
     );
   }
@@ -256,8 +232,8 @@ kt.portfolio.beside(place, [steps, steps])
       0,
     );
     const common = shared / (both.length || 1);
-    const list = el("div", {});
-    const more = el("p", {});
+    const list = el("div");
+    const more = el("p");
     const show = (count) => {
       kt.replace(list, differing.slice(0, count).map(dayBeside));
       kt.replace(
@@ -273,7 +249,6 @@ kt.portfolio.beside(place, [steps, steps])
       place,
       el(
         "p",
-        {},
         `The orders differ on ${differing.length} of ${plural(both.length, "day")}. On average ` +
           `${format.percent(common, 0)} of the two portfolios are the same (names by weight, ` +
           `cash included).`,
@@ -287,9 +262,9 @@ kt.portfolio.beside(place, [steps, steps])
   function dayBeside(pair) {
     const count = (step) => (step.orders.length ? plural(step.orders.length, "order") : "no order");
     const share = format.percent(overlap(pair[0].holdings, pair[1].holdings), 0);
-    const body = el("div.beside", {});
+    const body = el("div.beside");
     const about = ` A ${count(pair[0])}, B ${count(pair[1])}; ${share} of the portfolios in common`;
-    const fold = kt.details([pair[0].day, el("span.quiet", {}, about)], body);
+    const fold = kt.details([pair[0].day, el("span.quiet", about)], body);
     fold.addEventListener("toggle", () => {
       if (!fold.open || body.firstChild) return;
       kt.replace(
@@ -297,9 +272,8 @@ kt.portfolio.beside(place, [steps, steps])
         pair.map((step, at) =>
           el(
             "div",
-            {},
-            el("h4", {}, `${"AB"[at]}: ${decider(step)}`),
-            step.why ? el("blockquote.why-text", {}, step.why) : null,
+            el("h4", `${"AB"[at]}: ${decider(step)}`),
+            step.why ? el("blockquote.why-text", step.why) : null,
             orders(step),
           ),
         ),

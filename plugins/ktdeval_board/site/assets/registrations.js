@@ -3,6 +3,7 @@
 
 (() => {
   const {el, replace, format, plural, section} = kt;
+  const {right} = kt.table;
 
   const STATES = {
     open: ["open", "", "The board has not drawn its key yet."],
@@ -26,80 +27,50 @@
     return kt.chip(text, kind, words);
   }
 
-  function counted(division, rows) {
-    const own = rows.filter((row) => row.division === division.id);
-    const count = (state) => own.filter((row) => row.state === state).length;
-    return [
-      el("a", {href: kt.address.task(division.id)}, kt.words(division.task)),
-      format.count(own.length),
-      format.count(count("open")),
-      format.count(count("drawn")),
-      format.count(count("used")),
-      format.count(division.seeds.length),
-      division.most_registrations === null
-        ? "any number"
-        : format.count(division.most_registrations),
-    ];
-  }
-
   function counts(divisions, rows) {
-    const right = (text, title) => ({text, n: true, title});
+    const of = (division) => rows.filter((row) => row.division === division.id);
+    const count = (state) => (division) =>
+      format.count(of(division).filter((row) => row.state === state).length);
+    const mostOf = ({most_registrations: most}) =>
+      most === null ? "any number" : format.count(most);
     return section(
       "By division",
-      kt.table.plain({
-        caption: "Registrations by division",
-        head: [
-          "Task",
+      kt.table.of("Registrations by division", divisions, [
+        ["Task", ({id, task}) => el("a", {href: kt.address.task(id)}, kt.words(task))],
+        [
           right("Registrations", "every one counts as an attempt"),
-          right("Open"),
-          right("Not used"),
-          right("Used"),
-          right("Seeds", "each draws handles of its own"),
-          right("Most of one submitter"),
+          (division) => format.count(of(division).length),
         ],
-        rows: divisions.map((division) => counted(division, rows)),
-      }),
+        [right("Open"), count("open")],
+        [right("Not used"), count("drawn")],
+        [right("Used"), count("used")],
+        [right("Seeds", "each draws handles of its own"), ({seeds}) => format.count(seeds.length)],
+        [right("Most of one submitter"), mostOf],
+      ]),
     );
   }
 
   function all(rows) {
-    if (!rows.length) return section("Registrations", el("p", {}, "None so far."));
+    if (!rows.length) return section("Registrations", el("p", "None so far."));
     const ordered = [...rows].sort((one, other) =>
       one.registered_on < other.registered_on ? 1 : -1,
     );
     return section(
       plural(rows.length, "registration"),
-      kt.table.plain({
-        caption: "Registrations",
-        head: [
-          "Registered on",
-          "State",
-          "Model",
-          "Agent",
-          "Submitter",
-          "Signed",
-          "Division",
-          "Key drawn on",
-          "Card",
-          "Registration",
-          "Question",
-          "Excused",
-        ],
-        rows: ordered.map((row) => [
-          row.registered_on,
-          stateChip(row),
-          row.model,
-          row.agent,
-          row.submitter,
-          row.signed ? "by the submitter" : "by nobody: the name is a claim",
-          row.division,
-          row.drawn_on || "",
-          row.cards.map((card) => [kt.cardLink(card), " "]),
-          el("code", {title: row.id}, format.short(row.id)),
-          row.question || "none",
-          row.excuse ? `${row.excuse.date}: ${row.excuse.what}` : "",
-        ]),
-      }),
+      kt.table.of("Registrations", ordered, [
+        ["Registered on", (row) => row.registered_on],
+        ["State", stateChip],
+        ["Model", (row) => row.model],
+        ["Agent", (row) => row.agent],
+        ["Submitter", (row) => row.submitter],
+        ["Signed", (row) => (row.signed ? "by the submitter" : "by nobody: the name is a claim")],
+        ["Division", (row) => row.division],
+        ["Key drawn on", (row) => row.drawn_on || ""],
+        ["Card", (row) => row.cards.map((card) => [kt.cardLink(card), " "])],
+        ["Registration", (row) => el("code", {title: row.id}, format.short(row.id))],
+        ["Question", (row) => row.question || "none"],
+        ["Excused", ({excuse}) => (excuse ? `${excuse.date}: ${excuse.what}` : "")],
+      ]),
     );
   }
 
@@ -112,7 +83,6 @@
       main,
       el(
         "p.lead",
-        {},
         "A mask key can be tried without a model, so nobody chooses one here: a system is " +
           "registered with everything that decides its ",
         "answers, then the board draws the key. Every registration stands here for good and " +

@@ -391,21 +391,18 @@ kt.maskWords(mask), kt.modeWords(mode)
     ];
     return el(
       "article.report",
-      {},
-      el("h3", {}, `${card.model.name}, ${card.agent.name}: ${card.task.name}`),
+      el("h3", `${card.model.name}, ${card.agent.name}: ${card.task.name}`),
       parts
         .filter(([, lines]) => lines.length)
         .map(([title, lines]) =>
           el(
             "section",
-            {},
-            el("h4", {}, title),
-            lines.map((line) => el("p", {}, line)),
+            el("h4", title),
+            lines.map((line) => el("p", line)),
           ),
         ),
       el(
         "p.quiet",
-        {},
         `From the board “${board.title}”, card ${entry.id}. ${
           trading ? "Medians are over episodes; nothing" : "Nothing"
         } here is advice to trade.`,

@@ -9,14 +9,14 @@ kt.selection = ({onClear, onWindow}) => {
   const MOST_LINES = 8;
   const MOST_PAIRS = 5;
   const tray = el("div.tray", {hidden: true, role: "region", "aria-label": "Picked rows"});
-  const drawing = el("div", {});
-  const said = el("p.quiet", {});
+  const drawing = el("div");
+  const said = el("p.quiet");
   const windowField = kt.controls.choice({label: "Window", options: [], onChange: onWindow});
   const chart = el(
     "section.equity",
     {hidden: true},
-    el("h2", {}, "Equity of the picked rows"),
-    el("div.bar-row", {}, windowField.element),
+    el("h2", "Equity of the picked rows"),
+    el("div.bar-row", windowField.element),
     drawing,
     said,
   );
@@ -24,7 +24,7 @@ kt.selection = ({onClear, onWindow}) => {
 
   function pairs(rows) {
     const [first, ...others] = rows;
-    if (!others.length) return el("span.quiet", {}, "Pick another row for a head-to-head.");
+    if (!others.length) return el("span.quiet", "Pick another row for a head-to-head.");
     if (others.length === 1)
       return el("a.call", {href: kt.address.compare(first.card, others[0].card)}, "Head-to-head");
     const links = rows
@@ -33,19 +33,14 @@ kt.selection = ({onClear, onWindow}) => {
         all
           .slice(place + 1)
           .map((other) =>
-            el(
-              "li",
-              {},
-              kt.compareLink(one.card, other.card, `${one.label} against ${other.label}`),
-            ),
+            el("li", kt.compareLink(one.card, other.card, `${one.label} against ${other.label}`)),
           ),
       );
     const which = rows.length > MOST_PAIRS ? ` of the first ${MOST_PAIRS}` : "";
     return el(
       "details.pairs",
-      {},
-      el("summary", {}, `Head-to-head: ${plural(links.length, "pair")}${which}`),
-      el("ul", {}, links),
+      el("summary", `Head-to-head: ${plural(links.length, "pair")}${which}`),
+      el("ul", links),
     );
   }
 
@@ -55,10 +50,9 @@ kt.selection = ({onClear, onWindow}) => {
     const names = rows.map((row) => row.label).join(", ");
     return replace(
       tray,
-      el("p", {title: names}, el("strong", {}, `${rows.length} picked: `), names),
+      el("p", {title: names}, el("strong", `${rows.length} picked: `), names),
       el(
         "div.tray-links",
-        {},
         pairs(rows),
         el(
           "a",
@@ -106,10 +100,10 @@ kt.selection = ({onClear, onWindow}) => {
       if (!episodes.length) without.push(row.label);
       else {
         lines.push(line(row.label, episodes, field));
-        market ||= line("benchmark", [episodes[0]], "benchmark", true);
+        if (episodes[0].benchmark) market ||= line("benchmark", [episodes[0]], "benchmark", true);
       }
     });
-    return {lines: market ? [...lines, market] : [], without};
+    return {lines: [...lines, market].filter(Boolean), without};
   }
 
   function sentences({without, rows, all, seeds}) {
@@ -135,7 +129,7 @@ kt.selection = ({onClear, onWindow}) => {
     windowField.options(
       division.windows
         .filter((one) => names.includes(one.name))
-        .map((one) => [one.name, `${one.name} · ${one.first} to ${one.last}`]),
+        .map((one) => [one.name, kt.windowWords(one)]),
     );
     windowField.set(name);
     const mine = (turn += 1);

@@ -3,6 +3,7 @@
 
 (() => {
   const {el, replace, state, format, plural, section} = kt;
+  const {right} = kt.table;
   const TOP = 10;
 
   const metric = (board, name) =>
@@ -55,10 +56,9 @@
       "How to run and submit it",
       el(
         "p",
-        {},
         `Run ${windows}${seeds}, no more and no less`,
         snapshot
-          ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"]
+          ? [", on the market with the id ", el("code", snapshot.id.slice(0, 12)), "…"]
           : null,
         "; then write the submission into a clone of the board's repository and open a pull " +
           "request.",
@@ -71,10 +71,9 @@
             ]),
             el(
               "p",
-              {},
               "The board draws the mask key when the registration is merged; the run below takes " +
                 "it, and all that was registered, from ",
-              el("code", {}, "keys/ID.json"),
+              el("code", "keys/ID.json"),
               ". Without it a card has no rank here.",
             ),
           ]
@@ -83,9 +82,8 @@
       division.certificate === "required"
         ? el(
             "p",
-            {},
             "This task asks for a certificate of its mask: make one with ",
-            el("code", {}, "ktdeval certify"),
+            el("code", "ktdeval certify"),
             " and score the run with it. It counts if one of these models attacked and passed " +
               "its control: ",
             `${format.list(division.attackers)}.`,
@@ -98,7 +96,6 @@
       ]),
       el(
         "p",
-        {},
         el("a", {href: "about.html"}, "The board's rules"),
         " say what is ranked, what is refused and what the tiers mean.",
       ),
@@ -149,7 +146,7 @@
           ? `${format.count(division.entrants)}, ${format.count(division.ranked)} of them ranked`
           : "none yet",
       ],
-      ["Config", el("code", {}, `${division.hash.slice(0, 12)}…`)],
+      ["Config", el("code", `${division.hash.slice(0, 12)}…`)],
     ]);
   }
 
@@ -162,36 +159,26 @@
     const found = (one) => figures.get(one.first + one.last);
     const benchmark = (name, signed) => (one) =>
       found(one) ? format.cell(found(one)[name], "fraction", "not known", {signed}) : "";
+    const nameOf = (one, place) =>
+      el(
+        "a",
+        {href: kt.address.board({division: division.id, scope: division.scopes[place + 1]})},
+        one.name,
+      );
+    const regimeOf = ({name}) => (Object.hasOwn(regimes, name) ? regimes[name].regime : "");
     const columns = [
-      [
-        "Window",
-        (one, place) =>
-          el(
-            "a",
-            {href: kt.address.board({division: division.id, scope: division.scopes[place + 1]})},
-            one.name,
-          ),
-      ],
+      ["Window", nameOf],
       ["First day", (one) => one.first],
       ["Last day", (one) => one.last],
-      [{text: "Trading days", n: true}, (one) => (one.days === null ? "" : String(one.days))],
-      [
-        "Regime, as the task says",
-        (one) => (Object.hasOwn(regimes, one.name) ? regimes[one.name].regime : ""),
-      ],
-      [{text: "Benchmark return", n: true}, benchmark("total_return", true)],
-      [{text: "Its volatility", n: true, title: "a year"}, benchmark("volatility")],
-      [{text: "Its maximum drawdown", n: true}, benchmark("max_drawdown")],
-      // what is not known before the first card has no column
-    ].filter(([, of]) => division.windows.some(of));
-    return section(
-      "Windows",
-      kt.table.plain({
-        caption: "Windows of this task",
-        head: columns.map(([head]) => head),
-        rows: division.windows.map((one, place) => columns.map(([, of]) => of(one, place))),
-      }),
-    );
+      [right("Trading days"), (one) => (one.days === null ? "" : String(one.days))],
+      ["Regime, as the task says", regimeOf],
+      [right("Benchmark return"), benchmark("total_return", true)],
+      [right("Its volatility", "a year"), benchmark("volatility")],
+      [right("Its maximum drawdown"), benchmark("max_drawdown")],
+    ];
+    // what is not known before the first card has no column
+    const told = columns.filter(([, of]) => division.windows.some(of));
+    return section("Windows", kt.table.of("Windows of this task", division.windows, told));
   }
 
   function best(board, division, table) {
@@ -199,18 +186,8 @@
     const {title, unit} = metric(board, division.rank_by);
     const ranked = table.rows.filter((row) => row.rank !== null).slice(0, TOP);
     const bounds = format.bounds(ranked.map((row) => row.interval[place]));
-    const rows = ranked.map((row) => [
-      kt.rankRange(row),
-      kt.modelLink(row.model, row.label, {division: division.id}),
-      row.agent,
-      kt.tierChip(row.tier),
-      format.cell(row.values[place], unit, row.reasons[division.rank_by]),
-      format.range(row.low[place], row.high[place], unit, {bare: true}),
-      kt.cardLink(row.card),
-    ]);
     const link = el(
       "p",
-      {},
       el(
         "a",
         {href: kt.address.board({division: division.id})},
@@ -219,22 +196,19 @@
           : "With the baselines on the board",
       ),
     );
-    if (!rows.length) return section("Who is on it", el("p", {}, "Nobody is ranked yet."), link);
+    if (!ranked.length) return section("Who is on it", el("p", "Nobody is ranked yet."), link);
+    const why = ({reasons}) => reasons[division.rank_by];
     return section(
       "Who is on it",
-      kt.table.plain({
-        caption: `The best by ${title}`,
-        head: [
-          {text: "#", n: true},
-          "Model",
-          "Agent",
-          "Tier",
-          {text: title, n: true},
-          {text: bounds, n: true},
-          "Card",
-        ],
-        rows,
-      }),
+      kt.table.of(`The best by ${title}`, ranked, [
+        [right("#"), kt.rankRange],
+        ["Model", (row) => kt.modelLink(row.model, row.label, {division: division.id})],
+        ["Agent", (row) => row.agent],
+        ["Tier", (row) => kt.tierChip(row.tier)],
+        [right(title), (row) => format.cell(row.values[place], unit, why(row))],
+        [right(bounds), (row) => format.range(row.low[place], row.high[place], unit, {bare: true})],
+        ["Card", (row) => kt.cardLink(row.card)],
+      ]),
       link,
     );
   }
@@ -246,9 +220,8 @@
         "Rules of the task",
         el(
           "p",
-          {},
           "Shown as soon as a card of this task is on the board: ",
-          el("code", {}, `ktdeval tasks show ${division.task}`),
+          el("code", `ktdeval tasks show ${division.task}`),
         ),
       );
     const long = (value) => {
@@ -261,17 +234,16 @@
       data ? section("Data card", long(data)) : null,
       section(
         "Rules of the task",
-        trading ? [el("h3", {}, "Trading"), kt.tree(trading)] : null,
-        harness ? [el("h3", {}, "Agent's desk"), kt.tree(harness)] : null,
+        trading ? [el("h3", "Trading"), kt.tree(trading)] : null,
+        harness ? [el("h3", "Agent's desk"), kt.tree(harness)] : null,
         tools && tools.length
           ? el(
               "p",
-              {},
               "Tools: ",
-              tools.flatMap((name, place) => [place ? ", " : "", el("code", {}, String(name))]),
+              tools.flatMap((name, place) => [place ? ", " : "", el("code", String(name))]),
             )
           : null,
-        sources ? [el("h3", {}, "Sources"), kt.tree(sources)] : null,
+        sources ? [el("h3", "Sources"), kt.tree(sources)] : null,
         kt.details("Everything else in the task's config", long(others)),
       ),
     ];
@@ -279,40 +251,25 @@
 
   function imported(results) {
     if (!results.length) return null;
-    const rows = results.flatMap((one) =>
-      one.results.map((each) => [
-        one.model.name,
-        each.task,
-        each.metric,
-        format.cell(each.value, "", each.reason, {digits: 4}),
-        format.cell(each.stderr, "", "not in the file", {digits: 4}),
-        each.n === null ? "" : format.count(each.n),
-        `${one.harness.name} ${one.harness.version || ""}`,
-        one.date || "",
-      ]),
-    );
+    const rows = results.flatMap((one) => one.results.map((each) => ({...one, ...each})));
+    const figure = (value, reason) => format.cell(value, "", reason, {digits: 4});
     return section(
       "Imported results",
       el(
         "p",
-        {},
         "Made with other harnesses and never ranked: the board has neither the records nor the " +
           "questions behind these figures.",
       ),
-      kt.table.plain({
-        caption: "Imported results",
-        head: [
-          "Model",
-          "Task",
-          "Metric",
-          {text: "Value", n: true},
-          {text: "Standard error", n: true},
-          {text: "Samples", n: true},
-          "Harness",
-          "Date",
-        ],
-        rows,
-      }),
+      kt.table.of("Imported results", rows, [
+        ["Model", ({model}) => model.name],
+        ["Task", ({task}) => task],
+        ["Metric", ({metric: name}) => name],
+        [right("Value"), ({value, reason}) => figure(value, reason)],
+        [right("Standard error"), ({stderr}) => figure(stderr, "not in the file")],
+        [right("Samples"), ({n}) => (n === null ? "" : format.count(n))],
+        ["Harness", ({harness}) => `${harness.name} ${harness.version || ""}`],
+        ["Date", ({date}) => date || ""],
+      ]),
     );
   }
 
@@ -327,20 +284,11 @@
         ? await kt.load(`market/${snapshot.name}`)
         : null;
     const others = await kt.load("imported");
-    const choice = kt.controls.choice({
-      label: "Task",
-      options: board.divisions.map(({id, task, version}) => [
-        id,
-        `${kt.words(task)} · version ${version}`,
-      ]),
-      onChange: (id) => state.set({division: id}),
-    });
-    choice.set(division.id);
     replace(kt.byId("title"), kt.words(division.task));
     replace(
       main,
-      el("div.pickers", {}, choice.element),
-      division.summary ? el("p.lead", {}, division.summary) : null,
+      el("div.pickers", kt.taskField(board.divisions, division).element),
+      division.summary ? el("p.lead", division.summary) : null,
       about(division, snapshot),
       best(board, division, table),
       windows(division, market),

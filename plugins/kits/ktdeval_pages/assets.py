@@ -31,9 +31,14 @@ def stylesheet() -> str:
     return css_variables() + rules
 
 
-def shared_script() -> str:
-    """Return the script that defines `kt`, the object that scripts of a page use."""
+def shared_script(own_words: Path | None = None) -> str:
+    """Return the script that defines `kt`, the object that scripts of a page use. `own_words`: YAML
+    file of a site's own words, which are added to those of all pages.
+    """
     parts = ['"use strict";', f"window.kt = {{values: {_values_json()}}};"]
+    if own_words is not None:
+        words = msgspec.json.encode(load_yaml(own_words)).decode()
+        parts.append(f"Object.assign(kt.values.words, {words});")
     parts += [_script(name) for name in _SHARED_SCRIPTS]
     return "\n".join(parts) + "\n"
 

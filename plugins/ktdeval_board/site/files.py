@@ -47,6 +47,7 @@ NO_SOURCES_POLICY = content_security_policy("'none'", "'none'", "'none'")
 
 _OWN_ASSETS = importlib.resources.files("ktdeval_board.site").joinpath("assets")
 _CHART_SPECS = Path(__file__).with_name("chart_specs.yaml")
+_WORDS = Path(__file__).with_name("words.yaml")
 _MISSING = "missing.js"  #: Script inside the page of a wrong address, which is at no known depth
 _MISSING_SCRIPT = _OWN_ASSETS.joinpath(_MISSING).read_text(encoding="utf-8")
 _MISSING_HASH = source_hash(_MISSING_SCRIPT)
@@ -156,7 +157,7 @@ class SiteWriter:
 def _asset_files() -> Iterator[tuple[str, str]]:
     """Yield name and content of each file of `assets/`: those of the kit, then the board's own."""
     yield "pages.css", stylesheet()
-    yield "pages.js", shared_script()
+    yield "pages.js", shared_script(_WORDS)
     yield "charts.js", charts_script(_CHART_SPECS)
     for name, content in vendor_files():
         yield f"vendor/{name}", content

@@ -28,8 +28,10 @@
 //     Promise of a text that `pack` of the kit has packed
 // kt.restored(base, delta)
 //     the text whose differences from a base `text_deltas.py` of the kit has found
-// kt.words(name)
-//     a name with spaces instead of low lines
+// kt.words(name), kt.wordOf("masks", name)
+//     a name with spaces instead of low lines; its word of a group, if the group has one
+// kt.inline("see [the rules](about.html) of `ktdeval`, {name}", {name: …})
+//     a text of the site's own with links, code and values
 // kt.visible(text)
 //     a text with marks for characters that are not seen; children of elements are made so
 
@@ -134,6 +136,20 @@ Object.assign(
 
     const words = (name) => name.replaceAll("_", " ");
 
+    const wordOf = (group, name) => {
+      const known = kt.values.words[group];
+      return Object.hasOwn(known, name) ? known[name] : words(name);
+    };
+
+    function inline(text, values = {}) {
+      return text.split(/(\[[^\]]+\]\([^)]+\)|`[^`]+`|\{\w+\})/).map((part) => {
+        const link = /^\[(.+)\]\((.+)\)$/.exec(part);
+        if (link) return el("a", {href: link[2]}, link[1]);
+        if (part.startsWith("`")) return el("code", part.slice(1, -1));
+        return part.startsWith("{") ? values[part.slice(1, -1)] : part;
+      });
+    }
+
     /**
      * Any JSON as nested lists: what tasks and plugins put into their configs can't be known
      * beforehand.
@@ -215,6 +231,8 @@ Object.assign(
       facts,
       tree,
       words,
+      wordOf,
+      inline,
       visible,
       chip,
       labelChip,

@@ -16,42 +16,13 @@
 kt.columns = (() => {
   const {el, format, known} = kt;
   const [BAR, DOT] = [64, 2.5]; // width of a bar and radius of its dot, in pixels as in style.css
-  const KINDS = {
-    rule: [
-      "rule baseline",
-      "A fixed rule that trades without any model of language; always shown.",
-    ],
-    random: [
-      "random baseline",
-      "Trades at random within the task's rules: median and 5–95 % range of its episodes; always shown.",
-    ],
-    supervised: [
-      "supervised baseline",
-      "A factor model trained on the past of this market; always shown.",
-    ],
-    memory: [
-      "memory baseline",
-      "A rule that remembers the market at the dose of its parameters; always shown.",
-    ],
-    benchmark: [
-      "benchmark",
-      "The index, bought at the close before the first day and held, without costs; always shown.",
-    ],
-  };
-
-  const CHANCE = ["chance level", "What chance alone gives on these very samples; always shown."];
-  const kindOf = (baseline, isScoring) =>
-    isScoring && baseline === "benchmark"
-      ? CHANCE
-      : Object.hasOwn(KINDS, baseline)
-        ? KINDS[baseline]
-        : [kt.words(baseline), "A baseline; always shown."];
-  const SHORT = {
-    "mask not certified": "mask not tested",
-    "certificate claimed": "claimed",
-    "certificate verified": "certified",
-    "no adjustment factor": "unadjusted",
-  };
+  const KINDS = kt.values.words.baselines;
+  const SHORT = kt.values.words.short_labels;
+  function kindOf(baseline, isScoring) {
+    if (isScoring && baseline === "benchmark") return KINDS.chance;
+    if (Object.hasOwn(KINDS, baseline)) return KINDS[baseline];
+    return [kt.words(baseline), "A baseline; always shown."];
+  }
 
   // -- marks beside a name
 

@@ -11,20 +11,6 @@ kt.conduct.steps(view, part)
   const {el, format, known} = kt;
   const {right} = kt.table;
   const signed = {signed: true};
-  const SCORES = {
-    ece: "calibration error (ECE)",
-    ece_debiased: "calibration error, debiased",
-    brier: "Brier score",
-    brier_reliability: "Brier: reliability",
-    brier_resolution: "Brier: resolution",
-    brier_uncertainty: "Brier: uncertainty",
-  };
-  const EFFECTS = {
-    memory_premium: "memory premium",
-    stock_effect: "knowing the stock",
-    date_effect: "knowing the date",
-    interaction: "both together",
-  };
   const ORDERS = ["submitted", "filled", "partially_filled", "rejected"];
   const USAGE = [
     "input_tokens",
@@ -36,7 +22,7 @@ kt.conduct.steps(view, part)
 
   function calibration({entry: {card}}, part, slot) {
     if (!card.calibration?.n) return null;
-    const figures = Object.entries(SCORES)
+    const figures = Object.entries(kt.values.words.confidence)
       .filter(([name]) => card.metrics[name])
       .map(([name, title]) => {
         const {value, unit, reason} = card.metrics[name];
@@ -67,9 +53,7 @@ kt.conduct.steps(view, part)
       (field) => new Set(given.map((row) => row[field])).size > 1,
     );
     const rows = given.map((row) => {
-      const effect = Object.hasOwn(EFFECTS, row.effect)
-        ? EFFECTS[row.effect]
-        : kt.words(row.effect);
+      const effect = kt.wordOf("effects", row.effect);
       return {
         ...row,
         name: [

@@ -6,15 +6,7 @@
   const STEP = 60; // days shown at once
   const LETTER = 6.4; // pixels of a letter in a chart
   const MARGIN = 60; // pixels of a chart beside its days
-  const KINDS = {
-    registered: ["registered", ""],
-    drawn: ["key drawn", ""],
-    excused: ["excused", "warn"],
-    submitted: ["submitted", ""],
-    checked: ["checked", "good"],
-    rerun: ["run again", "good"],
-    erratum: ["erratum", "warn"],
-  };
+  const KINDS = kt.values.words.events;
 
   function errata(board, titles) {
     if (!board.errata.length) return section("Errata", el("p", "None so far."));

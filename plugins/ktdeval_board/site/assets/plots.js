@@ -28,31 +28,9 @@ kt.charts.differences(element, rows, unit)
 (() => {
   const {format, known} = kt;
   const {figure, intervals, perRow, valueAxis} = kt.charts;
-  const FACTORS = {
-    MOM_12_1: "momentum, 12 less 1 month",
-    RV_60: "volatility, 60 days",
-    ILLIQ: "illiquidity (Amihud)",
-    REV_ON: "overnight return",
-    MOM_ID: "intraday momentum",
-    SKEW: "negative skewness",
-    CORR_PV: "volume-return correlation",
-    HIGH_52W: "nearness to 52-week high",
-    CV_VOL: "variation of traded amount",
-  };
-  const LINES = {
-    common: "market (common)",
-    industry: "industries",
-    selection: "selection",
-    timing: "timing of fills",
-    fees: "fees",
-    rounding: "rounding of money",
-  };
+  const LINES = kt.values.words.lines;
   const factorTitle = (name) =>
-    Object.hasOwn(FACTORS, name)
-      ? FACTORS[name]
-      : Object.hasOwn(LINES, name)
-        ? LINES[name]
-        : kt.words(name);
+    Object.hasOwn(LINES, name) ? LINES[name] : kt.wordOf("factors", name);
 
   function windows(element, rows, {title}) {
     const say = (value) => format.value(value, "fraction");

@@ -5,26 +5,9 @@
   const {el, replace, format, plural, section} = kt;
   const {right} = kt.table;
 
-  const STATES = {
-    open: ["open", "", "The board has not drawn its key yet."],
-    drawn: [
-      "not used",
-      "warn",
-      "Its key was drawn, and no checked card was made under it: whoever signed it has no rank " +
-        "in the division, and without a signature whoever submits in this name and with this " +
-        "contact.",
-    ],
-    used: ["used", "good", "A checked card was made under its key."],
-  };
-  const EXCUSED = [
-    "excused",
-    "",
-    "Maintainers said that its key may stay unused; it counts as an attempt all the same.",
-  ];
-
-  function stateChip(row) {
-    const [text, kind, words] = row.excuse && row.state !== "used" ? EXCUSED : STATES[row.state];
-    return kt.chip(text, kind, words);
+  function stateChip({state, excuse}) {
+    const shown = excuse && state !== "used" ? "excused" : state;
+    return kt.chip(...kt.values.words.registrations[shown]);
   }
 
   function counts(divisions, rows) {

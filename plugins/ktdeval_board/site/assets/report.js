@@ -20,18 +20,10 @@ kt.maskWords(mask), kt.modeWords(mode)
 
 (() => {
   const {el, format, plural, known} = kt;
-  const MASKS = {
-    bright: "codes and dates shown",
-    stock_blind: "codes hidden, dates shown",
-    date_blind: "codes shown, dates hidden",
-    blinded: "codes and dates hidden",
-  };
-  const MODES = {
-    memory_only: "no data, no tools",
-    fixed_candidate: "a fixed list of candidates with data, no tools",
-    open_research: "data and research tools",
-  };
+  const WORDS = kt.values.words;
   const look = (table, name) => (Object.hasOwn(table, name) ? table[name] : "");
+  const maskWords = (mask) => look(WORDS.masks, mask);
+  const modeWords = (mode) => look(WORDS.modes, mode);
   const percent = (value) => format.percent(value, 2, true);
 
   const isDay = kt.isCutoffDay;
@@ -111,9 +103,7 @@ kt.maskWords(mask), kt.modeWords(mode)
   };
 
   function what({card}) {
-    const task = [look(MASKS, card.task.mask), look(MODES, card.task.mode)]
-      .filter(Boolean)
-      .join("; ");
+    const task = [maskWords(card.task.mask), modeWords(card.task.mode)].filter(Boolean).join("; ");
     const spans = card.windows || [];
     const windows = spans.map((window) => window.name);
     const named = windows.length > 4 ? `${windows[0]} to ${windows.at(-1)}` : format.list(windows);
@@ -418,7 +408,7 @@ kt.maskWords(mask), kt.modeWords(mode)
     sidesWords,
     windowsAfter,
     afterWords,
-    maskWords: (mask) => look(MASKS, mask),
-    modeWords: (mode) => look(MODES, mode),
+    maskWords,
+    modeWords,
   });
 })();

@@ -21,7 +21,7 @@ from docs_project import (
     skipped_table,
     tests_table,
 )
-from docs_reference import exit_codes_table, reference_pages
+from docs_reference import reference_pages
 from docs_tables import (
     columns_table,
     glossary_panel,
@@ -61,7 +61,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/glossary.md": {"panel": glossary_panel},
     "docs/leaderboard-site.md": {"field": systems_table},
-    "docs/questions.md": {"exit codes": exit_codes_table},
 }
 
 

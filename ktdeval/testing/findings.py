@@ -22,7 +22,7 @@ _OURS = Path(__file__).parents[1]
 _IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file and name in it
 _GENERAL_FIX = {
     True: "correct that line",  # the author's code raised
-    False: "CONTRIBUTING.md shows code for each hook",  # a rule of ktdeval's is broken
+    False: "docs/plugins.md shows code for each hook",  # a rule of ktdeval's is broken
 }
 
 

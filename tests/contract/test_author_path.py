@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md shows to authors works as it is printed there."""
+"""Code that CONTRIBUTING.md and docs/plugins.md show to authors works as it is printed there."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 import ktdeval
+from docs_prose import author_guide
 from ktdeval.api import Reply
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelTraits
 from local_server import Answering, running
-from paths import REPOSITORY
 
 MODULES = ("sums", "clerk", "hits", "local", "sizing")
-GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
+GUIDE = author_guide()
 MODEL = '''
 from ktdeval.api import Reply, Spec, ToolCall, hookimpl
 

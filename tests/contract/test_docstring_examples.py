@@ -17,12 +17,12 @@ import pytest
 
 import ktdeval
 from advertised import modules_forgotten
+from docs_prose import author_guide
 from docstring_examples import example_of, run_example
 from ktdeval import api, testing
 from ktdeval.harness import decide_in_phases
 from ktdeval.masking import UNMASKED, MaskConfig
 from ktdeval.registry import load_plugins
-from paths import REPOSITORY
 from raw_market import market
 
 WITHOUT = {
@@ -45,9 +45,9 @@ WITHOUT = {
     "Task": "a protocol for families with code of their own; others are YAML (mine.yaml)",
     "Scene": "a protocol, as Task",
 }
-"""Public names without an example, each with its reason; files are those of CONTRIBUTING.md."""
+"""Public names without an example, each with its reason; files are those of CONTRIBUTING.md and docs/plugins.md."""
 
-GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+GUIDE = author_guide()
 OF_PACKAGE = ("evaluate", "load_run", "Evaluation")
 MISSPELLED = """from ktdeval.api import hookimpl
 
@@ -83,14 +83,14 @@ EXAMPLES = {name: example_of(NAMES[name].__doc__ or "") for name in NAMES if nam
 
 
 def block_of(file: str) -> str:
-    """The code of CONTRIBUTING.md that names this file."""
+    """The code of the guide that names this file."""
     blocks = [block for block in GUIDE.split("```python\n") if f"# {file}" in block[:300]]
     assert len(blocks) == 1, file
     return blocks[0].partition("```")[0]
 
 
 def mine_yaml() -> str:
-    """The variant of a task in CONTRIBUTING.md."""
+    """The variant of a task in docs/plugins.md."""
     text = GUIDE.partition("    # mine.yaml\n")[2].partition("\n\n")[0]
     return textwrap.dedent(text)
 

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md has a whole plugin for each hook, and each keeps the contract when it is called."""
+"""CONTRIBUTING.md and docs/plugins.md have a whole plugin for each hook, and each keeps the contract when it is called."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from docs_prose import author_guide
 from floors import absent
 from ktdeval.registry.plugin_boundary import HOOK_NAMES
 from ktdeval.testing import check_parts
-from paths import REPOSITORY
 
-GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
+GUIDE = author_guide()
 BLOCKS = {
     first.rpartition("# ")[2]: text
     for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from paths import REPOSITORY
+
 MAX_WORDS = 40  # of a sentence
+#: Pages that show code to authors of plugins
+AUTHOR_PAGES = ("CONTRIBUTING.md", "docs/plugins.md")
 
 _FENCE = re.compile(r"^( *)(```+|~~~+)(.*?)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 _INLINE_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
@@ -36,6 +40,11 @@ def code_blocks(text: str) -> list[CodeBlock]:
         blocks.append(CodeBlock(language, match[4], line))
 
     return blocks
+
+
+def author_guide() -> str:
+    """Return the pages that show code to authors of plugins, as one text."""
+    return "\n".join((REPOSITORY / page).read_text(encoding="utf-8") for page in AUTHOR_PAGES)
 
 
 def without_code(text: str) -> str:

@@ -246,7 +246,7 @@ def hooks_page() -> str:
     return page(
         "Hooks",
         "A plugin is a module that an entry point of the group `ktdeval` names. It implements"
-        " hooks, each marked with `@hookimpl`. [Contributing](../packages/contributing.md) has"
+        " hooks, each marked with `@hookimpl`. [Plugins](../plugins.md) has"
         " code for them.",
         "## Hooks of a plugin\n\n" + table(("hook", "offers"), hooks),
         "## Spec\n\nEvery hook but `ktdeval_event` returns a list of `Spec`:\n\n"

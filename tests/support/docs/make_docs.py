@@ -38,7 +38,6 @@ LLMS = REPOSITORY / "llms.txt"
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
-    "CONTRIBUTING.md": {"tests": tests_table},
     "docs/cards.md": {
         "fields": fields_table,
         "labels": labels_table,
@@ -53,7 +52,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "rings": rings_table,
         "layers": layers_text,
     },
-    "docs/inside.md": {"skipped": skipped_table},
+    "docs/inside.md": {"tests": tests_table, "skipped": skipped_table},
     "docs/stability.md": {
         "formats": formats_table,
         "dependencies": dependencies_table,

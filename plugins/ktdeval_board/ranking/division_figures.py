@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from ktdeval_board.board_entries import Card, Entry, unset_to_none
 from ktdeval_board.document_types import DIGITS
 from ktdeval_board.ranking.column_texts import EXTRA, by_trust
 from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, Vector
-from ktdeval_board.ranking.rows import Row, no_standing
+from ktdeval_board.ranking.rows import FigureRow, Row, no_standing
 
 Benchmark = Mapping[str, Mapping[str, float]]
 """Window to metric to value of buying and holding the benchmark."""
@@ -47,52 +47,46 @@ CHANCE_RANGE = (0.05, 0.95)  #: quantiles that random traders show
 CHANCE_KIND = "5-95 % of episodes"
 
 
-@dataclass(frozen=True)
-class ScopeFigures:
-    """Figures of entries over one scope; arrays are [entries, columns]."""
+Figures = npt.NDArray[np.void]
+"""Array of figures with the fields of `_FIGURE`; over a scope [entries, columns]."""
 
-    value: Vector  #: NaN where undefined
-    low: Vector  #: ends of the interval; NaN if undefined (low, high)
-    high: Vector
-    kind: list[list[str | None]]  #: kind of the interval; None if undefined
-    n: npt.NDArray[np.int64]  #: episodes (scores: samples) with a value
-    planned: npt.NDArray[np.int64]  #: [entries] episodes that the scope has
-    reasons: list[dict[str, str]]  #: column -> why its value is undefined, for each entry
+_FIGURE = np.dtype(
+    [
+        ("value", np.float64),  # NaN where undefined
+        ("low", np.float64),  # ends of the interval; NaN if undefined
+        ("high", np.float64),
+        ("kind", np.object_),  # kind of the interval; None if undefined
+        ("reason", np.object_),  # why the value is undefined; None if it is defined
+        ("n", np.int64),  # episodes (scores: samples) with a value
+        ("planned", np.int64),  # episodes that the scope has
+    ]
+)
 
 
-class _FigureGrid:
-    """Figures with their intervals and the reasons why they are undefined."""
+def _undefined_figures(*shape: int) -> Figures:
+    figures = np.empty(shape, _FIGURE)
+    figures[...] = (math.nan, math.nan, math.nan, None, None, 0, 0)
+    return figures
 
-    def __init__(self, *shape: int) -> None:
-        self.value = np.full(shape, math.nan)
-        self.low = np.full(shape, math.nan)
-        self.high = np.full(shape, math.nan)
-        self.kind = np.full(shape, None, dtype=object)
-        self.reason = np.full(shape, None, dtype=object)
 
-    def take(self, cells: Sequence[int]) -> _FigureGrid:
-        """Return the figures of some cells, the second axis."""
-        taken = _FigureGrid()
-        for name, array in vars(self).items():
-            setattr(taken, name, array[:, cells])
+def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ...]:
+    """Return a figure of a card as an element of `Figures`."""
+    low: float | None = math.nan
+    high: float | None = math.nan
+    kind = None
+    if figure.value is None:
+        reason = unset_to_none(figure.reason) or ""
+        # An event that never happens is later than any number, so its time is not missing.
+        value = math.inf if is_never(reason) else math.nan
+        return value, low, high, kind, reason, figure.n, 0
 
-        return taken
+    spread = spread_of(figure)
+    if spread is not None and spread.low is not None:
+        low = spread.low
+        high = spread.high
+        kind = spread.kind
 
-    def put(self, index: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
-        if figure.value is None:
-            self.reason[index] = unset_to_none(figure.reason) or ""
-            # An event that never happens is later than any number, so its time is not missing.
-            if is_never(self.reason[index]):
-                self.value[index] = math.inf
-
-            return
-
-        self.value[index] = figure.value
-        spread = spread_of(figure)
-        if spread is not None and spread.low is not None:
-            self.low[index] = spread.low
-            self.high[index] = spread.high
-            self.kind[index] = spread.kind
+    return figure.value, low, high, kind, None, figure.n, 0
 
 
 @dataclass(frozen=True)
@@ -104,12 +98,12 @@ class EpisodeSamples:
     entries: Sequence[Entry]
     cells: Sequence[Cell]  #: window and seed of each episode that was asked for
     columns: Sequence[str]
-    grid: _FigureGrid
+    grid: Figures
     decided: Vector  #: [entries, cells] steps (decided, planned)
     planned: Vector
     windows: Collection[str]  #: windows that count for these entries
 
-    def over(self, windows: Collection[str]) -> ScopeFigures:
+    def over(self, windows: Collection[str]) -> Figures:
         """Return the figures over the given windows that count."""
         chosen = []
         for number, (window, _) in enumerate(self.cells):
@@ -118,81 +112,67 @@ class EpisodeSamples:
 
         missing = _NO_EPISODE
         if chosen:
-            grid = self.grid.take(chosen)
+            grid = self.grid[:, chosen]
         else:
             missing = _NO_WINDOW
-            grid = _FigureGrid(len(self.entries), 1, len(self.columns))
+            grid = _undefined_figures(len(self.entries), 1, len(self.columns))
 
-        value = grid.value
-        middle, low, high, n = medians(value)
+        values = grid["value"]
+        middle, low, high, n = medians(values)
 
         # A single episode has its own interval instead of quartiles.
-        single = n == 1
-        first = np.argmax(~np.isnan(value), axis=1)[:, None]
-        for ends, own in ((low, grid.low), (high, grid.high)):
-            ends[single] = np.take_along_axis(own, first, axis=1)[:, 0][single]
+        first = np.argmax(~np.isnan(values), axis=1)[:, None]
+        figures = np.take_along_axis(grid, first, axis=1)[:, 0]
+        several = n != 1
+        for name, ends in (("low", low), ("high", high), ("kind", QUARTILES)):
+            figures[name] = np.where(several, ends, figures[name])
 
-        own_kind = np.take_along_axis(grid.kind, first, axis=1)[:, 0]
-        kind = np.where(single, own_kind, QUARTILES)
-        self._put_chance_ranges(value, low, high, kind)
+        figures["value"] = middle
+        figures["n"] = n
+        figures["planned"] = len(chosen)
+        self._put_chance_ranges(values, figures)
 
         # Steps are pooled: a median over episodes would hide one in which nothing was decided.
         if "decided" in self.columns:
-            at = self.columns.index("decided")
+            pooled = figures[:, self.columns.index("decided")]
             planned = self.planned[:, chosen].sum(axis=1)
             share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
-            middle[:, at] = np.where(planned > 0, share, math.nan)
-            n[:, at] = planned
-            low[:, at] = math.nan
-            high[:, at] = math.nan
+            pooled["value"] = np.where(planned > 0, share, math.nan)
+            pooled["n"] = planned
+            pooled["low"] = math.nan
+            pooled["high"] = math.nan
 
         # An infinite median is shown as undefined, with the number of episodes as its reason.
-        times = np.isinf(value).sum(axis=1)
-        is_infinite = np.isinf(middle)
-        for vector in (middle, low, high):
-            vector[~np.isfinite(vector)] = math.nan
+        times = np.isinf(values).sum(axis=1)
+        is_infinite = np.isinf(figures["value"])
+        for name in ("value", "low", "high"):
+            figures[name][~np.isfinite(figures[name])] = math.nan
 
-        kind[np.isnan(low) | np.isnan(high)] = None
-        reasons: list[dict[str, str]] = [{} for _ in self.entries]
-        for row, column in np.argwhere(np.isnan(middle)).tolist():
-            texts = sorted({text for text in grid.reason[row, :, column] if text})
+        figures["kind"][np.isnan(figures["low"]) | np.isnan(figures["high"])] = None
+        figures["reason"] = None
+        for row, column in np.argwhere(np.isnan(figures["value"])).tolist():
+            texts = sorted({text for text in grid["reason"][row, :, column] if text})
             if is_infinite[row, column]:
-                texts = [never_in(int(times[row, column]), int(n[row, column]))]
+                texts = [never_in(int(times[row, column]), int(figures["n"][row, column]))]
 
-            reasons[row][self.columns[column]] = "; ".join(texts) or missing
+            figures["reason"][row, column] = "; ".join(texts) or missing
 
-        asked = np.full(len(self.entries), len(chosen))
-        return ScopeFigures(middle, low, high, kind.tolist(), n, asked, reasons)
+        return figures
 
-    def _put_chance_ranges(
-        self, value: Vector, low: Vector, high: Vector, kind: npt.NDArray[np.object_]
-    ) -> None:
-        """Give random traders the range of their episodes instead of quartiles. `value`: [entries,
-        episodes, columns]; the others [entries, columns].
+    def _put_chance_ranges(self, values: Vector, figures: Figures) -> None:
+        """Give random traders the range of their episodes instead of quartiles. `values`: [entries,
+        episodes, columns].
         """
         for row, entry in enumerate(self.entries):
             if entry.baseline is None or entry.baseline.kind != "random":
                 continue
 
-            for column in range(len(self.columns)):
-                of_column = value[row, :, column]
+            for column, figure in enumerate(figures[row]):
+                of_column = values[row, :, column]
                 defined = of_column[~np.isnan(of_column)]
                 if len(defined) > 1 and np.isfinite(defined).all():
-                    low[row, column], high[row, column] = np.quantile(defined, CHANCE_RANGE)
-                    kind[row, column] = CHANCE_KIND
-
-
-def stack_figures(parts: Sequence[ScopeFigures]) -> ScopeFigures:
-    """Return the figures of several groups of entries, one below the other."""
-    return ScopeFigures(
-        value=np.concatenate([part.value for part in parts]),
-        low=np.concatenate([part.low for part in parts]),
-        high=np.concatenate([part.high for part in parts]),
-        kind=list(chain.from_iterable(part.kind for part in parts)),
-        n=np.concatenate([part.n for part in parts]),
-        planned=np.concatenate([part.planned for part in parts]),
-        reasons=list(chain.from_iterable(part.reasons for part in parts)),
-    )
+                    figure["low"], figure["high"] = np.quantile(defined, CHANCE_RANGE)
+                    figure["kind"] = CHANCE_KIND
 
 
 def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
@@ -259,7 +239,7 @@ def _samples(
     card = entries[0].card
     cells = list(product([window.name for window in card.windows], card.seeds))
     number_of = {cell: number for number, cell in enumerate(cells)}
-    grid = _FigureGrid(len(entries), len(cells), len(columns))
+    grid = _undefined_figures(len(entries), len(cells), len(columns))
     decided = np.zeros((len(entries), len(cells)))
     planned = np.zeros((len(entries), len(cells)))
 
@@ -281,7 +261,7 @@ def _samples(
                 else:
                     figure = episode.metrics.get(name) or _none(f"{name} is not on the card")
 
-                grid.put((row, at, column), figure)
+                grid[row, at, column] = _figure_fields(figure)
 
     return EpisodeSamples(entries, cells, columns, grid, decided, planned, windows)
 
@@ -343,27 +323,16 @@ def _none(reason: str) -> EpisodeMetric:
     return EpisodeMetric(value=None, n=0, reason=reason)
 
 
-def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> ScopeFigures:
+def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
     """Return the figures of cards of scoring tasks over all their answers: scores with their own
-    intervals.
+    intervals. None is planned: a score can't lack an episode.
     """
-    grid = _FigureGrid(len(entries), len(columns))
-    counts = np.zeros((len(entries), len(columns)), np.int64)
-    reasons: list[dict[str, str]] = [{} for _ in entries]
-
+    figures = _undefined_figures(len(entries), len(columns))
     for row, entry in enumerate(entries):
         for column, name in enumerate(columns):
-            figure = _card_figure(entry.card, name)
-            counts[row, column] = figure.n
-            grid.put((row, column), figure)
+            figures[row, column] = _figure_fields(_card_figure(entry.card, name))
 
-            if figure.value is None:
-                reasons[row][name] = grid.reason[row, column]
-
-    planned = np.zeros(len(entries), dtype=np.int64)  # a score can't lack an episode
-    return ScopeFigures(
-        grid.value, grid.low, grid.high, grid.kind.tolist(), counts, planned, reasons
-    )
+    return figures
 
 
 def _card_figure(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
@@ -434,6 +403,23 @@ def nullable(values: Vector) -> list[list[float | None]]:
     rows: list[list[float | None]] = rounded.tolist()
 
     return rows
+
+
+def figure_rows(figures: Figures, columns: Sequence[str]) -> Iterator[FigureRow]:
+    """Yield the figures of each row of a table."""
+    value = nullable(figures["value"])
+    low = nullable(figures["low"])
+    high = nullable(figures["high"])
+    for row, of_row in enumerate(figures):
+        named = zip(columns, of_row["reason"], strict=True)
+        yield {
+            "values": value[row],
+            "low": low[row],
+            "high": high[row],
+            "interval": of_row["kind"].tolist(),
+            "n": of_row["n"].tolist(),
+            "reasons": {name: reason for name, reason in named if reason is not None},
+        }
 
 
 _NO_TRADER = "buying and holding the index takes no decisions"
@@ -511,13 +497,16 @@ def _reference_row(
     """Return the row of the medians of a table; its tier is that of the card that it is computed
     from. `reasons`: of each column, why its figure is not defined.
     """
+    figures = _undefined_figures(1, len(reasons))
     middle, low, high, n = medians(table[None])
-    values, lowest, highest = nullable(np.concatenate((middle, low, high)))
-    undefined = {}
-    for (name, reason), value in zip(reasons.items(), values, strict=True):
-        if value is None:
-            undefined[name] = reason
+    fields = {"value": middle, "low": low, "high": high, "n": n}
+    for name, values in fields.items():
+        figures[name] = values
 
+    figures["kind"][~np.isnan(low)] = QUARTILES
+    figures["reason"] = list(reasons.values())
+    figures["reason"][~np.isnan(middle)] = None
+    (shown,) = figure_rows(figures, list(reasons))
     return {
         "card": None,
         "model": model,
@@ -536,10 +525,5 @@ def _reference_row(
         "tier": source.tier,
         "labels": [],
         **no_standing(),
-        "values": values,
-        "low": lowest,
-        "high": highest,
-        "interval": [None if end is None else QUARTILES for end in lowest],
-        "n": n[0].tolist(),
-        "reasons": undefined,
+        **shown,
     }

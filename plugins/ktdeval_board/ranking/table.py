@@ -34,13 +34,12 @@ from ktdeval_board.ranking.daily_summaries import (
 from ktdeval_board.ranking.division_figures import (
     Benchmark,
     EpisodeSamples,
-    ScopeFigures,
+    Figures,
     benchmark_of,
     collect,
-    nullable,
+    figure_rows,
     reference_rows,
     score_figures,
-    stack_figures,
 )
 from ktdeval_board.ranking.fresh_windows import (
     FreshFacts,
@@ -180,12 +179,12 @@ class _DivisionTables:
         """Return the windows that count for an entry."""
         return self.counted[entry.card_id]
 
-    def figures(self, scope: str) -> ScopeFigures:
+    def figures(self, scope: str) -> Figures:
         if self.kind == "scoring":
             return score_figures(self.entries, self.columns)
 
         windows = self.windows_of(scope)
-        return stack_figures([group.over(windows) for group in self.samples])
+        return np.concatenate([group.over(windows) for group in self.samples])
 
     def check_rank_by(self) -> None:
         """Raise ConfigError if the rules allow no ranking."""
@@ -198,13 +197,14 @@ class _DivisionTables:
         if self.better == "neither":
             raise ConfigError(f"{where}: {name} has no better direction; name another figure")
 
-    def why(self, figures: ScopeFigures, scope: str) -> list[list[str]]:
+    def why(self, figures: Figures, scope: str) -> list[list[str]]:
         """Return why each entry has no rank in the scope of the figures."""
         name = self.division.rank_by
         reasons = []
-        for row, entry in enumerate(self.entries):
-            planned = int(figures.planned[row])
-            n = int(figures.n[row, self.columns.index(name)])
+        of_rank = figures[:, self.columns.index(name)]
+        for entry, figure in zip(self.entries, of_rank, strict=True):
+            planned = int(figure["planned"])
+            n = int(figure["n"])
             if name == "decided":  # its n counts steps, not episodes
                 n = planned
 
@@ -214,9 +214,7 @@ class _DivisionTables:
                 reasons.append(why)
                 continue
 
-            undefined = column_texts.undefined_reason(
-                name, n, planned, figures.reasons[row].get(name)
-            )
+            undefined = column_texts.undefined_reason(name, n, planned, figure["reason"])
             if undefined is not None:
                 why.append(undefined)
 
@@ -224,7 +222,7 @@ class _DivisionTables:
 
         return reasons
 
-    def ranks(self, figures: ScopeFigures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
+    def ranks(self, figures: Figures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
         """Return the ranks of entrants by the division's figure and by selection alpha."""
         eligible = [
             not reasons and entry.baseline is None
@@ -232,13 +230,13 @@ class _DivisionTables:
         ]
         ranked = np.array(eligible, dtype=bool)
         column = self.columns.index(self.division.rank_by)
-        ranks = column_texts.competition_ranks(figures.value[:, column], self.better, ranked)
+        ranks = column_texts.competition_ranks(figures["value"][:, column], self.better, ranked)
         if self.kind == "scoring" or ALPHA not in self.columns:
             return ranks, [None] * len(self.entries)
 
         alpha = self.columns.index(ALPHA)
-        whole = ranked & (figures.n[:, alpha] >= figures.planned)
-        return ranks, column_texts.competition_ranks(figures.value[:, alpha], "higher", whole)
+        whole = ranked & (figures["n"][:, alpha] >= figures["planned"][:, alpha])
+        return ranks, column_texts.competition_ranks(figures["value"][:, alpha], "higher", whole)
 
     def table(self, scope: str) -> Table:
         table: Table = {
@@ -275,13 +273,13 @@ class _DivisionTables:
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
 
-    def _sort_rows(self, rows: list[Row], figures: ScopeFigures) -> list[Row]:
+    def _sort_rows(self, rows: list[Row], figures: Figures) -> list[Row]:
         """Sort rows by the division's figure, those without a place in the ranking last."""
         column = self.columns.index(self.division.rank_by)
         sign = -1.0 if self.better == "higher" else 1.0
         # Rows show six digits; cards are ordered by all of them.
         ids = [entry.card_id for entry in self.entries]
-        exact = dict(zip(ids, figures.value[:, column].tolist(), strict=True))
+        exact = dict(zip(ids, figures["value"][:, column].tolist(), strict=True))
 
         def order(row: Row) -> tuple[bool, float, str, str]:
             card_id = row["card"] or ""
@@ -294,12 +292,9 @@ class _DivisionTables:
 
         return sorted(rows, key=order)
 
-    def _rows(self, figures: ScopeFigures, standings: Iterable[Standing]) -> Iterator[Row]:
-        value = nullable(figures.value)
-        low = nullable(figures.low)
-        high = nullable(figures.high)
-        n = figures.n.tolist()
-        for row, (entry, standing) in enumerate(zip(self.entries, standings, strict=True)):
+    def _rows(self, figures: Figures, standings: Iterable[Standing]) -> Iterator[Row]:
+        shown = figure_rows(figures, self.columns)
+        for entry, standing, cells in zip(self.entries, standings, shown, strict=True):
             found = self.evidence[entry.card_id]
             yield {
                 **entry.facts(self.labels[entry.card_id]),
@@ -311,12 +306,7 @@ class _DivisionTables:
                 "fresh": self.fresh.get(entry.card_id),
                 "evidence": found.facts,
                 **standing,
-                "values": value[row],
-                "low": low[row],
-                "high": high[row],
-                "interval": figures.kind[row],
-                "n": n[row],
-                "reasons": figures.reasons[row],
+                **cells,
             }
 
     def _notes(self, why: Sequence[Sequence[str]]) -> Iterator[str]:

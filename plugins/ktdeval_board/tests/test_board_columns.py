@@ -112,8 +112,8 @@ def test_a_score_without_a_value_has_a_reason() -> None:
     board = replace(board, entries=(first, *board.entries[1:]))
     figures = score_figures(board.entries[:1], ["right_name", "unknown"])
 
-    assert figures.reasons == [
-        {"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}
+    assert figures["reason"].tolist() == [
+        ["no probe has a valid answer", "unknown is not on the card"]
     ]
 
     row = by_label(ranked_tables(board)["all"])["house/leaky"]
@@ -166,10 +166,10 @@ def test_a_scoring_card_has_its_own_cost_and_the_median_of_its_tokens() -> None:
 
     figures = score_figures([scored(use)], COLUMNS)
 
-    assert figures.value.tolist() == [[38 / 40, 0.25, (440 + 240) / 2]]
-    assert figures.n.tolist() == [[40, 2, 2]]
-    assert figures.reasons == [{}]
-    assert figures.planned.tolist() == [0]
+    assert figures["value"].tolist() == [[38 / 40, 0.25, (440 + 240) / 2]]
+    assert figures["n"].tolist() == [[40, 2, 2]]
+    assert figures["reason"].tolist() == [[None, None, None]]
+    assert not figures["planned"].any()
 
 
 def test_a_scoring_card_says_why_it_has_no_cost_and_no_tokens() -> None:
@@ -180,14 +180,10 @@ def test_a_scoring_card_says_why_it_has_no_cost_and_no_tokens() -> None:
 
     figures = score_figures([scored(bare)], COLUMNS)
 
-    assert np.isnan(figures.value).all()
-    assert figures.n.tolist() == [[0, 0, 0]]
-    assert figures.reasons == [
-        {
-            "decided": "no sample was planned",
-            "cost_usd": "no price of the model is known",
-            "tokens": "no finished episode",
-        }
+    assert np.isnan(figures["value"]).all()
+    assert figures["n"].tolist() == [[0, 0, 0]]
+    assert figures["reason"].tolist() == [
+        ["no sample was planned", "no price of the model is known", "no finished episode"]
     ]
 
 
@@ -197,8 +193,8 @@ def test_uncounted_replies_of_a_scoring_card_leave_its_tokens_undefined() -> Non
 
     figures = score_figures([scored(uncount)], ["tokens"])
 
-    assert np.isnan(figures.value).all()
-    assert "1 reply" in figures.reasons[0]["tokens"]
+    assert np.isnan(figures["value"]).all()
+    assert "1 reply" in figures["reason"][0, 0]
 
 
 def test_scores_pair_no_windows() -> None:

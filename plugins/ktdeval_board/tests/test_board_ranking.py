@@ -172,21 +172,17 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
                     continue
 
                 compared.append(name)
-                value = (
-                    None if math.isnan(figures.value[row, column]) else figures.value[row, column]
-                )
+                figure = figures[row, column]
+                value = None if math.isnan(figure["value"]) else figure["value"]
                 assert value == stated["value"], name
-                assert figures.n[row, column] == stated["n"]
+                assert figure["n"] == stated["n"]
                 if value is None:
-                    assert figures.reasons[row][name] == stated["reason"]
+                    assert figure["reason"] == stated["reason"]
 
                 interval = stated.get("interval")
                 if interval is not None:
-                    assert (figures.low[row, column], figures.high[row, column]) == (
-                        interval["low"],
-                        interval["high"],
-                    )
-                    assert figures.kind[row][column] == interval["kind"]
+                    assert (figure["low"], figure["high"]) == (interval["low"], interval["high"])
+                    assert figure["kind"] == interval["kind"]
 
     assert {"total_return", "sharpe", "cost_usd"} <= set(compared)
 

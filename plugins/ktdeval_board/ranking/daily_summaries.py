@@ -5,12 +5,13 @@ memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.cards import TradingEpisode
 from ktdeval_board.document_types import EpisodeSeries, Series
 
 Cell = tuple[str, int]  #: Window and seed
@@ -93,6 +94,17 @@ def _returns(levels: Sequence[float]) -> Vector:
 
     is_positive = (level[1:] > 0) & (level[:-1] > 0)
     return np.where(is_positive, returns, math.nan)
+
+
+def figures_by_cell(episodes: Iterable[TradingEpisode], metric: str) -> dict[Cell, float]:
+    """Return the defined figures of a metric by window and seed."""
+    figures = {}
+    for episode in episodes:
+        figure = episode.metrics.get(metric)
+        if figure is not None and figure.value is not None:
+            figures[episode.window, episode.seed] = figure.value
+
+    return figures
 
 
 def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:

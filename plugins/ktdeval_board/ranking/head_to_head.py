@@ -19,7 +19,7 @@ from ktdeval.values import first_of
 from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.document_types import DIGITS, rounded_or_none
 from ktdeval_board.ranking.column_texts import by_trust, division_kind
-from ktdeval_board.ranking.daily_summaries import Vector
+from ktdeval_board.ranking.daily_summaries import Vector, figures_by_cell
 from ktdeval_board.ranking.division_figures import medians, nullable
 from ktdeval_board.ranking.fresh_windows import counted_windows
 from ktdeval_board.ranking.rows import Row
@@ -203,14 +203,10 @@ def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str])
     values = np.full((len(entries), len(seeds), len(windows)), np.nan)
 
     for number, entry in enumerate(entries):
-        for episode in entry.trading.episodes:
-            figure = episode.metrics.get(metric)
-            row = row_of.get(episode.seed)
-            column = column_of.get(episode.window)
-            if figure is None or figure.value is None or row is None or column is None:
-                continue
-
-            values[number, row, column] = figure.value
+        figures = figures_by_cell(entry.trading.episodes, metric)
+        for (window, seed), figure in figures.items():
+            if window in column_of:
+                values[number, row_of[seed], column_of[window]] = figure
 
     return values
 
@@ -273,15 +269,13 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
 
     # Signed ranks: the sum of the positive ones.
     p = np.array([null.two_sided(float(statistic)) for statistic in null.support])
-    order = np.argsort(np.abs(differences), axis=1)
-    positive = (np.take_along_axis(differences, order, axis=1) > 0) @ np.arange(1, n + 1)
+    positive = stats.positive_rank_sums(differences)
     top = n * (n + 1) // 2
     effect = (2.0 * positive - top) / top
 
     # Hodges-Lehmann shift: the median of the Walsh averages, with two of them as its interval.
     one, other = np.triu_indices(n)
     walsh = np.sort((differences[:, one] + differences[:, other]) / 2.0, axis=1)
-    example = stats.hodges_lehmann(differences[0], null=null)
     low = np.full(len(walsh), np.nan)
     high = np.full(len(walsh), np.nan)
     cut = int(np.searchsorted(null.at_or_below, 0.025 + 1e-12, side="right")) - 1
@@ -298,28 +292,14 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
     reach = np.abs(sums.sum(axis=1)) - 1e-12 * np.abs(sums).sum(axis=1)
     flips = (np.abs(sums @ signs.T) >= reach[:, None]).mean(axis=1)
 
-    smallest = rounded_or_none(float(p[-1]))
-    confidence = rounded_or_none(example.confidence)
     medians_ = np.median(walsh, axis=1)
     columns = nullable(np.column_stack((p[positive], effect, medians_, low, high, flips)))
+    example = _test_row(differences[0], windows)  # the other figures are those of any such row
     tests = []
     for p_value, biserial, value, lower, upper, flip in columns:
         tests.append(
-            PairingTest(
-                n=n,
-                nonzero=n,
-                p=p_value,
-                smallest=smallest,
-                effect=biserial,
-                method=null.kind,
-                reason=None,
-                value=value,
-                low=lower,
-                high=upper,
-                confidence=confidence,
-                shift_reason=example.reason,
-                flip_p=flip,
-                blocks=len(blocks),
+            example._replace(
+                p=p_value, effect=biserial, value=value, low=lower, high=upper, flip_p=flip
             )
         )
 

@@ -28,7 +28,7 @@ from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_t
 from ktdeval_board.document_types import round_floats, rounded_or_none
 from ktdeval_board.look_alike_names import Party, pair_of
 from ktdeval_board.ranking.column_texts import ALPHA, system_labels
-from ktdeval_board.ranking.daily_summaries import Cell, Vector
+from ktdeval_board.ranking.daily_summaries import Cell, Vector, figures_by_cell
 from ktdeval_board.ranking.rows import Row, Standing, Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
 
@@ -251,7 +251,7 @@ def _pair_windows(
     """Return mask -> mean over seeds by window; the windows; and how many (window, seed) are
     excluded because a figure is undefined.
     """
-    figures = [_figures_by_cell(card, metric) for card in cards.values()]
+    figures = [figures_by_cell(card.pooled, metric) for card in cards.values()]
     cells = [(episode.window, episode.seed) for episode in cards["blinded"].pooled]
     whole: dict[Cell, list[float]] = {}
     for cell in cells:
@@ -264,17 +264,6 @@ def _pair_windows(
     undefined = len(cells) - len(whole)
 
     return {mask: means[mask, mode] for mask in cards}, windows, undefined
-
-
-def _figures_by_cell(card: TradingCard, metric: str) -> dict[Cell, float]:
-    """Return the defined figures of a metric by window and seed."""
-    figures = {}
-    for episode in card.pooled:
-        figure = episode.metrics.get(metric)
-        if figure is not None and figure.value is not None:
-            figures[episode.window, episode.seed] = figure.value
-
-    return figures
 
 
 # ---- history

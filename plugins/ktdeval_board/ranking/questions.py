@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from msgspec import UnsetType
@@ -19,6 +20,7 @@ from msgspec import UnsetType
 from ktdeval.runner import Answer, Question, answer, shared_days
 from ktdeval_board.board_entries import Board, Entry, EvidenceFacts
 from ktdeval_board.checking.registrations import card_problems
+from ktdeval_board.ranking.daily_summaries import Cell, figures_by_cell
 from ktdeval_board.ranking.division_figures import benchmark_of
 
 
@@ -47,7 +49,7 @@ class Evidence:
         """The evidence as plain values."""
         question = None
         if self.question is not None:
-            question = f"{against_words(self.question)}: {self.question.words}"
+            question = question_words(self.question)
 
         return {
             "kind": self.kind,
@@ -64,6 +66,11 @@ def against_words(question: Question) -> str:
     if question.against == "benchmark":
         return "against the benchmark"
     return f"against card {question.against[:12]}"
+
+
+def question_words(question: Question) -> str:
+    """Return a question with its opponent as text."""
+    return f"{against_words(question)}: {question.words}"
 
 
 def evidence_of(board: Board, entry: Entry) -> Evidence:
@@ -157,57 +164,47 @@ def _card(board: Board, card_id: str) -> Entry | None:
 
 # ---- figures
 
-Figures = Mapping[str, Mapping[int, float]]
-"""Figure of a metric by window and seed; undefined ones are left out."""
 
-
-def _opponent(board: Board, entry: Entry, question: Question) -> Figures | None:
-    """Return the figures that a question compares with; None for zero."""
+def _opponent(board: Board, entry: Entry, question: Question) -> Mapping[Cell, float]:
+    """Return the figures that a question compares with, by window and seed; of the benchmark and of
+    zero for each seed of the card.
+    """
+    seeds = entry.card.seeds
     if question.against == "zero":
-        return None
+        return dict.fromkeys(product(question.windows, seeds), 0.0)
 
-    if question.against == "benchmark":
-        assert entry.division is not None
-        returns = benchmark_of(board.of_division(entry.division))
-        seeds = entry.card.seeds
-        figures: dict[str, dict[int, float]] = {}
-        for window, metrics in returns.items():
-            if question.metric in metrics:
-                figures[window] = dict.fromkeys(seeds, metrics[question.metric])
+    if question.against != "benchmark":
+        found = _card(board, question.against)
+        assert found is not None
+        return figures_by_cell(found.trading.episodes, question.metric)
 
-        return figures
-
-    found = _card(board, question.against)
-    assert found is not None
-    return _figures_of(found, question.metric)
-
-
-def _figures_of(entry: Entry, metric: str) -> Figures:
-    figures: dict[str, dict[int, float]] = {}
-    for episode in entry.trading.episodes:
-        line = episode.metrics.get(metric)
-        if line is not None and line.value is not None:
-            figures.setdefault(episode.window, {})[episode.seed] = line.value
+    assert entry.division is not None
+    figures: dict[Cell, float] = {}
+    for window, metrics in benchmark_of(board.of_division(entry.division)).items():
+        if question.metric in metrics:
+            figures |= dict.fromkeys(product([window], seeds), metrics[question.metric])
 
     return figures
 
 
-def _differences(entry: Entry, question: Question, opponent: Figures | None) -> list[float | None]:
+def _differences(
+    entry: Entry, question: Question, opponent: Mapping[Cell, float]
+) -> list[float | None]:
     """Return the difference in each window of a question, the median over the card's seeds; None if
     a figure is undefined.
     """
-    own = _figures_of(entry, question.metric)
-    seeds = entry.card.seeds
+    own = figures_by_cell(entry.trading.episodes, question.metric)
     differences: list[float | None] = []
     for window in question.windows:
-        here = own.get(window, {})
-        there: Mapping[int, float] = dict.fromkeys(seeds, 0.0)
-        if opponent is not None:
-            there = opponent.get(window, {})
-
-        differences.append(_median_gap(here, there, seeds))
+        here = _figures_by_seed(own, window)
+        there = _figures_by_seed(opponent, window)
+        differences.append(_median_gap(here, there, entry.card.seeds))
 
     return differences
+
+
+def _figures_by_seed(figures: Mapping[Cell, float], window: str) -> dict[int, float]:
+    return {seed: figure for (name, seed), figure in figures.items() if name == window}
 
 
 def _median_gap(

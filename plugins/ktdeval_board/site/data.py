@@ -13,7 +13,7 @@ from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import column_texts
 from ktdeval_board.ranking.column_texts import by_trust
-from ktdeval_board.ranking.questions import against_words, evidence_of
+from ktdeval_board.ranking.questions import evidence_of, question_words
 from ktdeval_board.ranking.rows import Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, Rules, SnapshotRule
@@ -253,22 +253,15 @@ def registrations_data(board: Board) -> list[JsonValue]:
 
 
 def _list_registered(filed: FiledRegistration) -> dict[str, JsonValue]:
+    question = filed.registration.question
     return {
         "id": filed.id,
         "submitter": filed.registration.submitter.name,
         "registered_on": filed.registration.registered_on,
         "drawn_on": None if filed.drawn is None else filed.drawn.drawn_on,
         "signed": bool(filed.signed_by),
-        "question": _question_words(filed),
+        "question": None if isinstance(question, UnsetType) else question_words(question),
     }
-
-
-def _question_words(filed: FiledRegistration) -> str | None:
-    question = filed.registration.question
-    if isinstance(question, UnsetType):
-        return None
-
-    return f"{against_words(question)}: {question.words}"
 
 
 def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:

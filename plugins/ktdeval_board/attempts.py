@@ -5,56 +5,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ktdeval_board.board_entries import Board, Card, Entry
-from ktdeval_board.document_types import Submitter
+from ktdeval_board.board_entries import Board, Entry
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.registrations import FiledRegistration, Registrations, State, family_of
-from ktdeval_board.rules import Division, Rules
+from ktdeval_board.rules import Division
 
 OF_ONE = "of this submitter"  #: Words of findings for attempts counted by submitter
 
 
 def known_attempts(
+    entry: Entry,
     registrations: Registrations,
     own_keys: Counter[tuple[Party, tuple[str, ...]]],
-    submitter: Submitter,
-    family: tuple[str, ...],
 ) -> int:
-    """Return the number of a submitter's attempts known to a board, in a division whose keys it
-    draws.
+    """Return the number of attempts of a card's submitter known to a board; 0 for a card whose
+    attempts the board does not count: it counts those of entrants under keys that it draws.
 
     Counted are the submitter's registrations, of any model, and the submitter's cards of the system
     under own keys. Unused, withdrawn and excused registrations are included: each was a draw.
     Registrations by others are not attempts of this submitter. `own_keys`: from `count_own_keys`.
     """
-    party = registrations.party(submitter)
-    division = family[0]
-    return len(registrations.of_party(division, party)) + own_keys[party, family]
+    division = entry.division
+    if division is None or not division.is_governed or entry.baseline is not None:
+        return 0
+    if not entry.card.registration:
+        return 0
 
-
-def is_counted(card: Card, division: Division, rules: Rules) -> bool:
-    """Return whether a board itself counts the attempts of a card: an entrant's card under a key
-    drawn by the board.
-    """
-    if not division.is_governed or not card.registration:
-        return False
-
-    return rules.baseline_of(card.model.name, card.model.args) is None
+    party = registrations.party(entry.submission.submitter)
+    family = family_of(division.id, entry.model, entry.agent)
+    return len(registrations.of_party(division.id, party)) + own_keys[party, family]
 
 
 def attempts_of(board: Board, entry: Entry) -> int:
     """Return the attempts of a card: the declared number, or the number known to the board if that
     is larger.
     """
-    declared = entry.submission.attempts.runs
-    division = entry.division
-    if division is None or not is_counted(entry.card, division, board.rules):
-        return declared
-
-    submitter = entry.submission.submitter
-    family = family_of(division.id, entry.model, entry.agent)
-    known = known_attempts(board.registrations, board.own_keys, submitter, family)
-    return max(declared, known)
+    known = known_attempts(entry, board.registrations, board.own_keys)
+    return max(entry.submission.attempts.runs, known)
 
 
 def state_of(board: Board, filed: FiledRegistration) -> State:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
 
 from ktdeval.runner import ANSWERS
 from ktdeval_board.attempts import OF_ONE, known_attempts
@@ -26,7 +27,7 @@ from ktdeval_board.checking.findings import Check, FileMessage, Stage, rule
 from ktdeval_board.document_types import TRUST, Submitter
 from ktdeval_board.layout import path_segment
 from ktdeval_board.look_alike_names import Party
-from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
+from ktdeval_board.registrations import NONE_FILED, Registrations
 
 _DEFINITION = ("better", "formula", "range", "unit")
 
@@ -170,20 +171,19 @@ def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
 
 @rule("name", Stage.TOGETHER)
 def _name(together: SoundCards) -> Iterator[FileMessage]:
-    for earlier, candidate in together.later(lambda each: path_segment(each.model).casefold()):
-        if candidate.model != earlier.model:
-            yield _mistaken("model", candidate, candidate.model, earlier, earlier.model)
+    for part in ("model", "agent"):
+        name_of = attrgetter(part)
+        for earlier, candidate in together.later(partial(_spelled_alike, name_of)):
+            name = name_of(candidate)
+            other = name_of(earlier)
+            if name != other:
+                problem = f"{part}.name: {name!r} can be taken for {other!r} of {earlier.where}"
+                yield FileMessage(candidate.where, problem)
 
-    for earlier, candidate in together.later(lambda each: path_segment(each.agent).casefold()):
-        if candidate.agent != earlier.agent:
-            yield _mistaken("agent", candidate, candidate.agent, earlier, earlier.agent)
 
-
-def _mistaken(
-    part: str, candidate: Candidate, name: str, earlier: Candidate, other: str
-) -> FileMessage:
-    problem = f"{part}.name: {name!r} can be taken for {other!r} of {earlier.where}"
-    return FileMessage(candidate.where, problem)
+def _spelled_alike(name_of: Callable[[Candidate], str], candidate: Candidate) -> str:
+    """Return what names that can be taken for each other have in common."""
+    return path_segment(name_of(candidate)).casefold()
 
 
 @rule("attempts", Stage.TOGETHER)
@@ -208,23 +208,10 @@ def _attempts(together: SoundCards) -> Iterator[FileMessage]:
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
             continue
 
-        known = _known_attempts(together, candidate)
+        known = known_attempts(candidate, together.registrations, together.own_keys)
         if declared < known:
             there = f"{known} registrations and cards {OF_ONE} are on the board"
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
-
-
-def _known_attempts(together: SoundCards, candidate: Candidate) -> int:
-    """Return the attempts that the board knows of; 0 if it does not count them for this card."""
-    division = candidate.division
-    if not division.is_governed or not candidate.card.registration:
-        return 0
-    if candidate.baseline is not None:
-        return 0
-
-    submitter = candidate.submission.submitter
-    family = family_of(division.id, candidate.model, candidate.agent)
-    return known_attempts(together.registrations, together.own_keys, submitter, family)
 
 
 # -- cards whose kind or metrics differ from those of a card of their division that the board executed

@@ -24,7 +24,7 @@ from ktdeval.cards import (
 from ktdeval.errors import CardError
 from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.document_types import Certified, Records, Submission, Tier, Verdict
-from ktdeval_board.errata import Erratum, load_errata, load_excuses
+from ktdeval_board.errata import Erratum, load_errata
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.market_document import Market, in_words_of_board
@@ -258,9 +258,10 @@ def load_board(path: Path) -> Board:
     """
     folder = BoardFolder(path)
     rules = load_rules(path)
-    errata = load_errata(path)
+    stated = load_errata(path)
+    errata = stated.errata
     entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
-    registrations = load_registrations(folder, rules, load_excuses(path))
+    registrations = load_registrations(folder, rules, stated.registrations)
     markets = load_markets(folder, rules)
     entries = tuple(
         _with_prices_of_board(_with_words_of_board(entry, rules, markets), rules)

@@ -47,21 +47,10 @@ class Errata(Value, frozen=True):
     registrations: tuple[Excuse, ...] = ()  #: Registrations whose keys may stay unused
 
 
-def load_errata(folder: Path) -> tuple[Erratum, ...]:
+def load_errata(folder: Path) -> Errata:
     """Read the errata of the board in a folder; empty if it has no such file.
 
     Raises ConfigError, with the entry, if the file is not valid.
     """
-    return _load_errata(folder).errata
-
-
-def load_excuses(folder: Path) -> tuple[Excuse, ...]:
-    """Read the excuses of registrations in the errata of the board in a folder. Raises the same
-    errors as `load_errata`.
-    """
-    return _load_errata(folder).registrations
-
-
-def _load_errata(folder: Path) -> Errata:
     path = folder / ERRATA_FILE
     return read_yaml_file(path, Errata) if path.is_file() else Errata()

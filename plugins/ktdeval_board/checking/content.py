@@ -31,7 +31,7 @@ from ktdeval_board.checking.rules import FileFaults, Stage, StageInputs, finding
 from ktdeval_board.checking.rules_across_cards import SoundCards
 from ktdeval_board.checking.text_rules import ReadDocument
 from ktdeval_board.document_types import Imported, Records, Submission, Submitter, Verdict, in_words
-from ktdeval_board.errata import Erratum, Excuse, load_excuses
+from ktdeval_board.errata import Errata, Erratum, Excuse, load_errata
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
 from ktdeval_board.read_documents import parse_untrusted, read_own, read_text
@@ -84,7 +84,7 @@ class CheckContext:
 def check_content(
     folder: Path,
     rules: Rules,
-    errata: Sequence[Erratum],
+    errata: Errata,
     today: str,
     every: bool = False,
     given: CheckContext = CheckContext(),
@@ -97,10 +97,10 @@ def check_content(
     """
     known = load_plugins() if given.plugins is None else given.plugins
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every, known)
-    documents.look_at_registrations(load_excuses(folder))
+    documents.look_at_registrations(errata.registrations)
     candidates = []
     for files in listed_cards(folder):
-        candidate = documents.look(files, errata)
+        candidate = documents.look(files, errata.errata)
         if candidate is not None:
             candidates.append(candidate)
 
@@ -120,7 +120,7 @@ def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Findi
     sound registrations.
     """
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every=False, plugins=None)
-    documents.look_at_registrations(load_excuses(folder))
+    documents.look_at_registrations(load_errata(folder).registrations)
     return documents.findings, documents.registrations
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.cards import count
-from ktdeval.errors import CardError, StoreError
+from ktdeval.cli import ForkedCall
+from ktdeval.errors import CardError, KtdevalError
 from ktdeval.values import (
     JsonValue,
     cores,
@@ -22,13 +19,12 @@ from ktdeval.values import (
     sha256_hex,
     to_object,
     to_plain,
-    undone_on_error,
 )
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.attempts import state_of
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.document_types import Decisions, Imported, Series
-from ktdeval_board.errata import ERRATA_FILE, load_excuses
+from ktdeval_board.errata import ERRATA_FILE, load_errata
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking.head_to_head import pair_tests, paired_cards, pairs_index, windows_of
@@ -97,8 +93,12 @@ def build_site(
         processes = usable_workers() if workers is None else workers
         tell(f"ranking {len(board.entries):,} cards in {len(board.rules.divisions)} divisions")
         parts = _Parts(
-            series=card_documents(board, site, "series", partial(_series_document, board)),
-            decisions=card_documents(board, site, "decisions", partial(_decisions_document, board)),
+            series=card_documents(
+                board, site, "series", partial(_derived_document, board.folder.series)
+            ),
+            decisions=card_documents(
+                board, site, "decisions", partial(_derived_document, board.folder.decisions)
+            ),
         )
         tables = _write_parts(board, site, parts, processes)
         tell("writing cards and pages")
@@ -126,13 +126,11 @@ class _Parts:
     decisions: CardDocuments
 
 
-def _series_document(board: Board, entry: Entry) -> Document | None:
-    path = board.folder.series(entry.card_id)
-    return file_document(path, entry.card_id) if path.is_file() else None
-
-
-def _decisions_document(board: Board, entry: Entry) -> Document | None:
-    path = board.folder.decisions(entry.card_id)
+def _derived_document(path_of: Callable[[str], Path], entry: Entry) -> Document | None:
+    """Return a document that the check derived; None if the board has none of the card. `path_of`:
+    card id to its file.
+    """
+    path = path_of(entry.card_id)
     return file_document(path, entry.card_id) if path.is_file() else None
 
 
@@ -143,7 +141,7 @@ def _write_parts(board: Board, site: SiteWriter, parts: _Parts, workers: int) ->
         partial(_write_division, board, site, parts, division) for division in divisions
     ]
     jobs += [partial(_write_records, board, parts, chunk) for chunk in _chunks(board.entries)]
-    results = list(run_jobs(jobs, workers))
+    results = run_jobs(jobs, workers)
 
     # Divisions are the first jobs; those of records return nothing.
     return {division.id: tables for division, tables in zip(divisions, results, strict=False)}
@@ -265,8 +263,7 @@ def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -
     for chunk in _chunks(board.entries):
         jobs.append(partial(_write_cards, cards, text_of, chunk))
 
-    for _ in run_jobs(jobs, workers):
-        pass
+    run_jobs(jobs, workers)
 
 
 def _write_models(board: Board, site: SiteWriter, tables: Tables) -> None:
@@ -373,7 +370,7 @@ def _key_notes(board: Board) -> Iterator[str]:
             " `ktdeval leaderboard draw` draws it"
         )
 
-    for excuse in load_excuses(board.folder.path):
+    for excuse in load_errata(board.folder.path).registrations:
         if excuse.registration not in board.registrations.by_id:
             yield (
                 f"{ERRATA_FILE}: no registration {excuse.registration[:12]}… exists (excused on "
@@ -385,9 +382,6 @@ Result = TypeVar("Result")
 
 _MAX_WORKERS = 8
 
-_jobs: Sequence[Callable[[], Any]] = ()
-"""Jobs of the open pool; forked processes inherit them."""
-
 
 def usable_workers() -> int:
     """Return the number of processes of a build: that of processors, or one where processes can't
@@ -398,34 +392,32 @@ def usable_workers() -> int:
     return min(_MAX_WORKERS, cores())
 
 
-def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Result]:
-    """Yield the results of jobs, in their order."""
-    if workers < 2 or len(jobs) < 2:
-        for job in jobs:
-            yield job()
+def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> list[Result]:
+    """Return the results of jobs, in their order. Each process takes every n-th job."""
+    processes = min(workers, len(jobs))
+    if processes < 2:
+        return _run_all(jobs)
 
-        return
+    shares = [jobs[first::processes] for first in range(processes)]
+    calls = [ForkedCall(partial(_run_share, share)) for share in shares]
+    found = []
+    outcomes = [call.result() for call in calls]  # all have ended before an error is raised
+    for outcome in outcomes:
+        if isinstance(outcome, KtdevalError):
+            raise outcome
 
-    global _jobs
-    _jobs = jobs
-    context = multiprocessing.get_context("fork")
+        found.append(iter(outcome))
 
+    return [next(found[number % processes]) for number in range(len(jobs))]
+
+
+def _run_share(jobs: Sequence[Callable[[], Result]]) -> list[Result] | KtdevalError:
+    """Return the results of jobs, or the error that ended them."""
     try:
-        # At Ctrl-C only the parent ends the build and reports it.
-        quiet: Any = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
-        with (
-            ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, **quiet) as pool,
-            undone_on_error(lambda _: pool.shutdown(wait=False, cancel_futures=True)),
-        ):
-            yield from pool.map(_run_job, range(len(jobs)))
-    except BrokenProcessPool as error:
-        raise StoreError(
-            "a process of the build was killed, probably for lack of memory; nothing was "
-            "written; free memory and build again"
-        ) from error
-    finally:
-        _jobs = ()
+        return _run_all(jobs)
+    except KtdevalError as error:
+        return error
 
 
-def _run_job(index: int) -> Any:
-    return _jobs[index]()
+def _run_all(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
+    return [job() for job in jobs]

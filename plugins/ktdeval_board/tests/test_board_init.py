@@ -52,7 +52,7 @@ def board(empty_board: Path) -> Path:
 @pytest.mark.slow
 def test_an_empty_board_loads_checks_and_builds(board: Path, tmp_path: Path) -> None:
     assert load_rules(board).divisions[0].task == TASK
-    assert load_errata(board) == ()
+    assert load_errata(board).errata == ()
     assert load_board(board).entries == ()
 
     report = check_board(board, plugins(), CheckOptions("2026-03-02", record=False))

@@ -326,6 +326,21 @@ class Envelope(Value, frozen=True, kw_only=True):
     paths: Annotated[int, Meta(ge=1)]
 
 
+_LEVELS = ("nav", "gross_nav", "benchmark", "asset")
+"""Lists of an episode that begin with the base day."""
+_PER_DAY = (
+    "invested",
+    "names",
+    "turnover",
+    "common",
+    "industry",
+    "style",
+    "selection",
+    "trading",
+    "selection_daily",
+)
+
+
 class EpisodeSeries(Value, frozen=True, kw_only=True):
     """Days of one episode."""
 
@@ -360,21 +375,11 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         n = len(self.days)
-        per_day = (
-            self.invested,
-            self.names,
-            self.turnover,
-            self.common,
-            self.industry,
-            self.style,
-            self.selection,
-            self.trading,
-        )
-        if any(
-            levels is not None and len(levels) != n + 1
-            for levels in (self.nav, self.gross_nav, self.benchmark, self.asset or None)
-        ) or any(line is not None and len(line) != n for line in (*per_day, self.selection_daily)):
-            raise ValueError("its lists do not fit its days")
+        lengths = dict.fromkeys(_LEVELS, n + 1) | dict.fromkeys(_PER_DAY, n)
+        for name, length in lengths.items():
+            values = getattr(self, name)
+            if isinstance(values, list) and len(values) != length:
+                raise ValueError("its lists do not fit its days")
 
 
 class Series(Value, frozen=True, kw_only=True):

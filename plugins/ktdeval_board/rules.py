@@ -183,14 +183,9 @@ class ModelPrice(Value, frozen=True, kw_only=True):
 
     def entry(self) -> Price:
         """Return the price as cards have it."""
-        return Price(
-            input=self.input,
-            output=self.output,
-            cache_read=self.cache_read,
-            cache_write=self.cache_write,
-            as_of=self.as_of,
-            source=self.source,
-        )
+        fields = msgspec.structs.asdict(self)
+        del fields["match"]
+        return Price(**fields)
 
 
 class Baseline(Value, frozen=True, kw_only=False):

@@ -103,10 +103,12 @@ def check_plain(value: Any, where: str) -> None:
 
 
 def split_list(*texts: str) -> tuple[str, ...]:
-    """Split `"a, b"`, or several such texts, into `("a", "b")`; empty pieces are dropped."""
+    """Split `"a, b(x=1,y=2)"`, or several such texts, into `("a", "b(x=1,y=2)")`; empty pieces are
+    dropped.
+    """
     pieces: list[str] = []
     for text in texts:
-        pieces += [piece.strip() for piece in text.split(",")]
+        pieces += [piece.strip() for piece in _outer_pieces(text)]
 
     return tuple(filter(None, pieces))
 

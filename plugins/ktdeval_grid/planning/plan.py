@@ -293,23 +293,8 @@ def _label(name: str, details: Sequence[object]) -> str:
 def _listed_items(value: object) -> list[object]:
     """Return the items of a list, or of a text with commas; anything else is one item."""
     if isinstance(value, str):
-        return list(split_outside(value))
+        return list(split_list(value))
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def split_outside(text: str) -> tuple[str, ...]:
-    """Split a text at commas outside of parentheses: `a,b(x=1,y=2)` has two items."""
-    pieces = [""]
-    depth = 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth <= 0:
-            pieces.append("")
-        else:
-            pieces[-1] += letter
-
-    stripped = [piece.strip() for piece in pieces]
-    return tuple(filter(None, stripped))
 
 
 def _entry_mapping(value: object) -> object:

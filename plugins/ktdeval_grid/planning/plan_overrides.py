@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 from ktdeval.cli import complete_words, flag
 from ktdeval.errors import UsageError
 from ktdeval.runner import split_model
-from ktdeval.values import load_yaml
-from ktdeval_grid.planning.plan import GridPlan, named_by, plan_of, split_outside
+from ktdeval.values import load_yaml, split_list
+from ktdeval_grid.planning.plan import GridPlan, named_by, plan_of
 from ktdeval_grid.planning.pruning_rules import shipped_rules
 from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 
@@ -135,7 +135,7 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
 
     for name in ("agents", "tasks", "tables"):
         if name in options:
-            replaced[name] = list(_pieces(options[name]))
+            replaced[name] = list(split_list(*options[name]))
 
     if "models" in options:
         replaced["models"] = _models(options)
@@ -144,7 +144,7 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
 
     for name in ("prune", "pages"):
         if name in options:
-            names = _pieces(options[name])
+            names = split_list(*options[name])
             replaced[name] = [] if names == ("none",) else list(names)
 
     of_runs = {name: _tuple_as_list(options[name]) for name in _OF_RUNS if name in options}
@@ -155,7 +155,7 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
 
 
 def _models(options: Mapping[str, Any]) -> list[Any]:
-    names = _pieces(options["models"])
+    names = split_list(*options["models"])
     if "base_url" not in options and "price" not in options:
         return list(names)
 
@@ -177,10 +177,3 @@ def _models(options: Mapping[str, Any]) -> list[Any]:
 
 def _tuple_as_list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _pieces(texts: Sequence[str]) -> tuple[str, ...]:
-    pieces: list[str] = []
-    for text in texts:
-        pieces += split_outside(text)
-    return tuple(pieces)

@@ -16,13 +16,12 @@ from ktdeval.cards.fields.cutoff import listed_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
-from ktdeval.values import dumps_pretty
+from ktdeval.values import dumps_pretty, split_list
 from ktdeval_grid.planning.plan import (
     PlannedModel,
     load_plan,
     named_by,
     plan_of,
-    split_outside,
     systems,
 )
 from ktdeval_grid.planning.plan_overrides import resolved_plan
@@ -279,7 +278,7 @@ def test_without_a_plan_models_and_tasks_are_needed() -> None:
 def test_a_text_is_split_at_commas_outside_of_parentheses(
     text: str, items: tuple[str, ...]
 ) -> None:
-    assert split_outside(text) == items
+    assert split_list(text) == items
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from ktdeval.cards import UNDEFINED
-from ktdeval_live.days.clock import in_text
 from ktdeval_live.deciding.consistency_runs import RepeatAgreement
+from ktdeval_live.page.build_data import market_status
 from ktdeval_live.record.entrant_episode import answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_labels import interval_text, percent_text
@@ -18,19 +18,11 @@ def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
     """Return a row for each market: its sessions, how many are frozen, and what comes next."""
     chain = test.chain()
     rows: list[tuple[str, ...]] = []
-    for market in test.plan.markets:
-        sessions = test.schedule(market).sessions
-        frozen = chain.list_frozen_days(market)
-        closes = [one.complete_at for one in sessions if one.complete_at > now]
-        cutoffs = [one.cutoff for one in sessions if one.cutoff is not None and one.cutoff > now]
-        row = (
-            market,
-            str(len(sessions)),
-            str(len(frozen)),
-            in_text(min(closes)) if closes else "-",
-            in_text(min(cutoffs)) if cutoffs else "-",
-        )
-        rows.append(row)
+    for name in test.plan.markets:
+        market = market_status(test, chain, name, now)
+        days = str(len(market.days))
+        frozen = str(market.frozen)
+        rows.append((name, days, frozen, market.next_close or "-", market.next_cutoff or "-"))
 
     return rows
 

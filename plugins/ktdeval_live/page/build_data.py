@@ -93,7 +93,7 @@ def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
         least_activity=plan.least_activity,
         level=LEVEL,
         next_due=_next_due(folder, now),
-        markets=tuple(_market(folder, chain, name, now) for name in plan.markets),
+        markets=tuple(market_status(folder, chain, name, now) for name in plan.markets),
         entries=page_entries(settled, entry_days),
         pairs=page_pairs(settled),
         gaps=_page_gaps(gaps),
@@ -121,7 +121,8 @@ def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
     return NextDue(market=market, at=in_text(close + delay))
 
 
-def _market(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageMarket:
+def market_status(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageMarket:
+    """Return where a market of a test stands."""
     schedule = folder.schedule(name)
     base = folder.base(name)
     frozen = chain.list_frozen_days(name)

@@ -25,7 +25,7 @@ from ktdeval.trading import StepRecord, TradingConfig
 from ktdeval_live.record.chain import Chain
 from ktdeval_live.record.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
-from ktdeval_live.results.missing_decision_bounds import AccountMoves, return_bounds
+from ktdeval_live.results.missing_decision_bounds import AccountMoves, carry_forward, return_bounds
 
 
 @dataclass(frozen=True)
@@ -176,12 +176,8 @@ def buy_and_hold(market: MarketSnapshot, first_row: int, days: int) -> FloatArra
     """[T] returns of equal parts of all assets with a price on `first_row`, held from its close on;
     an asset without a price keeps its last one.
     """
-    prices = market.adjusted_close[first_row : first_row + days + 1].copy()
-    prices = prices[:, np.isfinite(prices[0])]
-    for row in range(1, len(prices)):
-        missing = np.isnan(prices[row])
-        prices[row, missing] = prices[row - 1, missing]
-
+    prices = market.adjusted_close[first_row : first_row + days + 1]
+    prices = carry_forward(prices[:, np.isfinite(prices[0])])
     if not prices.shape[1]:
         return np.full(days, np.nan)
     worth = (prices / prices[0]).mean(axis=1)

@@ -119,15 +119,21 @@ def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArra
     asset that had no bar moves from its last close.
     """
     rows = slice(first_row + 1, first_row + 1 + days)
-    last_close = market.adjusted_close.copy()
-    for row in range(1, len(last_close)):
-        is_missing = np.isnan(last_close[row])
-        last_close[row, is_missing] = last_close[row - 1, is_missing]
-
+    last_close = carry_forward(market.adjusted_close)
     before = last_close[first_row : first_row + days]
     until_open = market.adjusted_open[rows] / before - 1.0
     after_open = market.adjusted_close[rows] / market.adjusted_open[rows] - 1.0
     return until_open, after_open
+
+
+def carry_forward(prices: FloatArray) -> FloatArray:
+    """[T, N] prices with the last one instead of a missing one."""
+    known = prices.copy()
+    for row in range(1, len(known)):
+        is_missing = np.isnan(known[row])
+        known[row, is_missing] = known[row - 1, is_missing]
+
+    return known
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ wider than the screen, no text lies on another, and nothing is asked of the netw
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ktdeval
-from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
+from browser_pages import Reader, every_screen, needs_browser, page_troubles, wait_until
 from ktdeval.cli.main import main
+from run_support import store_market
 
 pytestmark = [needs_browser, pytest.mark.slow]
 
@@ -45,10 +48,18 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
     two = [run(home / one, f"builtin/{one}", "ama_btc", "synthetic_arena") for one in SIDES]
     made["ama-3"] = draw(home, "ama-3", two)
+
+    store_market(home / "market")
+    options = {"windows": WINDOWS, "data": str(home / "market")}
+    of_windows = ktdeval.evaluate(
+        "builtin/random", "bright_open_research", out=str(home / "w"), quiet=True, **options
+    )
+    made["ktdfin-2"] = draw(home, "ktdfin-2", [Path(of_windows.folder)])
     return made
 
 
 SIDES = ("random", "buy_and_hold")
+WINDOWS = "2024-01-02:2024-02-09,2024-03-11:2024-04-12"
 
 
 def run(out: Path, model: str, tasks: str, data: str | None) -> Path:
@@ -66,8 +77,8 @@ def draw(home: Path, name: str, runs: list[Path], *words: str) -> Path:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", [*RUNS, "ama-3"])
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize("name", [*RUNS, "ama-3", "ktdfin-2"])
+@every_screen
 def test_a_figure_is_drawn_and_fits(
     session: Reader, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
@@ -81,11 +92,36 @@ def test_a_figure_is_drawn_and_fits(
 
     assert tab.evaluate("document.querySelector('.trouble')") is None
     assert tab.evaluate("document.querySelectorAll('.chart-stage svg path').length") > 0
-    assert not scrolls_sideways(tab)
+    assert tab.evaluate("document.querySelector('.chart-stage svg').clientWidth") > width / 2
     assert tab.evaluate(OVERLAPS) == []
     assert tab.evaluate("performance.getEntriesByType('resource').length") == 0
-    if width == 390:
-        assert axe_violations(tab) == []
+    assert page_troubles(tab) == []
+
+
+LABELS = """() => [...document.querySelectorAll(".chart-stage .role-axis-label text")]
+  .map((label) => label.textContent).filter((text) => /^\\d+ [A-Z][a-z]{2}( \\d\\d)?$/.test(text))"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["deepfund-3", "ama-3", "ktdfin-2"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_axis_of_days_names_trading_days_only(
+    session: Reader, pages: dict[str, Path], name: str, width: int
+) -> None:
+    tab = session.open(
+        pages[name].as_uri(), ready="document.readyState === 'complete'", width=width
+    )
+    wait_until(tab, DRAWN)
+    labels = tab.evaluate(LABELS)
+    tab.locator("button", has_text="Table").click()
+    texts = tab.evaluate(
+        "[...document.querySelectorAll('.chart-table td')].map((cell) => cell.innerText)"
+    )
+    days = [date.fromisoformat(text) for text in texts if re.fullmatch(r"\d{4}-\d\d-\d\d", text)]
+    names = {f"{day.day} {day:%b}" for day in days} | {f"{day.day} {day:%b %y}" for day in days}
+
+    assert len(labels) >= 2
+    assert set(labels) <= names
 
 
 @pytest.mark.exhaustive

@@ -187,6 +187,34 @@ def test_lines_beyond_eight_differ_in_dashes_since_colours_repeat() -> None:
     assert [dash_of(at) for at in (0, 7, 8, 16, 23)] == [(1, 0), (1, 0), (6, 3), (2, 2), (2, 2)]
 
 
+def test_each_picture_of_lines_names_days_of_its_own_window() -> None:
+    windows = {
+        "W1": ("2024-01-05", "2024-01-08", "2024-01-09"),
+        "W2": ("2024-03-01", "2024-03-04"),
+    }
+    rows = [
+        {
+            "panel": window,
+            "line": "one",
+            "day": day,
+            "value": 0.0,
+            "low": None,
+            "high": None,
+            "n": 1,
+        }
+        for window, days in windows.items()
+        for day in days
+    ]
+    spec = vega_spec(figure_of("ktdfin-2"), pd.DataFrame(rows))
+
+    shown = {}
+    for picture in spec["concat"]:
+        line = next(one for one in picture["layer"] if one["mark"]["type"] == "line")
+        shown[picture["title"]["text"]] = tuple(line["encoding"]["x"]["axis"]["values"])
+
+    assert shown == windows
+
+
 @pytest.mark.parametrize("name", known_figures())
 def test_a_figure_names_a_paper_its_needs_and_a_function(name: str) -> None:
     figure = known_figures()[name]

@@ -46,6 +46,11 @@ needs_browser = pytest.mark.skipif(
     not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium"
 )
 
+every_screen = pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")]
+)
+"""A test of a page for everybody: on a laptop and a telephone, in light and in dark colours."""
+
 PAGES = ("index.html", "task.html", "market.html", "history.html", "about.html")
 """Pages that show something without being told what."""
 
@@ -275,6 +280,18 @@ def axe_violations(tab: Any) -> list[str]:
         f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} places)"
         for one in violations
     ]
+
+
+def page_troubles(tab: Any) -> list[str]:
+    """What keeps a page from being read by everybody on its screen: it is wider than the window, its
+    folds shut or open, or axe finds something in it with all folds open.
+    """
+    troubles = ["scrolls sideways"] if scrolls_sideways(tab) else []
+    tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    if scrolls_sideways(tab):
+        troubles.append("scrolls sideways with its folds open")
+
+    return troubles + axe_violations(tab)
 
 
 def is_in_sight(tab: Any, cell: str) -> bool:

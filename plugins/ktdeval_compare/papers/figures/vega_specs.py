@@ -24,6 +24,7 @@ from ktdeval.values import load_yaml
 from ktdeval_compare.papers.figures.definitions import PaperFigure
 from ktdeval_compare.papers.table_writing import notes_of
 from ktdeval_pages.colours import SERIES, TOKENS
+from ktdeval_pages.day_labels import dated_positions
 from ktdeval_pages.marks import SCHEMA, Spec, light
 
 WIDTH = 640  #: of a figure without panels, in pixels
@@ -39,9 +40,10 @@ _CONDITION = "only_with"
 def vega_spec(figure: PaperFigure, frame: pd.DataFrame) -> Spec:
     """Return a figure as a whole Vega-Lite spec."""
     values = _common_values(figure) | _VALUES[figure.kind](figure, frame)
-    drawn = fill_spec(_specs()[figure.kind], values)
     if figure.kind in _PANEL_HEIGHTS:
-        drawn = _in_panels(figure, frame, values["=records"], drawn)
+        drawn = _in_panels(figure, frame, values)
+    else:
+        drawn = fill_spec(_specs()[figure.kind], values)
 
     return {
         "$schema": SCHEMA,
@@ -112,32 +114,59 @@ _PANEL_HEIGHTS: Mapping[str, Callable[[pd.DataFrame], int]] = {
 }
 
 
-def _in_panels(
-    figure: PaperFigure, frame: pd.DataFrame, rows: list[dict[str, Any]], spec: Spec
-) -> Spec:
-    """Return layers as one picture, or as one for each panel."""
+def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, Any]) -> Spec:
+    """Return a figure as one picture, or as one for each panel."""
     panels = distinct(frame["panel"])
-    data = {"values": rows}
+    rows = values["=records"]
+    template = _specs()[figure.kind]
     height = _PANEL_HEIGHTS[figure.kind](frame)
     if len(panels) == 1:
-        return {"data": data, "width": WIDTH, "height": height, **spec}
+        drawn = fill_spec(template, values)
+        return {"data": {"values": rows}, "width": WIDTH, "height": height, **drawn}
 
     columns = min(figure.max_columns, len(panels))
+    size = {"width": WIDTH // columns - 20, "height": height}
+    if figure.kind == "lines":
+        # windows have different days, and assets different moves
+        pictures = [_picture_of_days(panel, values, template, size) for panel in panels]
+        return {"concat": pictures, "columns": columns}
+
     facet = {"field": "panel", "type": "nominal", "sort": panels, "header": {"title": None}}
-    inner = {"width": WIDTH // columns - 20, "height": height, **spec}
     # a class has a row only in the panels of metrics that it has
     resolve = {"y": "independent"}
-    # windows have different days, and assets different moves
-    if figure.kind == "lines" or figure.settings.get("has_own_axes"):
+    if figure.settings.get("has_own_axes"):
         resolve["x"] = "independent"
 
     return {
-        "data": data,
+        "data": {"values": rows},
         "facet": facet,
         "columns": columns,
-        "spec": inner,
+        "spec": {**size, **fill_spec(template, values)},
         "resolve": {"scale": resolve},
     }
+
+
+def _picture_of_days(
+    panel: str, values: Mapping[str, Any], template: Spec, size: Mapping[str, int]
+) -> Spec:
+    """Return the picture of the lines of one panel among several."""
+    rows = [row for row in values["=records"] if row["panel"] == panel]
+    own = {**values, "=days": named_days(row["day"] for row in rows)}
+    title = {"text": panel, "anchor": "start", "color": light("ink")}
+    return {
+        "title": {**title, "fontSize": 11, "fontWeight": 600},
+        "data": {"values": rows},
+        **size,
+        **fill_spec(template, own),
+    }
+
+
+def named_days(days: Iterable[str]) -> list[str]:
+    """Return the days that a picture names below its axis: the first, the last and trading days
+    between them, never a day of the calendar alone.
+    """
+    shown = sorted(set(days))
+    return [shown[at] for at in dated_positions(len(shown))]
 
 
 # -- values
@@ -159,6 +188,7 @@ def _line_values(figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
     lines = distinct(frame["line"])
     low, high = figure.band or ("", "")
     return {
+        "=days": named_days(frame["day"]),
         "=records": with_ends(figure, records_of(frame)),
         "=lines": lines,
         "=dashes": [list(dash_of(at)) for at in range(len(lines))],
@@ -211,6 +241,7 @@ def _gap_values(_figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
     events = frame.loc[frame["event"].notna(), ["day"]].reset_index(drop=True)
     events["mark"] = [str(number) for number in range(1, len(events) + 1)]
     return {
+        "=days": named_days(frame["day"]),
         "=bar": _bar_width(len(frame)),
         "=lines": names,
         "=dashes": [list(dashes) for dashes in GAP_DASHES],
@@ -230,6 +261,7 @@ def _vote_values(_figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
     prices = prices.fillna({"sentiment": "not rated"})
     lines = distinct(frame["line"])
     values = {
+        "=days": named_days(frame["day"]),
         "=bar": _bar_width(len(prices)),
         "=lines": lines,
         "=height": 26 * len(lines),

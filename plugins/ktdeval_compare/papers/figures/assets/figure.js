@@ -22,8 +22,8 @@
   /** Every encoding of a spec, with the width of its panel. */
   function encodings(spec, width, visit) {
     if (spec.encoding) visit(spec, width);
-    for (const part of [...(spec.layer || []), ...(spec.vconcat || []), spec.spec])
-      if (part) encodings(part, part.width || width, visit);
+    const parts = [...(spec.layer || []), ...(spec.vconcat || []), ...(spec.concat || []), spec.spec];
+    for (const part of parts.filter(Boolean)) encodings(part, part.width || width, visit);
   }
 
   const longest = (texts) => Math.max(0, ...texts.map((text) => String(text).length));
@@ -56,15 +56,19 @@
     });
   }
 
-  /** Fewer labels of days, and narrower bars, on a narrow picture. */
-  function days(spec, width) {
-    encodings(spec, width, (part, room) => {
+  /** Axis of a picture's trading days in its width: their layers share it. */
+  function dayAxis(picture, room) {
+    const days = picture.data.values.map(({day}) => day);
+    const {axis} = kt.charts.dayAxis(days, {room: LABEL, short: room < 400});
+    // of several pictures none has a width of that name
+    return {...axis, values: {expr: axis.values.expr.replace("width", room)}};
+  }
+
+  /** Fewer labels, and narrower bars, on a narrow picture. */
+  function fit(picture, width) {
+    encodings(picture, width, (part, room) => {
       const {x} = part.encoding;
-      if (x?.type === "temporal" && x.axis)
-        Object.assign(x.axis, {
-          tickCount: Math.max(4, Math.floor(room / LABEL)),
-          format: room < 400 ? "%-d %b" : "%-d %b %y",
-        });
+      if (x?.type === "temporal" && x.axis) x.axis = dayAxis(picture, room);
       else if (x?.axis) x.axis.tickCount = Math.max(2, Math.floor(room / LABEL));
       for (const size of ["size", "width"])
         if (["bar", "rect"].includes(part.mark?.type) && part.mark[size])
@@ -79,18 +83,26 @@
     delete spec.title;
     const {width} = theme;
     const room = namesRoom(spec, width) || AXIS;
-    if (spec.facet) {
+    if (spec.columns) {
       const least = room + NARROWEST;
       spec.columns = Math.max(1, Math.min(spec.columns, Math.floor(width / least)));
-      spec.spec.width = Math.floor(width / spec.columns - room - 26);
+      for (const part of spec.concat || [spec.spec])
+        part.width = Math.floor(width / spec.columns - room - 26);
     } else if (spec.vconcat) {
       for (const part of spec.vconcat) part.width = Math.floor(width - room - 46);
     } else {
       delete spec.width;
     }
     legends(spec, width - room);
-    days(spec, spec.spec?.width || width - room);
-    return spec;
+    for (const picture of spec.vconcat || spec.concat || [spec])
+      fit(picture, picture.width || spec.spec?.width || width - room);
+    return spec.concat ? inRows(spec) : spec;
+  }
+
+  /** The same pictures in rows: Vega-Lite can't give a grid of them the width of the page. */
+  function inRows({concat, columns, ...spec}) {
+    const starts = concat.map((_, at) => at).filter((at) => at % columns === 0);
+    return {...spec, vconcat: starts.map((at) => ({hconcat: concat.slice(at, at + columns)}))};
   }
 
   kt.charts.draw(document.getElementById("figure"), fitted, {

@@ -101,7 +101,7 @@ def index_html(page: BundlePage) -> str:
             pruned=_list_pruned(page.record),
             parse_table=parse_table,
             clean_lines=clean_lines,
-            labels=_labels(page.cards),
+            marks=_labels(page.cards),
         )
     )
 

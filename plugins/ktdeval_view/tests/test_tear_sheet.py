@@ -363,8 +363,8 @@ def test_best_days_gain_and_worst_days_lose() -> None:
 def test_months_are_coloured_by_their_share_of_the_largest() -> None:
     levels = [100.0] * 22 + [110.0] * 24 + [107.8] * 25
     page = make_tear_sheet([track(levels)], FACTS, None)
-    assert '<td class="gain4">+10.00<small>' in page
-    assert '<td class="loss1">\N{MINUS SIGN}2.00<small>' in page
+    assert '<td class="n gain4">+10.00<small>' in page
+    assert '<td class="n loss1">\N{MINUS SIGN}2.00<small>' in page
 
 
 @pytest.mark.exhaustive

@@ -468,7 +468,13 @@ def _templates() -> Environment:
 
 
 def _clean(value: object) -> object:
-    """Return one line without control and direction characters, which names may hold."""
+    """Return one line without control and direction characters, which names may hold; a cell has
+    its reason below it.
+    """
+    if isinstance(value, Cell):
+        text = escape(one_line(value.text))
+        below = Markup("<small>{}</small>").format(one_line(value.reason))
+        return text + below if value.reason else text
     return value if isinstance(value, Markup) else one_line(value)
 
 

@@ -117,7 +117,7 @@ def test_packed_data_can_end_no_element() -> None:
 def test_a_frame_states_its_policy_and_escapes_its_title() -> None:
     policy = content_security_policy(source_hash("1"), "'self'", "data:")
     frame = make_environment("ktdeval_view").get_template("pages/frame.html")
-    page = frame.render(policy=policy, title="<b>")
+    page = frame.render(policy=policy, title="<b>", style="")
 
     assert "default-src &#39;none&#39;; script-src &#39;sha256-" in page
     assert "<title>&lt;b&gt;</title>" in page

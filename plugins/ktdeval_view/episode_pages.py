@@ -40,6 +40,7 @@ _SCRIPTS = (
     "chart.js",
     "days.js",
     "pieces.js",
+    "walk.js",
     "talk.js",
     "orders.js",
     "paths.js",

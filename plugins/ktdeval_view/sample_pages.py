@@ -21,7 +21,7 @@ from ktdeval_view.document import EnvironmentRedactor, PageData, single_page
 from ktdeval_view.episode_pages import entry_head
 from ktdeval_view.episode_records import episode_label, finished_talks
 
-_SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "talk.js", "samples.js")
+_SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "walk.js", "talk.js", "samples.js")
 _MAX_KINDS = 24  #: most values of a fact, such as a category, by which samples can be filtered
 
 

@@ -33,6 +33,15 @@ const labelOf = (name) => {
   return label(shown || name, meaning);
 };
 
+/** How many of all are left, in words. */
+function countLeft(left, all, name) {
+  const words = count(all, name);
+  return left === all ? words : `${whole(left)} of ${words}`;
+}
+
+/** Words that a reader has typed into a field, in small letters. */
+const typedWords = (id) => byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+
 /** Start a page, or say on it what its browser lacks. */
 function begin(start) {
   const fail = (problem) => {

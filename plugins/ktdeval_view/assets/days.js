@@ -85,12 +85,7 @@ class DayList {
     this.rows.forEach((row, day) => {
       this.items[day].hidden = !(test(row) && (this.found === null || this.found.has(day)));
     });
-    const left = this.visible.length;
-    const all = this.rows.length;
-    replace(
-      byId("matches"),
-      left === all ? count(all, "day") : `${whole(left)} of ${count(all, "day")}`,
-    );
+    replace(byId("matches"), countLeft(this.visible.length, this.rows.length, "day"));
     this.reveal();
   }
 
@@ -110,16 +105,11 @@ class DayList {
     await new Promise((done) => setTimeout(done, 150)); // until the next letter may have come
     replace(byId("matches"), "searching");
     const words = [wanted, ...this.aliases(wanted)];
-    const found = new Set();
-    for (let piece = 0; piece < this.pieces.length; piece += 1) {
-      if (mine !== this.search) return;
-      const lines = await this.pieces.lines(piece);
-      lines.forEach((packed, place) => {
-        if (holds(JSON.parse(packed), words)) found.add(this.pieces.first(piece) + place);
-      });
-      await new Promise((done) => setTimeout(done));
-    }
-    if (mine !== this.search) return;
+    const found = await this.pieces.find(
+      (packed) => holds(JSON.parse(packed), words),
+      () => mine !== this.search,
+    );
+    if (found === null) return;
     this.found = found;
     this.narrow();
   }
@@ -154,14 +144,6 @@ class DayList {
     else if (top - 2 * height < scrollTop) this.box.scrollTop = top - 2 * height;
     else if (top + 3 * height > scrollTop + clientHeight)
       this.box.scrollTop = top + 3 * height - clientHeight;
-  }
-
-  /** The next shown day in a direction, or null at the end. */
-  beside(day, direction) {
-    const days = this.visible;
-    const near =
-      direction > 0 ? days.find((other) => other > day) : days.findLast((other) => other < day);
-    return near ?? null;
   }
 }
 

@@ -100,12 +100,11 @@ class EpisodeTable {
   }
 
   show() {
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = typedWords("search");
     const shown = this.rows.filter(({text}) => words.every((word) => text.includes(word)));
-    const all = count(this.rows.length, "episode");
     this.table.head(COLUMNS, this.sorted);
     this.table.rows(shown.map(({element}) => element));
-    replace(byId("matches"), shown.length === this.rows.length ? all : `${shown.length} of ${all}`);
+    replace(byId("matches"), countLeft(shown.length, this.rows.length, "episode"));
   }
 }
 

@@ -195,59 +195,43 @@ function showHead(view) {
   byId("scrub").max = view.rows.length - 1;
 }
 
-function listenKeys(view) {
-  const step = (direction) => view.choose(view.list.beside(view.day, direction));
+function listen(view) {
   const jump = (part) => () => view.jump(`part-${part}`);
-  const keys = {
-    ArrowLeft: () => step(-1),
-    ArrowRight: () => step(1),
-    k: () => step(-1),
-    j: () => step(1),
-    Home: () => view.choose(view.list.visible[0] ?? null),
-    End: () => view.choose(view.list.visible.pop() ?? null),
-    d: jump("decision"),
-    s: jump("talk"),
-    p: jump("portfolio"),
-    m: jump("memory"),
-    "/": () => {
-      openDays();
-      byId("search").focus();
-    },
-    c: () => view.stocks.openAny(),
-    a: () => view.trades.open(),
-    t: () => view.toggleNames(),
-    v: () => view.toggle("verbatim"),
-    u: () => view.toggle("unfolded"),
-    "?": () => byId("help").showModal(),
+  const press = {
+    "true-names": () => view.toggleNames(),
+    verbatim: () => view.toggle("verbatim"),
+    unfolded: () => view.toggle("unfolded"),
+    stocks: () => view.stocks.openAny(),
+    "all-trades": () => view.trades.open(),
+    keys: () => byId("help").showModal(),
+    "help-close": () => byId("help").close(),
+    "bar-day": () => view.list.reveal(), // once the list is open
   };
-  document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
-      return;
-    if (event.key === "Escape") closeDays();
-    if (event.target.closest("input, select, textarea")) return;
-    const box = event.target.closest(".scroll");
-    if (box && box.scrollWidth > box.clientWidth && event.key.startsWith("Arrow")) return;
-    const inList = event.target.closest("#list");
-    const action =
-      keys[inList ? {ArrowUp: "k", ArrowDown: "j"}[event.key] || event.key : event.key];
-    if (!action) return;
-    event.preventDefault();
-    action();
-    if (inList) view.list.items[view.day].firstChild.focus({preventScroll: true});
+  listenWalk({
+    step: (direction) => view.choose(nextPlace(view.list.visible, view.day, direction)),
+    link: () => view.list.items[view.day].firstChild,
+    keys: {
+      Home: () => view.choose(view.list.visible[0] ?? null),
+      End: () => view.choose(view.list.visible.pop() ?? null),
+      d: jump("decision"),
+      s: jump("talk"),
+      p: jump("portfolio"),
+      m: jump("memory"),
+      c: press.stocks,
+      a: press["all-trades"],
+      t: press["true-names"],
+      v: press.verbatim,
+      u: press.unfolded,
+      "?": press.keys,
+    },
   });
-  byId("earlier").addEventListener("click", () => step(-1));
-  byId("later").addEventListener("click", () => step(1));
-  byId("bar-earlier").addEventListener("click", () => step(-1));
-  byId("bar-later").addEventListener("click", () => step(1));
-}
-
-// On a telephone the list of days lies over the page when it is asked for.
-function openDays() {
-  byId("days").classList.add("open");
-}
-
-function closeDays() {
-  byId("days").classList.remove("open");
+  for (const [id, act] of Object.entries(press)) byId(id).addEventListener("click", act);
+  byId("scrub").addEventListener("input", () => view.choose(Number(byId("scrub").value)));
+  byId("stocks").hidden = view.stocks.codes.length === 0;
+  byId("day-panel").addEventListener("click", (event) => {
+    const handle = event.target.closest(".handle[data-code]");
+    if (handle) view.openStock(handle.dataset.code);
+  });
 }
 
 begin(async () => {
@@ -256,29 +240,6 @@ begin(async () => {
   );
   const view = new EpisodeView(head, texts, closes, paths);
   showHead(view);
-  listenKeys(view);
-  byId("scrub").addEventListener("input", () => view.choose(Number(byId("scrub").value)));
-  byId("true-names").addEventListener("click", () => view.toggleNames());
-  byId("verbatim").addEventListener("click", () => view.toggle("verbatim"));
-  byId("unfolded").addEventListener("click", () => view.toggle("unfolded"));
-  byId("stocks").hidden = view.stocks.codes.length === 0;
-  byId("stocks").addEventListener("click", () => view.stocks.openAny());
-  byId("all-trades").addEventListener("click", () => view.trades.open());
-  byId("keys").addEventListener("click", () => byId("help").showModal());
-  byId("help-close").addEventListener("click", () => byId("help").close());
-  byId("bar-day").addEventListener("click", () => {
-    openDays();
-    view.list.reveal();
-  });
-  byId("close-days").addEventListener("click", closeDays);
-  byId("list").addEventListener("click", (event) => {
-    if (event.target.closest("a")) closeDays();
-  });
-  byId("day-panel").addEventListener("click", (event) => {
-    const handle = event.target.closest(".handle[data-code]");
-    if (handle) view.openStock(handle.dataset.code);
-  });
-  window.addEventListener("hashchange", () => view.follow());
-  byId("page").classList.remove("waiting");
-  view.follow();
+  listen(view);
+  followAddress(view);
 });

@@ -32,6 +32,20 @@ class Pieces {
     return this.kept.get(piece);
   }
 
+  /** Places of all days of which a test of their JSON holds, or null once the search is given up. */
+  async find(test, isGivenUp) {
+    const found = new Set();
+    for (let piece = 0; piece < this.length; piece += 1) {
+      const lines = await this.lines(piece);
+      if (isGivenUp()) return null;
+      lines.forEach((packed, place) => {
+        if (test(packed)) found.add(this.first(piece) + place);
+      });
+      await new Promise((done) => setTimeout(done)); // so that the page answers meanwhile
+    }
+    return isGivenUp() ? null : found;
+  }
+
   async day(day) {
     const piece = this.starts.findLastIndex((start) => start <= day);
     return JSON.parse((await this.lines(piece))[day - this.starts[piece]]);

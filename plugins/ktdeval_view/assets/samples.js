@@ -18,6 +18,7 @@ class SampleView {
     this.pieces = new Pieces(head.pieces);
     this.place = -1;
     this.shows = 0;
+    this.searches = 0;
     this.found = null; // places that hold the words searched for; null while nothing is searched
     this.items = this.rows.map((row, place) => {
       const kind = Object.values(row.kinds).map(shown).join(" · ");
@@ -68,17 +69,13 @@ class SampleView {
 
   /** Look for words in everything of each sample, a piece after the other. */
   async search() {
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-    this.found = words.length ? new Set() : null;
-    const mine = this.found;
-    for (let piece = 0; mine && piece < this.pieces.length; piece += 1) {
-      const lines = await this.pieces.lines(piece);
-      if (mine !== this.found) return; // other words were typed meanwhile
-      lines.forEach((line, place) => {
-        const text = line.toLowerCase();
-        if (words.every((word) => text.includes(word))) mine.add(this.pieces.first(piece) + place);
-      });
-    }
+    this.searches += 1;
+    const mine = this.searches;
+    const words = typedWords("search");
+    const has = (packed) => words.every((word) => packed.toLowerCase().includes(word));
+    const found = words.length ? await this.pieces.find(has, () => mine !== this.searches) : null;
+    if (mine !== this.searches) return; // other words were typed meanwhile
+    this.found = found;
     this.narrow();
   }
 
@@ -95,19 +92,12 @@ class SampleView {
       this.items[place].hidden = !fits;
       if (fits) this.visible.push(place);
     });
-    const all = count(this.rows.length, "sample");
-    replace(
-      byId("matches"),
-      this.visible.length === this.rows.length ? all : `${this.visible.length} of ${all}`,
-    );
+    replace(byId("matches"), countLeft(this.visible.length, this.rows.length, "sample"));
   }
 
   step(direction) {
-    const near =
-      direction > 0
-        ? this.visible.find((other) => other > this.place)
-        : this.visible.findLast((other) => other < this.place);
-    if (near !== undefined) location.hash = `#sample=${near}`;
+    const near = nextPlace(this.visible, this.place, direction);
+    if (near !== null) location.hash = `#sample=${near}`;
   }
 
   async show(place) {
@@ -229,38 +219,9 @@ begin(async () => {
     head.state === "unfinished" ? label("unfinished", "Not all samples are asked yet.") : null,
     head.notes.map((note) => el("li", {}, note)),
   );
-  const list = byId("days").classList;
-  for (const [id, direction] of [
-    ["earlier", -1],
-    ["later", 1],
-    ["bar-earlier", -1],
-    ["bar-later", 1],
-  ]) {
-    byId(id).addEventListener("click", () => view.step(direction));
-  }
-  byId("bar-day").addEventListener("click", () => list.add("open"));
-  byId("close-days").addEventListener("click", () => list.remove("open"));
-  byId("list").addEventListener("click", (event) => {
-    if (event.target.closest("a")) list.remove("open");
+  listenWalk({
+    step: (direction) => view.step(direction),
+    link: () => view.items[view.place]?.firstChild,
   });
-  document.addEventListener("keydown", (event) => {
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      event.target.closest("input, select, textarea")
-    )
-      return;
-    const action = {j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1}[event.key];
-    if (action) view.step(action);
-    if (event.key === "Escape") list.remove("open");
-    if (event.key === "/") {
-      event.preventDefault();
-      list.add("open");
-      byId("search").focus();
-    }
-  });
-  window.addEventListener("hashchange", () => view.follow());
-  byId("page").classList.remove("waiting");
-  view.follow();
+  followAddress(view);
 });

@@ -40,7 +40,7 @@ class TradeBox {
 
   /** Trades of the chosen kind that have each word in stock, company, handle, side or date. */
   get shown() {
-    const words = byId("trade-search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = typedWords("trade-search");
     const [, , trades] = this.kinds.find(([key]) => key === byId("trade-kind").value);
     return trades.filter(({code, handle, side, date}) => {
       const text = `${code} ${this.view.names.company(code)} ${handle} ${side} ${date}`.toLowerCase();

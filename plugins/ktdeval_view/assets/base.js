@@ -39,6 +39,15 @@ function countLeft(left, all, name) {
   return left === all ? words : `${whole(left)} of ${words}`;
 }
 
+/** A table of the kit, with its caption and as wide as its place. `kind`: class of its style. */
+function wideTable({kind, ...given}) {
+  const region = kt.table.plain({...given, showCaption: true});
+  region.classList.remove("fit");
+  if (kind) region.firstChild.classList.add(kind);
+  return region;
+}
+const numberHead = (text) => ({text, n: true});
+
 /** Words that a reader has typed into a field, in small letters. */
 const typedWords = (id) => byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
 

@@ -178,36 +178,21 @@ class DayPanel {
     const largest = [...step.positions].sort((one, other) => other.value - one.value);
     const rows = largest.map((position) => this.position(day, step, position));
     const share = percent(partOf(step.cash, step.nav), 1, false);
+    const figures = ["", "", "", figure(step.cash, 0), share, ""];
     const cash = el(
       "tr.total",
       {},
       el("th", {scope: "row"}, "Cash"),
-      el("td"),
-      el("td"),
-      el("td"),
-      el("td.n", {}, figure(step.cash, 0)),
-      el("td.n", {}, share),
-      el("td"),
+      figures.map((text) => el("td.n", {}, text)),
     );
-    const figures = [
-      "shares",
-      "locked",
-      "price",
-      `value, ${this.view.head.currency}`,
-      "weight",
-      "that day",
-    ];
-    const heads = figures.map((head) => el("th.n", {scope: "col"}, head));
-    return scroller(
-      "Positions",
-      el(
-        "table.grid.positions",
-        {},
-        el("caption", {}, `${count(step.positions.length, "position")} and cash`),
-        el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "stock"), heads)),
-        el("tbody", {}, rows, cash),
-      ),
-    );
+    const value = `value, ${this.view.head.currency}`;
+    const heads = ["shares", "locked", "price", value, "weight", "that day"];
+    return wideTable({
+      kind: "positions",
+      caption: `${count(step.positions.length, "position")} and cash`,
+      head: ["stock", ...heads.map(numberHead)],
+      rows: [...rows, cash],
+    });
   }
 
   position(day, step, {code, shares, locked, price: at, value}) {

@@ -79,9 +79,7 @@ class MemoryPanel {
     const isNumeric = fields.map((_, place) =>
       rows.every((row) => typeof row[5 + place] === "number"),
     );
-    const cell = (place) => (isNumeric[place] ? ".n" : "");
-    const heads = ["layer", "id", "text", ...fields, "prompt", "this day"];
-    const numeric = (place) => (place > 2 && place < 3 + fields.length ? cell(place - 3) : "");
+    const headOf = (name, place) => (isNumeric[place] ? numberHead(name) : name);
     const ordered = [...rows].sort((one, other) => one[0] - other[0]).slice(0, MOST_MEMORIES);
     const body = ordered.map(([layer, text, id, isShown, note, ...values]) =>
       el(
@@ -91,7 +89,7 @@ class MemoryPanel {
         el("th", {scope: "row"}, id),
         el("td", {}, el("span.said.long", {}, names.mark(texts[text]))),
         values.map((value, place) =>
-          el(`td${cell(place)}`, {}, typeof value === "number" ? quantity(value, 0, 2) : value),
+          el(isNumeric[place] ? "td.n" : "td", {}, typeof value === "number" ? quantity(value, 0, 2) : value),
         ),
         el("td", {}, isShown ? "shown" : ""),
         el("td", {}, note.replace("credited -", "credited −")),
@@ -99,24 +97,12 @@ class MemoryPanel {
     );
     const left = rows.length - ordered.length;
     return [
-      scroller(
-        title,
-        el(
-          "table.grid.memories",
-          {},
-          el("caption", {}, title),
-          el(
-            "thead",
-            {},
-            el(
-              "tr",
-              {},
-              heads.map((head, place) => el(`th${numeric(place)}`, {scope: "col"}, head)),
-            ),
-          ),
-          el("tbody", {}, body),
-        ),
-      ),
+      wideTable({
+        kind: "memories",
+        caption: title,
+        head: ["layer", "id", "text", ...fields.map(headOf), "prompt", "this day"],
+        rows: body,
+      }),
       left ? el("p.quiet", {}, `${whole(left)} further ones are left out here.`) : null,
     ];
   }

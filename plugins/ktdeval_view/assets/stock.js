@@ -118,30 +118,18 @@ class StockBox {
 
   table(orders) {
     if (orders.length === 0) return el("p.quiet", {}, "The agent gave no order in it.");
-    const rows = orders.map(({day, row, order: [, side, status, shares, at]}) =>
-      el(
-        "tr",
-        {},
-        el("td", {}, el("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
-        [row.filled_on, side, (STATUS[status] || [status])[0]].map((word) => el("td", {}, word)),
-        [shares ? quantity(shares) : NONE, shares ? price(at) : NONE].map((number) =>
-          el("td.n", {}, number),
-        ),
-      ),
-    );
-    const heads = ["day", "date", "side", "outcome"].map((head) =>
-      el("th", {scope: "col"}, head),
-    );
-    const figures = ["shares", "price"].map((head) => el("th.n", {scope: "col"}, head));
-    return scroller(
-      "The agent's orders in this stock",
-      el(
-        "table.grid",
-        {},
-        el("caption", {}, count(orders.length, "order")),
-        el("thead", {}, el("tr", {}, heads, figures)),
-        el("tbody", {}, rows),
-      ),
-    );
+    const rows = orders.map(({day, row, order: [, side, status, shares, at]}) => [
+      el("td", {}, el("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
+      row.filled_on,
+      side,
+      (STATUS[status] || [status])[0],
+      shares ? quantity(shares) : NONE,
+      shares ? price(at) : NONE,
+    ]);
+    return wideTable({
+      caption: count(orders.length, "order"),
+      head: ["day", "date", "side", "outcome", numberHead("shares"), numberHead("price")],
+      rows,
+    });
   }
 }

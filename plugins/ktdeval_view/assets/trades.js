@@ -59,7 +59,7 @@ class TradeBox {
       byId("trade-list"),
       kt.table.plain({
         caption: "Trades",
-        head: [...head, ...figures.map((text) => ({text, n: true}))],
+        head: [...head, ...figures.map(numberHead)],
         rows,
       }),
     );

@@ -8,7 +8,7 @@ import pytest
 
 from board_keys import OTHER, confirm, draw, registered, run_under, submit
 from board_runs import DIVISION, begin, change_rules, make_run
-from browser_pages import Reader, axe_violations, needs_browser
+from browser_pages import Reader, every_screen, needs_browser, page_troubles
 from ktdeval_board.site.build import build_site
 from site_pages import read_data
 
@@ -57,7 +57,16 @@ def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
         assert words in listed
 
     assert tab.locator("nav a[href='registrations.html']").count() == 1
-    assert axe_violations(tab) == []
+
+
+@pytest.mark.exhaustive
+@needs_browser
+@every_screen
+def test_the_page_of_registrations_can_be_read_on_every_screen(
+    session: Reader, width: int, scheme: str
+) -> None:
+    tab = session.open("registrations.html", width=width, color_scheme=scheme)
+    assert page_troubles(tab) == []
 
 
 @pytest.mark.exhaustive

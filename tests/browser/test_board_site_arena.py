@@ -13,10 +13,10 @@ import pytest
 from board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
 from browser_pages import (
     Reader,
-    axe_violations,
+    every_screen,
     is_in_sight,
     needs_browser,
-    scrolls_sideways,
+    page_troubles,
     wait_until,
 )
 from ktdeval_board.site.build import build_site
@@ -61,34 +61,24 @@ def cells_of(tab: Any, rows: str) -> list[list[str]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("width", "scheme", "panels"),
-    [
-        pytest.param(1280, "light", 6, marks=pytest.mark.exhaustive),
-        (390, "dark", 6),
-    ],
-)
+@every_screen
 def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
-    session: Reader, width: int, scheme: str, panels: int
+    session: Reader, width: int, scheme: str
 ) -> None:
     tab = session.open("ama.html", width=width, color_scheme=scheme)
     wait_until(tab, DRAWN)
 
     assert len(opacities(tab)) == 96
-    assert (
-        tab.evaluate(
-            "document.querySelectorAll('.chart-plot')[0].querySelectorAll('g.cell > g,"
-            " g.role-scope.cell').length"
-        )
-        >= panels
-    )
+    assert tab.evaluate(
+        "document.querySelectorAll('.chart-plot')[0].querySelectorAll('g.cell > g,"
+        " g.role-scope.cell').length"
+    ) >= len(AGENTS)
     assert tab.evaluate(
         "[...document.querySelectorAll('.agents button')].map(one => one.dataset.agent)"
     ) == sorted(AGENTS)
     assert HOSTILE in tab.inner_text("body")
     assert tab.title() != "owned"
-    assert not scrolls_sideways(tab)
-    assert not axe_violations(tab)
+    assert page_troubles(tab) == []
     assert is_in_sight(tab, ".ranking tbody th + td"), "the figure that ranks"
 
     tab.locator("section >> nth=-1").scroll_into_view_if_needed()
@@ -200,7 +190,7 @@ def seen(tab: Any, title: str) -> list[list[str]]:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+@every_screen
 def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     session: Reader, width: int, scheme: str
 ) -> None:
@@ -233,8 +223,7 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
         assert sum(int(cell.replace(",", "")) for cell in row[1:]) == len(days) * 5 * 2 * 16, row
 
     assert tab.title() != "owned"
-    assert not scrolls_sideways(tab)
-    assert not axe_violations(tab)
+    assert page_troubles(tab) == []
 
 
 @pytest.mark.exhaustive

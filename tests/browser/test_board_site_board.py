@@ -16,10 +16,12 @@ import pytest
 from browser_pages import (
     PAGES,
     Reader,
-    axe_violations,
+    axis_troubles,
+    every_screen,
     is_in_sight,
     is_shown,
     needs_browser,
+    page_troubles,
     scrolls_sideways,
     tick,
     wait_until,
@@ -113,6 +115,47 @@ def test_entrants_of_a_tie_group_show_all_ranks_of_the_group(tab: Any, forged_si
         text, weight = shown[row["card"]]
         assert text.split()[0] == rank_words(row)
         assert weight == (400 if row["tied_with"] else 700)
+
+
+POINTS = """[...document.querySelectorAll('.standings .mark-symbol path')]
+  .map((point) => [point.__data__.datum.name, point.__data__.datum.value])"""
+PICTURE = "document.querySelector('.standings [data-drawn]')"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_first_screen_has_a_picture_of_the_figures_that_rank(
+    session: Reader, forged_site: Path, width: int
+) -> None:
+    tab = session.open("index.html", width=width)
+    wait_until(tab, PICTURE)
+    box = tab.locator(".standings .chart-plot").bounding_box()
+    data = read_data(forged_site, ALL)
+    column = data["columns"].index("total_return")
+    ranked = {row["label"]: row["values"][column] for row in data["rows"] if row["ranked"]}
+
+    assert box["y"] < 900, "within the height of a laptop's window"
+    assert dict(tab.evaluate(POINTS)) == ranked
+    assert axis_troubles(tab) == []
+
+
+@pytest.mark.exhaustive
+def test_paper_has_the_picture_of_the_screen(session: Reader) -> None:
+    tab = session.open("index.html", color_scheme="dark")
+    wait_until(tab, PICTURE)
+    on_screen = tab.evaluate(POINTS)
+    tab.evaluate(
+        f"""() => window.addEventListener("beforeprint", () => {{
+          const {{clientWidth}} = document.querySelector(".standings svg");
+          window.printed = [{POINTS}, clientWidth];
+        }})"""
+    )
+    tab.pdf()
+    on_paper, width = tab.evaluate("window.printed")
+
+    assert len(on_screen) > 3
+    assert on_paper == on_screen
+    assert 300 < width <= 680, "as wide as a page of A4"
 
 
 @pytest.mark.exhaustive
@@ -521,11 +564,9 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@every_screen
 def test_the_page_never_scrolls_sideways_and_axe_finds_nothing(
     session: Reader, page: str, scheme: str, width: int
 ) -> None:
     tab = session.open(page, color_scheme=scheme, width=width)
-    assert not scrolls_sideways(tab), "tables scroll, the page does not"
-    tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-    assert axe_violations(tab) == []
+    assert page_troubles(tab) == []

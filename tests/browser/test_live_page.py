@@ -14,11 +14,12 @@ import pytest
 from browser_pages import (
     Reader,
     axe_violations,
+    every_screen,
     is_in_sight,
     is_shown,
     needs_browser,
+    page_troubles,
     press,
-    scrolls_sideways,
     wait_until,
 )
 from ktdeval_live.page.data import LivePage, PageEntry
@@ -29,12 +30,6 @@ from loops import not_empty
 pytestmark = needs_browser
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\"></script>"
-SCREENS = [
-    (1280, "light"),
-    (390, "dark"),
-    pytest.param(1280, "dark", marks=pytest.mark.exhaustive),
-    pytest.param(390, "light", marks=pytest.mark.exhaustive),
-]
 PANELS = ".panel-plot svg"
 
 
@@ -134,13 +129,12 @@ def signed(value: float) -> str:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+@every_screen
 def test_large_page_fits_its_screen_and_can_be_read_by_all(
     session: Reader, big: LivePage, big_file: Path, width: int, scheme: str
 ) -> None:
     tab = open_page(session, big_file, width=width, color_scheme=scheme)
-    assert not scrolls_sideways(tab)
-    assert axe_violations(tab) == []
+    assert page_troubles(tab) == []
     assert is_in_sight(tab, "tbody td.with-whisker"), "the figure that ranks"
     assert tab.title() == "generated · live forward test"
     assert len(texts(tab, ".strip-plot svg")) == len(big.entries) == 20
@@ -357,7 +351,7 @@ def test_market_without_an_index_is_compared_with_buy_and_hold(
 # ---- what it says of itself
 
 
-@pytest.mark.parametrize(("width", "scheme"), SCREENS)
+@every_screen
 def test_rehearsal_is_marked_in_title_bar_and_heading(
     session: Reader, rehearsal_file: Path, width: int, scheme: str
 ) -> None:
@@ -370,8 +364,7 @@ def test_rehearsal_is_marked_in_title_bar_and_heading(
     assert bar["width"] >= width - 1
     assert texts(tab, "button[data-key=rank]") == []
     assert is_shown(tab, "Nobody has a rank in a rehearsal.")
-    assert not scrolls_sideways(tab)
-    assert axe_violations(tab) == []
+    assert page_troubles(tab) == []
 
 
 def test_page_names_the_authority_of_its_stamps_and_does_not_vouch_for_it(

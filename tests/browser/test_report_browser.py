@@ -10,9 +10,10 @@ import pytest
 
 from browser_pages import (
     Reader,
-    axe_violations,
+    every_screen,
     needs_browser,
     overprinted_texts,
+    page_troubles,
 )
 from report_page import check_page
 from run_support import ktdeval, store_market
@@ -64,29 +65,17 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("width", "dark"),
-    [
-        pytest.param(1280, False, id="laptop-light"),
-        pytest.param(390, True, id="telephone-dark"),
-        pytest.param(1280, True, id="laptop-dark", marks=pytest.mark.exhaustive),
-        pytest.param(390, False, id="telephone-light", marks=pytest.mark.exhaustive),
-    ],
-)
+@every_screen
 def test_the_page_fits_the_screen_and_follows_its_scheme(
-    session: Reader, page: Path, width: int, dark: bool
+    session: Reader, page: Path, width: int, scheme: str
 ) -> None:
-    scheme = "dark" if dark else "light"
     tab = session.open(
         page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme
     )
     look = tab.evaluate(LOOK)
 
-    if width == 390 and dark:
-        tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-        assert axe_violations(tab) == []
-
     assert overprinted_texts(tab) == []
+    assert page_troubles(tab) == []
     assert look["requests"] == 0
     assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, (
         "a screen a card, after what is said of all"
@@ -95,7 +84,7 @@ def test_the_page_fits_the_screen_and_follows_its_scheme(
     assert width - 20 <= look["width"] <= width
     assert look["content"] == look["width"], look["wide"]
     assert look["wide"] == []
-    assert look["paper"] == ("rgb(21, 25, 31)" if dark else "rgb(255, 255, 255)")
-    assert look["ink"] == ("rgb(230, 233, 237)" if dark else "rgb(28, 33, 40)")
+    assert look["paper"] == ("rgb(21, 25, 31)" if scheme == "dark" else "rgb(255, 255, 255)")
+    assert look["ink"] == ("rgb(230, 233, 237)" if scheme == "dark" else "rgb(28, 33, 40)")
     assert look["plots"] > 50
     assert look["smallest"] >= 8, "letters in plots are too small to read"

@@ -7,14 +7,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from browser_pages import (
     Reader,
-    axe_violations,
+    every_screen,
     needs_browser,
     overprinted_texts,
+    page_troubles,
 )
 from run_support import ktdeval, store_market
 
@@ -53,8 +55,22 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "run" / "view" / "tear-sheet-bright_open_research.html"
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a NAV of 300 days."""
+    home = tmp_path_factory.mktemp("judged")
+    days = pd.bdate_range("2023-01-02", periods=300)
+    daily = np.random.default_rng(7).normal(0.0004, 0.01, len(days))
+    nav = pd.DataFrame({"date": days.strftime("%Y-%m-%d"), "nav": 100 * np.cumprod(1 + daily)})
+    nav.to_csv(home / "nav.csv", index=False)
+    done = ktdeval("judge", "nav.csv", "--out", "judged", cwd=home)
+    assert done.code == 0, done
+
+    return home / "judged" / "tear-sheet.html"
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@every_screen
 def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     session: Reader, page: Path, width: int, scheme: str
 ) -> None:
@@ -72,8 +88,22 @@ def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     assert look["smallest"] >= 8, "letters in plots are too small to read"
     assert look["paper"] == ("rgb(21, 25, 31)" if scheme == "dark" else "rgb(255, 255, 255)")
     assert look["line"] == ("rgb(104, 176, 247)" if scheme == "dark" else "rgb(29, 99, 168)")
-    if width == 390:
-        assert axe_violations(tab) == []
+    assert page_troubles(tab) == []
+
+
+@pytest.mark.exhaustive
+@every_screen
+def test_the_page_of_judge_can_be_read_on_every_screen(
+    session: Reader, judged: Path, width: int, scheme: str
+) -> None:
+    tab = session.open(
+        judged.as_uri(),
+        ready="document.readyState === 'complete'",
+        width=width,
+        color_scheme=scheme,
+    )
+    assert tab.locator(".verdict").count() == 1
+    assert page_troubles(tab) == []
 
 
 @pytest.mark.exhaustive

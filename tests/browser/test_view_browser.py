@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from browser_pages import Reader, axe_violations, needs_browser, press, wait_until
+from browser_pages import (
+    Reader,
+    axe_violations,
+    every_screen,
+    needs_browser,
+    page_troubles,
+    press,
+    wait_until,
+)
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
 from ktdeval_view.document import EnvironmentRedactor
@@ -128,12 +136,12 @@ def test_pages_fit_the_screen_and_follow_its_scheme(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@every_screen
 def test_axe_finds_nothing_on_a_day_and_on_the_list_of_episodes(
     session: Reader, runs_folder: Path, talk: Path, width: int, scheme: str
 ) -> None:
     screen = {"width": width, "color_scheme": scheme}
-    assert axe_violations(open_day(session, talk, "day=0", **screen)) == []
+    assert page_troubles(open_day(session, talk, "day=0", **screen)) == []
 
     index = session.open(
         (runs_folder / "seeds" / "view" / "index.html").as_uri(),
@@ -141,7 +149,7 @@ def test_axe_finds_nothing_on_a_day_and_on_the_list_of_episodes(
         **screen,
     )
 
-    assert axe_violations(index) == []
+    assert page_troubles(index) == []
 
 
 @pytest.mark.exhaustive
@@ -230,7 +238,7 @@ def held_days(page: Path) -> set[str]:
     return {row["filled_on"] for row in rows if row["provenance"] in {"fallback", "error"}}
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@every_screen
 def test_two_episodes_stand_side_by_side_with_their_differences(
     session: Reader, runs_folder: Path, width: int, scheme: str
 ) -> None:
@@ -251,7 +259,7 @@ def test_two_episodes_stand_side_by_side_with_their_differences(
     assert f"{len(differing)} of {DAYS_IN_WINDOW} days" in tab.inner_text("#legend")
     marked = tab.evaluate("[...document.querySelectorAll('#pair-days mark')].length")
     assert marked >= sum(len(first[day] ^ second[day]) for day in differing)
-    assert axe_violations(tab) == []
+    assert page_troubles(tab) == []
 
     tab.select_option("#second", "0")  # an episode beside itself
     wait_until(tab, "document.querySelector('#pair-days tbody').children.length === 0")

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from browser_pages import (
     Reader,
-    axe_violations,
+    every_screen,
     needs_browser,
+    page_troubles,
     press,
     scrolls_sideways,
     wait_until,
@@ -264,7 +265,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples
 
 
-def open_sample(session: Reader, samples: Path, address: str = "", **screen: int) -> Any:
+def open_sample(session: Reader, samples: Path, address: str = "", **screen: Any) -> Any:
     return session.open(
         f"{samples.as_uri()}#{address}",
         ready="document.querySelector('#day-body')?.children.length > 0",
@@ -328,11 +329,10 @@ def test_samples_are_chosen_by_outcome_kind_and_words(session: Reader, samples: 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits_its_screen(session: Reader, samples: Path, width: int) -> None:
-    tab = open_sample(session, samples, "sample=0", width=width)
-    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert axe_violations(tab) == []
+@every_screen
+def test_the_page_fits_its_screen(session: Reader, samples: Path, width: int, scheme: str) -> None:
+    tab = open_sample(session, samples, "sample=0", width=width, color_scheme=scheme)
+    assert page_troubles(tab) == []
 
     if width < 960:
         tab.click("#bar-day")

@@ -44,6 +44,7 @@ _GROUPS = {
     "transplant": ("compare",),
 }
 _ELSEWHERE = {
+    "compare cutoff": "cutoffs.study:cutoff",
     "demo": "demo:demo",
     "fork": "forks.fork_command:fork",
     "paper figure": "papers.figure_command:figure",

@@ -1,4 +1,4 @@
-"""Reports of `compare`, `compare masks` and `compare cutoff` as tables of aligned plain text."""
+"""Reports of `compare` and `compare masks` as tables of aligned plain text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ktdeval_compare.cutoff import CutoffReport
 from ktdeval_compare.forks.episode_distance import WORDS
 from ktdeval_compare.masks.mask_effects import EffectsReport, LadderRow
 from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest
@@ -234,26 +233,3 @@ def _ladder_parts(rungs: Sequence[LadderRow], alpha: float) -> Iterator[Part]:
     agent = f"{first.agent}, " if first.agent else ""
     yield f"  {agent}{first.over}: from {first.start} to {first.end}"
     yield make_table("ladder", rungs, alpha, indent="    ")
-
-
-# ---- cutoff
-
-
-def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
-    """Parts of the report of `compare cutoff`."""
-    yield (
-        "Means a year, in %, before and after the end of the model's training data; decay: before"
-        " less after"
-    )
-    rows = [row for row in report.cards if row.figure]
-    if rows:
-        yield make_table("cutoff", rows, report.alpha)
-
-    yield "  before, across, after: days; days that contain the cutoff are in neither mean"
-    notes = []
-    for row in report.cards:
-        if row.reason:
-            notes.append(f"{row.card}: {row.figure or 'cutoff'}: {row.reason}")
-
-    sources = [f"{row.model}: {row.source}" for row in rows if row.source]
-    yield from note_parts(list(dict.fromkeys([*notes, *sources, *report.notes])))

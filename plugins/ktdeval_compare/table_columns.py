@@ -103,11 +103,22 @@ def make_table(
     cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
     indent: str = "  ",
 ) -> ReportTable:
-    """Return a table of `tables.yaml`. `alpha`: level of its intervals; `cells`: functions by head,
-    which format cells of columns of kind `own`.
+    """Return a table of `tables.yaml`; the rest as in `declared_table`."""
+    return declared_table(_columns_by_table()[name], rows, alpha, cells, indent)
+
+
+def declared_table(
+    declared_columns: Sequence[Mapping[str, Any]],
+    rows: Iterable[Any],
+    alpha: float = 0.05,
+    cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
+    indent: str = "  ",
+) -> ReportTable:
+    """Return a table whose columns are declared. `alpha`: level of its intervals; `cells`: functions
+    by head, which format cells of columns of kind `own`.
     """
     columns = []
-    for declared in _columns_by_table()[name]:
+    for declared in declared_columns:
         settings = dict(declared)
         kind, head = next(iter(declared.items()))
         del settings[kind]

@@ -13,7 +13,7 @@ import numpy as np
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import TRADING_DAYS, benchmark_levels
 from ktdeval.trading import Ledger
-from ktdeval_compare.cutoff import decay
+from ktdeval_compare.cutoffs.compute import decay
 from ktdeval_compare.doses.dose_rows import BRIGHT, CUTOFF, CUTOFF_ERROR, DoseRow
 
 Daily = Mapping[str, Mapping[str, float]]

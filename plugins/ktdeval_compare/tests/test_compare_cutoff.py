@@ -23,7 +23,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
 from ktdeval.values import csv_rows
-from ktdeval_compare.cutoff import decay
+from ktdeval_compare.cutoffs.compute import decay
 from loops import not_empty
 from paths import REPOSITORY
 from tables import beside, on_each_row

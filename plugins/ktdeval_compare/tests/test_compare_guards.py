@@ -19,7 +19,7 @@ from ktdeval.cards.fields.fact_types import KnowledgeCutoff, SideDays
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import file_sha256, from_plain
-from ktdeval_compare import cutoff
+from ktdeval_compare.cutoffs import compute as cutoff
 from ktdeval_compare.forks.episode_distance import course_of, distances
 from ktdeval_compare.pairs import sharpe_difference as sharpe
 from ktdeval_compare.pairs.compared_cards import (

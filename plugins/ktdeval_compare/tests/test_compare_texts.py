@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from compare_cards import APART, CardTerminal, make_card
-from ktdeval_compare import cutoff
 from ktdeval_compare.cohort_words import BASELINE
 from ktdeval_compare.cohorts.cohort_comparison import (
     BaselineRow,
@@ -17,13 +16,14 @@ from ktdeval_compare.cohorts.cohort_comparison import (
     SeedFigure,
 )
 from ktdeval_compare.cohorts.cohort_texts import cohort_parts
+from ktdeval_compare.cutoffs import compute as cutoff
+from ktdeval_compare.cutoffs.texts import cutoff_parts
 from ktdeval_compare.masks.declined_trades import DeclinedShare, Declines
 from ktdeval_compare.plans import power
 from ktdeval_compare.plans.power import PowerPlan, plan_report
 from ktdeval_compare.plans.power_texts import power_parts
 from ktdeval_compare.ranking.luck import LuckReport, LuckRow, RankCorrelation
 from ktdeval_compare.ranking.luck_texts import luck_parts
-from ktdeval_compare.report_texts import cutoff_parts
 from ktdeval_compare.style_exposures import (
     CohortDifference,
     CohortMean,

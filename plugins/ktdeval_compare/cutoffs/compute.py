@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -35,6 +36,9 @@ from ktdeval.stats import (
 )
 from ktdeval.trading import Ledger
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, label, recorded_ledger
+
+if TYPE_CHECKING:
+    from ktdeval_compare.cutoffs.study import CutoffOptions
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
@@ -160,6 +164,21 @@ def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: flo
             )
 
     return CutoffReport(alpha, rows, list(dict.fromkeys(notes)))
+
+
+def cutoff_report(entrants: Sequence[EntrantCard], options: CutoffOptions) -> CutoffReport:
+    """Return the report of the command. Raises UsageError: also if an option is not MODEL=DATE."""
+    dates: dict[str, str] = {}
+    for given in options.cutoffs:
+        name, _, date = given.rpartition("=")
+        if not name:
+            raise UsageError(f"--cutoff {given!r}: expected MODEL=DATE")
+        if name in dates:
+            raise UsageError("--cutoff: a model is given twice; give its date once")
+
+        dates[name] = date
+
+    return cutoff(entrants, dates, options.alpha)
 
 
 def _cutoff_rows(

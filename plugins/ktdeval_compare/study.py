@@ -1,0 +1,115 @@
+"""Studies of cards, each one folder: options, a function of the cards, columns, and a figure if it
+has one. `ktdeval_compare.cutoffs` is one; packages add theirs by the hook `ktdeval_commands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.cli import JsonOptions, OutputPath, RunPath, example, flag, options_of
+from ktdeval.errors import UsageError
+from ktdeval.values import (
+    dumps_pretty,
+    later,
+    load_yaml,
+    make_folder,
+    to_object,
+    write_atomic,
+)
+from ktdeval_compare.commands import show
+from ktdeval_compare.table_columns import Part, declared_table, note_parts
+from ktdeval_pages.rendering import svg_of
+
+COLUMNS = "columns.yaml"
+FIGURE = "figure.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions(JsonOptions):
+    """Options of a study with a figure."""
+
+    out: Path | None = flag(
+        None,
+        type=OutputPath("file"),
+        metavar="FILE",
+        help="also draw the figure: FILE.svg, or a Vega-Lite spec FILE.json with its data",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study: `ktdeval compare NAME CARD…` reads the cards, computes and prints its report.
+
+    Example:
+        Study(
+            name="spread",
+            help="Report the best and the worst episode of each card.",
+            folder=Path(__file__).parent,
+            options=SpreadOptions,
+            compute="my_lab.spread.compute:spread",
+        )
+    """
+
+    name: str
+    help: str
+    #: with `columns.yaml`: the columns of each table, by the field of the report that has its rows;
+    #: and, if `options` are FigureOptions, `figure.json`: a Vega-Lite spec of the first table
+    folder: Path
+    options: type[JsonOptions]
+    #: `module:function` of the trading cards (a list of `EntrantCard`) and the options. It returns a
+    #: dataclass: the rows of each table, `notes`, and `alpha` if a column is an interval.
+    compute: str
+    parts: str = ""  #: `module:function` of the text of a report, if it is more than its tables
+    example: str = ""
+
+
+def study_command(study: Study) -> click.Command:
+    """Return the command of a study."""
+
+    @example(study.example or f"ktdeval compare {study.name} ktdeval-runs/a ktdeval-runs/b")
+    @click.command(study.name, help=study.help)
+    @click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
+    @options_of(study.options)
+    def command(cards: tuple[Path, ...], options: JsonOptions) -> None:
+        reading = import_module("ktdeval_compare.pairs.compared_cards")
+        entrants = reading.label(reading.load_entrants(cards))
+        report = later(study.compute)()(entrants, options)
+        if isinstance(options, FigureOptions) and options.out is not None:
+            write_figure(study, report, options.out)
+
+        parts = later(study.parts)()(report) if study.parts else study_parts(study, report)
+        tables = later("ktdeval_compare.functions:Tables")()
+        show(tables(report, parts), options.as_json)
+
+    return command
+
+
+def study_parts(study: Study, report: Any) -> Iterator[Part]:
+    """Yield the tables of a report, each below the field that has its rows, and its notes."""
+    for name, columns in load_yaml(study.folder / COLUMNS).items():
+        yield name
+        yield declared_table(columns, getattr(report, name), getattr(report, "alpha", 0.05))
+
+    yield from note_parts(report.notes)
+
+
+def write_figure(study: Study, report: Any, path: Path) -> None:
+    """Draw the figure of a study from the rows of its first table.
+
+    Raises UsageError: the file has another ending, or vl-convert (extra `report`) is missing.
+    """
+    if path.suffix not in (".svg", ".json"):
+        raise UsageError(f"--out {path}: a figure of a study is written as .svg or .json")
+
+    table = next(iter(load_yaml(study.folder / COLUMNS)))
+    drawn = load_yaml(study.folder / FIGURE)  # JSON is YAML
+    spec = {**drawn, "data": {"values": to_object(report)[table]}}
+    content = svg_of(spec) if path.suffix == ".svg" else dumps_pretty(spec)
+    make_folder(path.parent)
+    write_atomic(path, content)

@@ -93,5 +93,5 @@ def test_a_changed_answer_is_found_and_commands_for_trading_cards_refuse_a_scori
     assert main(["card", "verify", str(run), "--plugin", PLUGIN]) == 1
     assert (
         "line 2 of answers.jsonl.zst does not follow from its replies: scores.ticker_top1"
-        in capsys.readouterr().err
+        in capsys.readouterr().out
     )

@@ -106,7 +106,7 @@ def refusal(run: Path, plugins: Plugins) -> str:
     the test.
     """
     try:
-        return "\n".join(verify_card(run / CARD, plugins, {}).findings)
+        return "\n".join(map(str, verify_card(run / CARD, plugins, {}).findings))
     except KtdevalError as error:
         return str(error).replace(f"{run}/", "")
 

@@ -223,7 +223,7 @@ def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(
 
     _tamper(out)
     assert main(["card", "verify", str(out), "--plugin", PLUGIN]) == 1
-    assert "answers.jsonl.zst" in capsys.readouterr().err
+    assert "answers.jsonl.zst" in capsys.readouterr().out
 
 
 def _tamper(out: Path) -> None:

@@ -425,7 +425,8 @@ def findings(place: Place) -> Sequence[str]:
     plugins = load_plugins([str(OUTSIDE_PLUGIN)])
     task = plugins.make_task(TASK)
     snapshot = load_snapshot(place.market)
-    return verify_records(RunFolder.load(place.run), task, plugins, snapshot).findings
+    verified = verify_records(RunFolder.load(place.run), task, plugins, snapshot)
+    return [str(finding) for finding in verified.findings]
 
 
 def test_walls_that_were_not_there_do_not_verify(original: Place, tmp_path: Path) -> None:

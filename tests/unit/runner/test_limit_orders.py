@@ -22,7 +22,7 @@ from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.scoring.score import rescore
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval_board.selftest.sample_board import read_transcript
-from run_support import SAME_MASK, WINDOW, Done, copy_run, error_line, ktdeval
+from run_support import SAME_MASK, WINDOW, Done, copy_run, ktdeval
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
 TASK = "bright_limit_orders"
@@ -154,7 +154,7 @@ def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
 
     done = verify(run)
     assert done.code == 1
-    assert "does not follow from its replies" in error_line(done)
+    assert "does not follow from its replies" in done.out
 
 
 # ---- which tasks take limits

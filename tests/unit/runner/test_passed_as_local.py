@@ -280,5 +280,5 @@ def test_no_card_was_made_later_than_now(one: Subject) -> None:
     assert verify_card(path, one.plugins, {}, now=made).findings == ()
 
     (finding,) = verify_card(path, one.plugins, {}, now=datetime(2020, 1, 1, tzinfo=UTC)).findings
-    assert "provenance.created_at" in finding
-    assert finding.endswith("is in the future")
+    assert "provenance.created_at" in finding.message
+    assert finding.message.endswith("is in the future")

@@ -482,9 +482,11 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
         path.mkdir()
 
     for words in (("card", "verify", run), ("score", run)):
-        line = error_line(ktdeval(*words, cwd=tmp_path))
+        done = ktdeval(*words, cwd=tmp_path)
+        said = done.out if done.err == "" else error_line(done)
+        assert done.code != 0
         # the reason, for it need not be the file that is wrong
-        assert damage != "folder" or "Is a directory" in line
+        assert damage != "folder" or "Is a directory" in said
 
     if damage == "gone":
         done = ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path)

@@ -18,11 +18,11 @@ import numpy as np
 
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, open_snapshot, recorded_market
+from ktdeval.runner import open_snapshot
 from ktdeval.values import Address
 from ktdeval_compare.cells.cell_estimates import Estimate, mean_of_days, mean_of_windows, welch
 from ktdeval_compare.cells.regimes import RULES, MarketRegimes, Regime
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compare import (
     TaskGroup,
     mixed_notes,
@@ -238,12 +238,11 @@ def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
 
 def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[str, MarketRegimes]:
     """Open the market of each card, by its id: a given market, or the one that its run recorded."""
-    plugins = load_plugins()
+    markets = CardMarkets(_NO_MARKET)
+    opened = markets.opened
     wanted = dict.fromkeys(entrant.card.snapshot.id for entrant in entrants)
-    opened: dict[str, MarketSnapshot] = {}
-
     for given in data:
-        market = open_snapshot(plugins, given, {})
+        market = open_snapshot(markets.plugins, given, {})
         if market.id not in wanted:
             of_cards = ", ".join(identity[:12] for identity in wanted)
             raise UsageError(
@@ -251,37 +250,18 @@ def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[
             )
         opened[market.id] = market
 
+    problems: dict[str, str] = {}
+    for entrant in entrants:
+        found = markets.find(entrant)
+        if isinstance(found, str):
+            hint = "" if entrant.is_in_run else "; give it with --data FOLDER"
+            problems[entrant.card.snapshot.id] = f"{entrant.path}: {found}{hint}"
+
     for identity in wanted:
         if identity not in opened:
-            members = [entrant for entrant in entrants if entrant.card.snapshot.id == identity]
-            opened[identity] = _recorded_market(identity, members)
+            raise CardError(problems[identity])
 
     return {identity: MarketRegimes(market) for identity, market in opened.items()}
-
-
-def _recorded_market(identity: str, entrants: Sequence[EntrantCard]) -> MarketSnapshot:
-    """Open the market that one of the runs of these cards recorded."""
-    problem = (
-        f"{_NO_MARKET}, and the card lies in no run folder, which says where its market is; give"
-        " it with --data FOLDER"
-    )
-    for entrant in entrants:
-        if not entrant.is_in_run:
-            continue
-
-        folder = RunFolder.load(entrant.run_folder)
-        market = recorded_market(folder, load_plugins(), None, _NO_MARKET)
-        if isinstance(market, str):
-            problem = market
-        elif market.id == identity:
-            return market
-        else:
-            problem = (
-                f"{_NO_MARKET}, and its run is of snapshot {market.id[:12]}, the card of"
-                f" {identity[:12]}; give the card's with --data FOLDER"
-            )
-
-    raise CardError(f"{entrants[0].path}: {problem}")
 
 
 # ---- cells

@@ -24,8 +24,6 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import (
     Bootstrap,
     Interval,
@@ -35,6 +33,7 @@ from ktdeval.stats import (
     ends_of_difference,
 )
 from ktdeval.trading import Ledger
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, label, recorded_ledger
 
 if TYPE_CHECKING:
@@ -243,7 +242,7 @@ class _DailySeries:
 
 
 def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
-    market = _market_of(entrant)
+    market = CardMarkets(_NO_MARKET).find(entrant)
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
     days_a_year: dict[str, int] = {}
@@ -272,13 +271,6 @@ def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
 
     notes = [market] if isinstance(market, str) else []
     return _DailySeries(figures, days_a_year, notes)
-
-
-def _market_of(entrant: EntrantCard) -> MarketSnapshot | str:
-    """Return the market of a card's run, or the reason why it can't be read."""
-    if not entrant.is_in_run:
-        return f"{_NO_MARKET}: the card lies in no run folder"
-    return recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
 
 
 def _ledger_of(entrant: EntrantCard, episode: TradingEpisode) -> Ledger:

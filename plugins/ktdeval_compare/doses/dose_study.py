@@ -11,7 +11,7 @@ from pathlib import Path
 from ktdeval.cli import check_finished, run_shown
 from ktdeval.errors import DataError, UsageError
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunConfig, RunFolder, recorded_market
+from ktdeval.runner import RunConfig
 from ktdeval.values import Tell, derive_seed, tell_nobody, write_atomic
 from ktdeval_compare.doses.dose_cutoff import Daily, cutoff_rows, daily_excess
 from ktdeval_compare.doses.dose_plot import dose_svg
@@ -25,6 +25,7 @@ from ktdeval_compare.doses.dose_rows import (
     DoseStudy,
     write_rows,
 )
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants, recorded_ledger
 from ktdeval_compare.pairs.rank_test import Span
 
@@ -212,15 +213,12 @@ def _bright_excess(
 ) -> dict[str, dict[str, float]]:
     """Return the daily excess of a run with labels shown, by window."""
     excess = {}
+    markets = CardMarkets("no excess over the benchmark", plugins=plugins)
     for entrant in entrants:
         if entrant.card.task.mask != BRIGHT:
             continue
 
-        why = "no excess over the benchmark"
-        market = recorded_market(RunFolder.load(entrant.run_folder), plugins, None, why)
-        if isinstance(market, str):
-            raise DataError(f"{entrant.path}: {market}")
-
+        market = markets.need(entrant)
         for episode in entrant.card.episodes:
             ledger = recorded_ledger(entrant, episode.id)
             if isinstance(ledger, str):

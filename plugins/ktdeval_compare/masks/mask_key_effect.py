@@ -21,11 +21,11 @@ import numpy.typing as npt
 from ktdeval.errors import CardError
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.masking import asset_order, listed_assets
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle, trading_rules
 from ktdeval.values import derive_seed, option
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
     Values,
@@ -105,39 +105,22 @@ def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> Ke
     """
     rows: list[SpreadRow] = []
     notes: list[str] = []
-    markets: dict[str, MarketSnapshot] = {}
+    markets = CardMarkets(_NO_MARKET)
     keys = []
     for number in range(options.keys):
         keys.append(f"{derive_seed('mask keys of a spread', number, bits=128):032x}")
 
     for members in by_task(entrants).values():
         for entrant in label(members):
-            market = _market(entrant, markets)
+            if not entrant.card.mask_key:
+                raise CardError(f"{entrant.path}: has no mask key")
+
+            market = markets.need(entrant)
             of_card = list(_card_rows(entrant, market, keys, options.positions))
             rows += of_card
             notes += _card_notes(entrant, of_card[-1])
 
     return KeyReport(keys=options.keys, positions=options.positions, spread=rows, notes=notes)
-
-
-def _market(entrant: EntrantCard, markets: dict[str, MarketSnapshot]) -> MarketSnapshot:
-    """Return the market of a card's run, from `markets` if it was opened before."""
-    if not entrant.card.mask_key:
-        raise CardError(f"{entrant.path}: has no mask key")
-    if not entrant.is_in_run:
-        raise CardError(f"{entrant.path}: lies in no run folder, which says where the market is")
-
-    identity = entrant.card.snapshot.id
-    if identity not in markets:
-        opened = recorded_market(
-            RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET
-        )
-        if isinstance(opened, str):
-            raise CardError(f"{entrant.path}: {opened}")
-
-        markets[identity] = opened
-
-    return markets[identity]
 
 
 def _card_rows(

@@ -35,8 +35,6 @@ import numpy as np
 from ktdeval.cards import TradingEpisode
 from ktdeval.errors import ConfigError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import (
     Envelope,
     EnvelopeSettings,
@@ -46,6 +44,7 @@ from ktdeval.stats import (
 )
 from ktdeval.trading import MarketTape, TradingConfig, trading_rules
 from ktdeval.values import Tell, derive_seed, option, tell_nobody
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -126,7 +125,7 @@ class PlayersTable:
 
     options: PlayersOptions
     tell: Tell = tell_nobody
-    _markets: dict[str, MarketSnapshot | str] = field(default_factory=dict)
+    _markets: CardMarkets = field(default_factory=lambda: CardMarkets(_NO_MARKET))
     _tapes: dict[tuple[str, TradingConfig], MarketTape] = field(default_factory=dict)
 
     def rows(self, entrants: Sequence[EntrantCard]) -> list[PlayersRow]:
@@ -159,7 +158,7 @@ class PlayersTable:
         if problem is not None:
             return problem
 
-        market = self._market(entrant)
+        market = self._markets.find(entrant)
         if isinstance(market, str):
             return market
 
@@ -212,18 +211,6 @@ class PlayersTable:
             n=len(means),
             standing=standing_of(own, means),
         )
-
-    def _market(self, entrant: EntrantCard) -> MarketSnapshot | str:
-        """Return the market of a card's run, or the reason why it can't be read."""
-        if not entrant.is_in_run:
-            return "lies in no run folder, which says where the market is"
-
-        identity = entrant.card.snapshot.id
-        if identity not in self._markets:
-            folder = RunFolder.load(entrant.run_folder)
-            self._markets[identity] = recorded_market(folder, load_plugins(), None, _NO_MARKET)
-
-        return self._markets[identity]
 
     def _tape(self, market: MarketSnapshot, config: TradingConfig) -> MarketTape:
         key = (market.id, config)

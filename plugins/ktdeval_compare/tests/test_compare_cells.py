@@ -504,7 +504,7 @@ def coin_market() -> MarketSnapshot:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--by", "regime"), "lies in no run folder, which says where its market is; give it with"),
+        (("--by", "regime"), "lies in no run folder, which says where the market is; give it with"),
         (("--by", "regime", "--data", "nowhere"), "neither a folder nor a data provider"),
         (("--by", "year", "--data", "synthetic"), "--data applies to regimes and venues"),
         (("--by", "venue", "--data", "https://me:secret@host/x"), "an address without a password"),

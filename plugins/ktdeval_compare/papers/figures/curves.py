@@ -31,7 +31,7 @@ from ktdeval_compare.papers.figures.figure_runs import (
     check_one_task,
     daily_paths,
     figure_entrants,
-    market_of,
+    markets_of,
     mean_of_paths,
     origin_notes,
     warn_of_cards,
@@ -181,9 +181,8 @@ def _benchmark_rows(
     benchmark.
     """
     card = path.entrant.card
-    market = market_of(
-        path.entrant, choices, "without the market there is no line of its benchmark"
-    )
+    markets = markets_of(choices, "without the market there is no line of its benchmark")
+    market = markets.find(path.entrant)
     if isinstance(market, str):
         warn(market)
         return

@@ -37,7 +37,7 @@ from ktdeval_compare.papers.figures.figure_runs import (
     check_one_task,
     daily_paths,
     figure_entrants,
-    market_of,
+    markets_of,
     mean_ends,
     mean_of_paths,
     origin_notes,
@@ -123,14 +123,9 @@ def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int |
 
 
 def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSnapshot:
-    """Return the market of the runs.
-
-    Raises CardError: if it can't be opened.
-    """
-    market = market_of(entrants[0], choices, "without the market there are no prices and no news")
-    if isinstance(market, str):
-        raise CardError(market)
-    return market
+    """Return the market of the runs. Raises CardError: it can't be opened."""
+    markets = markets_of(choices, "without the market there are no prices and no news")
+    return markets.need(entrants[0])
 
 
 def _one_asset(

@@ -13,10 +13,9 @@ import numpy as np
 from ktdeval.cards import TradingEpisode, count, label_word, system_labels
 from ktdeval.cli import warn
 from ktdeval.errors import CardError
-from ktdeval.market import MarketSnapshot
-from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats import estimate_mean
 from ktdeval.trading import Ledger
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
     Values,
@@ -122,12 +121,9 @@ def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
         yield DailyPath(days, ledger.nav / ledger.nav[0], ledger, entrant, episode)
 
 
-def market_of(entrant: EntrantCard, choices: FigureChoices, without: str) -> MarketSnapshot | str:
-    """Return the market of a card's run. If it can't be opened, return `without` (what is then
-    missing) and the reason.
-    """
-    folder = RunFolder.load(entrant.run_folder)
-    return recorded_market(folder, choices.plugins, choices.data, without)
+def markets_of(choices: FigureChoices, without: str) -> CardMarkets:
+    """Return the markets of a figure's cards. `without`: what is missing without a market."""
+    return CardMarkets(without, choices.data, choices.plugins)
 
 
 # -- means

@@ -1,0 +1,48 @@
+"""Markets of compared cards, as their runs recorded them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ktdeval.errors import CardError
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner import RunFolder, recorded_market
+from ktdeval_compare.pairs.compared_cards import EntrantCard
+
+
+@dataclass(frozen=True)
+class CardMarkets:
+    """Opens the markets of cards, each once."""
+
+    without: str  #: what is missing without a market, as the note on a missing one says
+    data: str | None = None  #: folder or provider of the market, if it has moved
+    plugins: Plugins = field(default_factory=load_plugins)
+    opened: dict[str, MarketSnapshot] = field(default_factory=dict)  #: by snapshot id
+
+    def find(self, entrant: EntrantCard) -> MarketSnapshot | str:
+        """Return the market of a card's run, or the reason why it can't be read. Raises DataError:
+        `data` names another market.
+        """
+        wanted = entrant.card.snapshot.id
+        if wanted in self.opened:
+            return self.opened[wanted]
+        if not entrant.is_in_run:
+            return f"{self.without}: the card lies in no run folder, which says where the market is"
+
+        folder = RunFolder.load(entrant.run_folder)
+        market = recorded_market(folder, self.plugins, self.data, self.without)
+        if isinstance(market, str):
+            return market
+        if market.id != wanted:
+            return f"{self.without}: its run is of snapshot {market.id[:12]}, the card of {wanted[:12]}"
+
+        self.opened[wanted] = market
+        return market
+
+    def need(self, entrant: EntrantCard) -> MarketSnapshot:
+        """Return the market of a card's run. Raises CardError: it can't be read."""
+        market = self.find(entrant)
+        if isinstance(market, str):
+            raise CardError(f"{entrant.path}: {market}")
+        return market

@@ -16,6 +16,11 @@ class KtdevalError(Exception):
 
     exit_code = 2
 
+    @property
+    def line(self) -> str:
+        """Its message on one line."""
+        return " ".join(str(self).split())
+
 
 class UsageError(KtdevalError):
     """A name, option or argument that the user gave is not usable."""

@@ -221,7 +221,7 @@ def _check_cards(
             report = check(file)
         except KtdevalError as error:
             failures.append(error)
-            report = _CardReport("", [Finding(message=_one_line(error))])
+            report = _CardReport("", [Finding(message=error.line)])
             is_shown = len(failures) > 1  # the first is raised
         else:
             is_shown = True
@@ -252,10 +252,6 @@ def _print_report(file: Path, report: _CardReport, passed: str) -> None:
 
     print_findings(report.findings, max_shown=None)
     click.echo(f"{file}: not {passed}")
-
-
-def _one_line(error: KtdevalError) -> str:
-    return " ".join(str(error).split())
 
 
 def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:

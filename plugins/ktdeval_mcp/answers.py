@@ -76,11 +76,6 @@ def _reason(output: CommandOutput) -> str:
     return stated[-1] if stated else lines[-1].strip()
 
 
-def one_line(error: KtdevalError) -> str:
-    """Return the message of an error in one line."""
-    return " ".join(str(error).split())
-
-
 def bound_text(text: str) -> str:
     """Return a text cut to at most `MAX_CHARS` characters."""
     if len(text) <= MAX_CHARS:

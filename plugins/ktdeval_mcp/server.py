@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 import ktdeval
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.values import near_matches
-from ktdeval_mcp.answers import SCHEMA, as_content, bound_text, one_line, run_command
+from ktdeval_mcp.answers import SCHEMA, as_content, bound_text, run_command
 from ktdeval_mcp.docs_search import MAX_HIT_CHARS, search_docs
 from ktdeval_mcp.tear_sheets import PREFIX, address_of, read_sheets
 from ktdeval_mcp.tools import CommandTool, check_arguments, command_tools
@@ -103,7 +103,7 @@ class McpTools:
                 return _search(arguments)
             return await self._call_command(params.name, arguments)
         except KtdevalError as error:
-            return types.CallToolResult(content=[_text(one_line(error))], is_error=True)
+            return types.CallToolResult(content=[_text(error.line)], is_error=True)
 
     async def _call_command(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         """Call a command for its text, then for its JSON. The JSON of `judge` is computed from the
@@ -162,7 +162,7 @@ class McpTools:
         try:
             pages = await read_sheets(params.uri)
         except KtdevalError as error:
-            raise MCPError(types.INVALID_PARAMS, one_line(error)) from error
+            raise MCPError(types.INVALID_PARAMS, error.line) from error
 
         contents: list[types.TextResourceContents | types.BlobResourceContents] = []
         for page in pages:

@@ -30,7 +30,7 @@ def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
         try:
             connect(remote, f"model {name}")
         except KtdevalError as error:
-            return " ".join(str(error).split())
+            return error.line
 
         problem = why_unreachable(remote.endpoint)
         if problem is not None and not _has_replies(config, remote):

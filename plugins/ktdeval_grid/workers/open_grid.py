@@ -214,8 +214,7 @@ def _resolve_system(
     try:
         part = parts.resolve(system, plan, mask_key, before, fence)
     except (ProviderError, BudgetError) as error:  # its server is down, or refuses the key
-        problem = " ".join(str(error).split())
-        return structs.replace(blank, problem=problem, needed=needed_by(error)), None
+        return structs.replace(blank, problem=error.line, needed=needed_by(error)), None
 
     checked_by = parts.worker if before is None else before.checked_by
     try:

@@ -78,8 +78,7 @@ class UnitRunner:
             return
         except KtdevalError as problem:  # its part can't be opened, or the store fails
             self.stopped.setdefault(turn.system, problem)
-            error = " ".join(str(problem).split())
-            ended = _EndedUnit(error, needed_by(problem))
+            ended = _EndedUnit(problem.line, needed_by(problem))
 
         if ended is not None:
             self._record_failure(turn, claim, requeued, ended)

@@ -170,7 +170,7 @@ def _endpoint(function: Callable[..., Any], *texts: str) -> Endpoint:
         except ServiceError:
             raise
         except KtdevalError as error:
-            raise conflict(" ".join(str(error).split())[:1000]) from error
+            raise conflict(error.line[:1000]) from error
 
         headers = {"cross-origin-resource-policy": "same-origin"}
         return answer_of(HTTPStatus.OK, to_plain(value)).response(headers)

@@ -46,6 +46,7 @@ from ktdeval.cli.run import (
     check_finished as check_finished,
     run_shown as run_shown,
 )
+from ktdeval.cli.signal_handlers import handle_signals as handle_signals
 from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.terminal_tables import (
     grid_lines as grid_lines,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -31,6 +29,7 @@ from ktdeval.cli.options import (
     run_flag,
 )
 from ktdeval.cli.resume_hint import resume_line
+from ktdeval.cli.signal_handlers import handle_signals
 from ktdeval.cli.terminal_tables import print_json
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.runner.plans.config import RunConfig, load_config
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from ktdeval.values.strict_json import JsonValue
 
 
-@contextlib.contextmanager
-def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
+def _stopping_between_steps(stop: StopSignal) -> AbstractContextManager[None]:
     """On Ctrl-C or a termination signal, stop episodes on other threads, then interrupt this one.
 
     Model calls that are under way are waited for, because they are paid for. A second signal does
@@ -62,17 +60,8 @@ def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
         stop.interrupt()
         raise KeyboardInterrupt
 
-    # Only the main thread may set handlers. On another one, the caller has to stop the run.
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, interrupt)
-
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    # On a thread other than the main one, the caller has to stop the run.
+    return handle_signals(interrupt)
 
 
 def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from ktdeval.cli import handle_signals
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry import Plugins, call_through
 from ktdeval.task_api import RunningWorkers, WorkerJob, WorkersRunner
-from ktdeval_grid.state.signal_handlers import handle_signals
 
 _TICK_S = 0.1
 

@@ -18,6 +18,7 @@ from ktdeval.cli import (
     can_fork,
     example,
     flag,
+    handle_signals,
     open_plugins,
     options_of,
 )
@@ -28,7 +29,6 @@ from ktdeval_grid.outputs.final_outputs_process import WaitingTables, make_table
 from ktdeval_grid.planning.plan import load_plan
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import Launch, launch_key
-from ktdeval_grid.state.signal_handlers import handle_signals
 from ktdeval_grid.state.unit_order import parse_shard
 from ktdeval_grid.workers.gather_runs import AtEnd
 from ktdeval_grid.workers.worker_session import (

@@ -109,6 +109,7 @@ from ktdeval.stats.random_traders import (
     EnvelopeSettings as EnvelopeSettings,
     envelope_problem as envelope_problem,
     random_envelope as random_envelope,
+    rank_among as rank_among,
 )
 from ktdeval.stats.return_paths import (
     Drawdown as Drawdown,

@@ -447,6 +447,16 @@ def _random_order(asset: int, side: Side, shares: int) -> Order:
     return Order(asset, side, 0.5, "random trader", None, shares)
 
 
+def rank_among(own: float, others: FloatArray) -> tuple[float, float]:
+    """Return the share of [n] values that one exceeds, ties counting half, and its one-sided p
+    value: (1 + values that are at least as large) / (1 + n).
+    """
+    rank = float((others < own).mean() + 0.5 * (others == own).mean())
+    # One is added to both counts, so that a finite number of values never gives 0.
+    p_value = float((1 + (others >= own).sum()) / (1 + len(others)))
+    return rank, p_value
+
+
 def _envelope_of_paths(
     ledger: Ledger,
     nav: npt.NDArray[np.float64],
@@ -461,9 +471,7 @@ def _envelope_of_paths(
     reason = None
 
     if trades:
-        rank = float((returns < own).mean() + 0.5 * (returns == own).mean())
-        # One is added to both counts, so that a finite number of paths never gives 0.
-        p_value = float((1 + (returns >= own).sum()) / (1 + len(returns)))
+        rank, p_value = rank_among(own, returns)
     elif ledger.steps:
         reason = "no order was filled"
     else:

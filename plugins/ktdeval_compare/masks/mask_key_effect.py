@@ -22,6 +22,7 @@ from ktdeval.errors import CardError
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.masking import asset_order, listed_assets
 from ktdeval.runner import RunFolder
+from ktdeval.stats import rank_among
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import MarketTape, Order, TradingConfig, open_account, settle, trading_rules
 from ktdeval.values import derive_seed, option
@@ -250,6 +251,7 @@ def _spread_row(
     """Return the quantiles over keys, and the rank of the last value, the card's own key."""
     others = returns[:-1]
     own = float(returns[-1])
+    rank, _ = rank_among(own, others)
     return SpreadRow(
         task=entrant.card.task.name,
         card=entrant.label,
@@ -258,7 +260,7 @@ def _spread_row(
         **quantiles_of(others),
         sd=float(others.std(ddof=1)),
         own=own,
-        rank=float((others < own).mean() + 0.5 * (others == own).mean()),
+        rank=rank,
         **asdict(purchases),
     )
 

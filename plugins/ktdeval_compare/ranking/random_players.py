@@ -40,6 +40,7 @@ from ktdeval.stats import (
     EnvelopeSettings,
     envelope_problem,
     random_envelope,
+    rank_among,
     wilson,
 )
 from ktdeval.trading import MarketTape, TradingConfig, trading_rules
@@ -107,15 +108,15 @@ def standing_of(own: float, returns: Values) -> PlayersStanding:
     lower, upper = wilson(worse, n), wilson(worse + ties, n)
     assert lower.low is not None
     assert upper.high is not None
+    rank, p_value = rank_among(own, returns)
 
     return PlayersStanding(
         own=own,
         **quantiles_of(returns),
-        rank=(worse + ties / 2) / n,
+        rank=rank,
         low=lower.low,
         high=upper.high,
-        # One is added to both counts, so that the p-value is never 0.
-        p_value=(1 + n - worse) / (1 + n),
+        p_value=p_value,
     )
 
 

@@ -4,7 +4,7 @@ each model of a fund).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,37 +83,49 @@ def asset_frame(
     Raises CardError: if a card does not trade exactly one asset, two belong to one cell, or cards
     have different rules.
     """
-    assets = [asset_of(entrant) for entrant in entrants]
+    cells = asset_cells(zip(entrants, row_names(entrants), strict=True))
     check_asset_rules(entrants)
-    cells: dict[RowName, dict[str, float | None]] = {}
-    sources: dict[tuple[RowName, str], EntrantCard] = {}
+    rows: dict[RowName, dict[str, float | None]] = {}
+    for (name, asset), entrant in cells.items():
+        row = rows.setdefault(name, {})
+        for _, metric, _ in columns:
+            row[f"{asset} {metric}"] = card_value(entrant.card, metric)
 
-    for entrant, asset, name in zip(entrants, assets, row_names(entrants), strict=True):
-        other = sources.setdefault((name, asset), entrant)
+    shown = []
+    assets = [asset for _, asset in cells]
+    listed = [asset for asset in first if asset in assets]
+    for asset in dict.fromkeys([*listed, *assets]):
+        for head, metric, how in columns:
+            shown.append((f"{asset} {head}", f"{asset} {metric}", how))
+
+    ordered = _in_order(list(rows))
+    names = [name for _, name, _ in shown]
+    figures = [[rows[name].get(column) for column in names] for name in ordered]
+    index = pd.MultiIndex.from_arrays(
+        [[name.agent for name in ordered], [name.model for name in ordered]],
+        names=["Agent", "Model"],
+    )
+    return pd.DataFrame(figures, index, names, float), shown
+
+
+def asset_cells(
+    named: Iterable[tuple[EntrantCard, RowName]],
+) -> dict[tuple[RowName, str], EntrantCard]:
+    """Return cards of single assets, given with their names, by name and asset.
+
+    Raises CardError: if a card does not trade exactly one asset, or two belong to one cell.
+    """
+    cells: dict[tuple[RowName, str], EntrantCard] = {}
+    for entrant, name in named:
+        asset = asset_of(entrant)
+        other = cells.setdefault((name, asset), entrant)
         if other is not entrant:
             raise CardError(
                 f"{entrant.path} and {other.path} are both of {name.agent} with {name.model} on"
                 f" {asset}; give one of them"
             )
 
-        row = cells.setdefault(name, {})
-        for _, metric, _ in columns:
-            row[f"{asset} {metric}"] = card_value(entrant.card, metric)
-
-    shown = []
-    listed = [asset for asset in first if asset in assets]
-    for asset in dict.fromkeys([*listed, *assets]):
-        for head, metric, how in columns:
-            shown.append((f"{asset} {head}", f"{asset} {metric}", how))
-
-    ordered = _in_order(list(cells))
-    names = [name for _, name, _ in shown]
-    figures = [[cells[name].get(column) for column in names] for name in ordered]
-    index = pd.MultiIndex.from_arrays(
-        [[name.agent for name in ordered], [name.model for name in ordered]],
-        names=["Agent", "Model"],
-    )
-    return pd.DataFrame(figures, index, names, float), shown
+    return cells
 
 
 def asset_of(entrant: EntrantCard) -> str:

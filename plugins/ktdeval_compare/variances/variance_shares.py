@@ -179,10 +179,7 @@ def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> fl
     of the other factors, all values are permuted among its levels (and replicates). It is exact if
     the factor has no effect at all, and at least `1 / (draws + 1)`.
     """
-    blocks = np.moveaxis(values, axis, -2)
-    levels, replicates = blocks.shape[-2:]
-    blocks = blocks.reshape(-1, levels * replicates)
-    blocks = blocks - blocks.mean()
+    blocks, levels = _blocks_by_level(values, axis)
     observed = _between(blocks[None], levels)[0]
     total = float((blocks**2).sum())
     rng = np.random.default_rng(seed)
@@ -196,6 +193,16 @@ def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> fl
         beyond += int((_between(drawn, levels) >= observed - _ROUNDING * total).sum())
 
     return (1 + beyond) / (1 + draws)
+
+
+def _blocks_by_level(values: Array, axis: int) -> tuple[Array, int]:
+    """Return [blocks, levels * replicates] deviations from the mean, a block for each combination of
+    the factors other than `axis`, and the number of levels.
+    """
+    blocks = np.moveaxis(values, axis, -2)
+    levels, replicates = blocks.shape[-2:]
+    blocks = blocks.reshape(-1, levels * replicates)
+    return blocks - blocks.mean(), levels
 
 
 def _between(drawn: Array, levels: int) -> Array:
@@ -213,10 +220,7 @@ def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: in
     """
     scaled = []
     for values in assets:
-        blocks = np.moveaxis(values, axis, -2)
-        levels, replicates = blocks.shape[-2:]
-        blocks = blocks.reshape(-1, levels * replicates)
-        blocks = blocks - blocks.mean()
+        blocks, levels = _blocks_by_level(values, axis)
         size = math.sqrt(float((blocks**2).sum()))
         # an asset whose values are all equal is uninformative, and its rounding errors must not
         # count

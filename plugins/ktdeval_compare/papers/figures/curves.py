@@ -18,8 +18,7 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, by_task
 from ktdeval_compare.papers.ama_deepfund_tables import (
     BUY_AND_HOLD,
     VOTE,
-    RowName,
-    asset_of,
+    asset_cells,
     check_asset_rules,
     row_names,
 )
@@ -240,7 +239,8 @@ def asset_curves(
 
     agents: dict[tuple[str, str], _Line] = {}
     models: dict[tuple[str, str], _Line] = {}
-    cells = _agent_cells(entrants)
+    named = zip(entrants, row_names(entrants), strict=True)
+    cells = asset_cells(each for each in named if each[1].agent != BUY_AND_HOLD)
     for (name, asset), entrant in cells.items():
         for window, path in _window_means(entrant).items():
             panel = f"{asset}{window}"
@@ -268,27 +268,6 @@ def asset_curves(
     frame.attrs["notes"] = (*figure.notes, *origin_notes(list(cells.values())))
     frame.attrs["periods"] = []
     return frame
-
-
-def _agent_cells(entrants: Sequence[EntrantCard]) -> dict[tuple[RowName, str], EntrantCard]:
-    """Return the cards of agents by name and asset.
-
-    Raises CardError: if two belong to one cell.
-    """
-    cells: dict[tuple[RowName, str], EntrantCard] = {}
-    for entrant, name in zip(entrants, row_names(entrants), strict=True):
-        if name.agent == BUY_AND_HOLD:
-            continue
-
-        asset = asset_of(entrant)
-        other = cells.setdefault((name, asset), entrant)
-        if other is not entrant:
-            raise CardError(
-                f"{entrant.path} and {other.path} are both of {name.agent} with {name.model} on"
-                f" {asset}; give one of them"
-            )
-
-    return cells
 
 
 def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Values]]:

@@ -136,8 +136,8 @@ def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
             raise UsageError(f"{given}: holds a {form.name}; --facts needs a folder of a market")
     elif any(map(is_required, params_of(spec))):
         raise UsageError(
-            f"--facts of {given} needs its options: store the market with `ktdeval data make"
-            f" {given}`, and name its folder"
+            f"--facts can't make {given}, which needs options: store the market with `ktdeval data"
+            f" make {given}`, and name its folder"
         )
 
     return open_snapshot(plugins, str(given), {})

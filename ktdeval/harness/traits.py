@@ -188,8 +188,8 @@ class AgentTraits:
     plan_note: Callable[[], str] | None = option(
         None,
         help=(
-            "what its planned steps hold of its own calls and tokens, in words; empty: nothing, those"
-            " of a built-in agent"
+            "note for a plan on the agent's own calls and tokens; empty if its steps cost as"
+            " those of a built-in agent"
         ),
     )
     close: Callable[[], None] | None = option(

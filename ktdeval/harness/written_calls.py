@@ -373,7 +373,7 @@ def _scan(text: str, offset: int) -> _WrittenObject:
     while True:
         key, end = _DECODER.raw_decode(text, offset)
         if not text.startswith('"', offset):
-            raise ValueError("a key is no string")
+            raise ValueError("a key is not a string")
 
         start = _after(text, end, ":")
         _, end = _DECODER.raw_decode(text, start)

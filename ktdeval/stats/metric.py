@@ -185,15 +185,17 @@ def metric(
                 raise PluginError(f"{where}: {field} is empty")
 
         if better not in ("higher", "lower", "neither"):
-            raise PluginError(f"{where}: better is 'higher', 'lower' or 'neither', was {better!r}")
+            raise PluginError(
+                f"{where}: better must be 'higher', 'lower' or 'neither', was {better!r}"
+            )
         if not is_range(range):
-            raise PluginError(f"{where}: range is {RANGE}")
+            raise PluginError(f"{where}: range must be {RANGE}")
 
         asks_for = tuple(inspect.signature(function).parameters)
         unknown = [argument for argument in asks_for if argument not in _ARGUMENTS]
         if unknown:
             raise PluginError(
-                f"{where}: the function asks for {unknown[0]!r}; it may ask for"
+                f"{where}: the function has a parameter {unknown[0]!r}; it may have"
                 f" {', '.join(_ARGUMENTS)}"
             )
 

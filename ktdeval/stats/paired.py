@@ -179,7 +179,7 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
     not finite.
     """
     if not np.isfinite(differences).all():
-        raise ValueError("differences must be finite; leave out the pairs that have none")
+        raise ValueError("differences must be finite; leave out pairs without a difference")
 
     differences = level_sizes(differences)
     # Wilcoxon (1945) drops zeros before ranking.

@@ -127,7 +127,7 @@ class MaskedConfig(TaskConfig):
         "full",
         help=(
             "how tables of figures are written; compact: lines of comma-separated values to three"
-            " digits, of a bar the close and the volume alone"
+            " digits, with only close and volume of bars"
         ),
     )
     left_out: tuple[str, ...] = option(

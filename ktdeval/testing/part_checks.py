@@ -313,5 +313,8 @@ CALLS: Mapping[str, Callable[[PluginTrial, Spec], None]] = {
 def advice_of(error: BaseException) -> str:
     """Return advice for errors whose message contains no advice."""
     if isinstance(error, LeakError):
-        return "show labels by the lens alone: AssetRef and DayRef in payloads, lens.mask_text in texts"
+        return (
+            "show labels only through the lens: AssetRef and DayRef in payloads, lens.mask_text"
+            " in texts"
+        )
     return ""

@@ -31,8 +31,8 @@ and transfer fee (`ktdeval.market.rules.fees`) besides the commission.
 
 EXECUTION_HELP = (
     "what fills cost beyond commission and duties: none, spread, sqrt (spread, square-root impact"
-    " and at most a tenth of the day's volume), or own coefficients; null: the venue's, which is"
-    " none unless it says so"
+    " and at most a tenth of the day's volume), or own coefficients; null: the venue's setting,"
+    " by default none"
 )
 LIMIT_HELP = (
     "orders may have a limit, a price that a buy does not exceed and a sell does not fall below"

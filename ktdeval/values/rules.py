@@ -19,7 +19,7 @@ class Rule:
     holds: Callable[[Any], bool]
 
 
-RANGE = "a pair such as (0.0, 1.0), the lower end first, None where there is no bound"
+RANGE = "a pair such as (0.0, 1.0), the lower end first, None for no bound"
 
 
 def has_text(value: object) -> bool:

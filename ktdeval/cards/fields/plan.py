@@ -258,7 +258,7 @@ def gather_windows(sources: CardSources) -> list[WindowPart]:
 def window_problems(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Problem]:
     """Yield windows without a market, a market without windows, and one that appears twice."""
     if (facts.snapshot is None) == bool(windows):
-        yield ("windows",), "stand without a market" if windows else "are missing"
+        yield ("windows",), "are given, but the card has no market" if windows else "are missing"
 
     if len({window.name for window in windows}) < len(windows):
         yield ("windows",), "one appears twice"

@@ -344,9 +344,9 @@ class _Trace:
 
             if said.predicted is not UNSET:
                 raise UsageError(
-                    f"{self._label}: its model was given factors of the market beside the prompt,"
-                    " which a change of the prompt does not reach; fork a run of a model that reads"
-                    " prompts"
+                    f"{self._label}: its model was given factors of the market in addition to the"
+                    " prompt, and a change of the prompt does not change them; fork a run of a"
+                    " model that reads prompts"
                 )
 
             entry = next(self._traced, None)

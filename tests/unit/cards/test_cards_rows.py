@@ -88,10 +88,10 @@ def window(name: str, days: int = 5, first: str = "2024-01-03", last: str = "202
     [
         ("AB", True, []),
         ("", False, []),
-        ("A", False, ["stand without a market"]),
+        ("A", False, ["are given, but the card has no market"]),
         ("", True, ["are missing"]),
         ("ABA", True, ["one appears twice"]),
-        ("AA", False, ["stand without a market", "one appears twice"]),
+        ("AA", False, ["are given, but the card has no market", "one appears twice"]),
     ],
 )
 def test_windows_and_a_market_go_together(names: str, has_market: bool, problems: Any) -> None:

@@ -232,7 +232,7 @@ class VifScreen:
 
 
 def variance_inflation(table: FloatArray) -> FloatArray:
-    """[K] variance inflation factors of the columns of [n, K]; infinite where the others explain
+    """[K] variance inflation factors of the columns of [n, K]; infinite if the others explain
     one whole, NaN for constant ones, which take no part. Raises DataError on too few rows or a
     value that is not finite.
     """

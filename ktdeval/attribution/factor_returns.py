@@ -443,7 +443,7 @@ def close_to_close(
 
 
 def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray, FloatArray]:
-    """[D, K, N] values less the mean of their industry, 0 where industries explain them whole; [D,
+    """[D, K, N] values less the mean of their industry, 0 if industries explain them whole; [D,
     K, I] means.
     """
     left = np.empty(styles.shape)

@@ -333,7 +333,7 @@ class BatchClient(ModelClient):
         return self._file.add(entry)
 
     def _follow(self, entry: BatchEntry) -> None:
-        """Take up what a batch says of its requests."""
+        """Update awaited and failed requests from the record of a batch."""
         positions = {request.position for request in entry.requests}
         if not entry.is_over:
             self._awaited |= positions
@@ -378,7 +378,7 @@ class BatchClient(ModelClient):
         self._file.change(batch.number, id=batch_id)
 
     def _try_often(self, attempt: Callable[[], T], notify: Notify) -> T:
-        """Return what an attempt gives, with retries. Raises ProviderError where none succeeds."""
+        """Return what an attempt gives, with retries. Raises ProviderError if none succeeds."""
         try:
             answer = self._retries.run(
                 attempt, self._stop.wait, notify, lambda _: self._has_batches

@@ -207,7 +207,7 @@ class ContextWindow:
                 self._context = context
 
     def check(self, request: ModelRequest, size: PromptBytes | None = None) -> None:
-        """Raise ContextExceeded where a request is known not to fit. `size`: that of its prompt, if
+        """Raise ContextExceeded if a request is known not to fit. `size`: that of its prompt, if
         the caller has it.
         """
         size = size or prompt_bytes(request)

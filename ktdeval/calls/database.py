@@ -121,7 +121,7 @@ def _columns_of_ours() -> dict[str, frozenset[tuple[Any, ...]]]:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """Return the kind of an error of SQLite without its finer distinctions; 0 where it does not
+    """Return the kind of an error of SQLite without its finer distinctions; 0 if it does not
     come from SQLite itself.
     """
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
@@ -276,7 +276,7 @@ class Connection:
         return f"use the ktdeval that wrote it, or {self.kind.elsewhere}"
 
     def _check_columns(self) -> None:
-        """Raise StoreError where a table has other columns than ours has: a row that was paid for
+        """Raise StoreError if a table has other columns than ours has: a row that was paid for
         could not be written. A table that is missing is made.
         """
         for table, columns in _columns_of_ours().items():

@@ -51,7 +51,7 @@ _OTHER_ARGUMENTS = "a call with other arguments than asked for"
 
 
 class _UnfitProtocol(Exception):
-    """Raised where a protocol did not work; says why."""
+    """Raised if a protocol did not work; says why."""
 
 
 def choose_protocol(

@@ -19,7 +19,7 @@ _WHERE = "`ktdeval view RUN` shows each step."
 
 
 def silence_claim(card: TradingCard | ScoringCard) -> str:
-    """Return the sentences; empty where something was decided and traded."""
+    """Return the sentences; empty if something was decided and traded."""
     coverage = card.coverage
     if coverage.is_undecided:
         failures: dict[str, int] = {}

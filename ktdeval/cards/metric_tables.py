@@ -135,7 +135,7 @@ def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
 
 def excess_return(card: TradingCard) -> float | None:
     """Return the excess return of a card: the median over its episodes, as of any metric. None
-    where no episode has one.
+    if no episode has one.
     """
     excesses = [episode_excess(card, episode) for episode in card.pooled]
     known = [excess for excess in excesses if excess is not None]

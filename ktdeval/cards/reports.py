@@ -145,7 +145,7 @@ def _summary_row(card: TradingCard) -> tuple[str, ...]:
 
 def figures_differ_in(cards: Iterable[TradingCard]) -> str:
     """Return what makes figures over episodes incomparable: windows (days covered), snapshots or
-    metric rules that differ between cards; empty where none does.
+    metric rules that differ between cards; empty if none does.
     """
     windows = set()
     snapshots = set()

@@ -243,7 +243,7 @@ def make(context: click.Context, provider: str | None, options: MakeOptions) -> 
     """Generate, import or fetch data of a provider.
 
     `ktdeval data` lists the providers, `ktdeval data make PROVIDER --help` the options of one. An
-    import refuses data with errors, unless --repair names what mends them. A fetch leaves a recipe
+    import refuses data with errors, unless --repair names their repairs. A fetch leaves a recipe
     that repeats it, and resumes where it was interrupted.
     """
     if options.recipe is None:

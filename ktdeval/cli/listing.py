@@ -118,7 +118,7 @@ def list_(kind: str | None, names: tuple[str, ...], options: ListingOptions) -> 
 
 
 def _loaded_plugins(kind: str | None, options: ListingOptions) -> Plugins:
-    """Return the plugins; a listing of them shows itself what is broken, without warnings."""
+    """Return the plugins, without warnings: a listing of them shows itself which fail to load."""
     if kind == "plugins":
         return load_plugins(options.plugin or ())
     return open_plugins(options.plugin or ())

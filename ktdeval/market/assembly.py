@@ -382,7 +382,7 @@ def _price_limits(raw: RawMarket) -> PriceLimits:
 
 
 def _quotes(raw: RawMarket) -> Quotes:
-    """Return the source's quotes, as [T, N] arrays; none where it never has a bid and an ask."""
+    """Return the source's quotes, as [T, N] arrays; none if it never has a bid and an ask."""
     table = raw.table
     columns = _snapshot_columns(raw)[table.column]
     grids = {}

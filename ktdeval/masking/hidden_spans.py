@@ -27,7 +27,7 @@ class Hidden(NamedTuple):
 
 
 def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
-    """Return by what spans are sorted: no two that mean different things are equal in it."""
+    """Return the sort key of a span. Spans with different meanings have different keys."""
     is_noun = span.noun != COMPANY
     return span.start, span.end, span.is_derived, is_noun, sorted(span.assets)
 

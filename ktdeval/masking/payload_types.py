@@ -33,7 +33,7 @@ else:
 
 def figure(value: Any, digits: int = 4) -> float | None:
     """Return a number for a payload, at few significant digits so that tables stay short; None
-    where it is not defined.
+    if it is not defined.
     """
     number = float(value)
     if not math.isfinite(number):

@@ -108,7 +108,7 @@ def _nest_intervals(means: Series, distance: Series, level: float) -> Sequence:
 
 def _distance(count: Series, squares: Series, rho: float, alpha: float, most: float) -> Series:
     """Return the distance from the mean from which on candidates are refused, until `most`; infinite
-    where one within `most` is not.
+    if one within `most` is not.
 
     A candidate at a distance d adds a part q = count d^2 / (squares + rho) to the spread, and is
     refused where `_evidence` of q is above 0. That is concave in q and below 0 at 0: it has one

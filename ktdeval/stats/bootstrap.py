@@ -178,8 +178,8 @@ class Resampling:
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
 """[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard
-error is the figure's. The influence is written over the series: a new array takes as long as what
-is computed.
+error is the figure's. The influence overwrites the series, because a new array would take as long
+as the computation.
 """
 
 
@@ -500,7 +500,7 @@ def episode_intervals(
 
 
 def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) -> Interval:
-    """Return the interval of the information ratio; none where it is not defined."""
+    """Return the interval of the information ratio; none if it is not defined."""
     resolution = ledger.return_resolution
     excess = Bootstrap(ledger.returns - benchmark, settings, resolution=resolution)
     interval = excess.ratio(ledger.days_a_year)

@@ -144,7 +144,7 @@ def studentised_mean(
 
 def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> FloatArray:
     """[draws] differences of a resample's mean from the mean, in standard errors of the resample;
-    infinite where it has no spread.
+    infinite if it has no spread.
     """
     n = len(values)
     mean = values.mean()

@@ -245,7 +245,7 @@ def keep_file(path: Path, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def mirrors_forgotten() -> Iterator[None]:
-    """Open no copy that was opened before, as in a new process: for tests."""
+    """Forget the copies that were opened, as in a new process: for tests."""
     with _OPENING:
         before = dict(_OPEN)
         _OPEN.clear()

@@ -332,7 +332,7 @@ def liquidity_tape(
 
 
 def _quoted_spreads(snapshot: MarketSnapshot, terms: Sequence[Terms]) -> IntArray:
-    """[T, N] half spread of the quotes before each row; 0 where execution does not need it."""
+    """[T, N] half spread of the quotes before each row; 0 if execution does not need it."""
     spreads = np.zeros(snapshot.close.shape, dtype=np.int64)
     windows = np.zeros(len(terms), dtype=np.int64)
     for column, each in enumerate(terms):
@@ -353,7 +353,7 @@ def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
 
 def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
     """[T, N] standard deviation (one degree of freedom less) of the returns of the `window` sessions
-    before each row, in parts per billion; 0 where fewer than `MIN_DAYS` of them have one, or all
+    before each row, in parts per billion; 0 if fewer than `MIN_DAYS` of them have one, or all
     are equal. Sums are exact, so that no processor gives others.
     """
     sigma = np.zeros(snapshot.close.shape, dtype=np.int64)
@@ -414,7 +414,7 @@ def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
     """[T, N] mean volume of the `window` sessions before each row on which the asset traded, in
-    shares of the row's day; 0 where these are fewer than `MIN_DAYS`.
+    shares of the row's day; 0 if these are fewer than `MIN_DAYS`.
     """
     # A split multiplies shares by the ratio of the factors.
     comparable = snapshot.volume / snapshot.factor
@@ -428,7 +428,7 @@ def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
 
 def _mean_before(volume: FloatArray, window: int) -> FloatArray:
     """[S + 1, n] mean of what is above 0 of the `window` sessions before each one, and after the
-    last, of [S, n]; 0 where these are fewer than `MIN_DAYS`.
+    last, of [S, n]; 0 if these are fewer than `MIN_DAYS`.
     """
     is_known = np.isfinite(volume) & (volume > 0)
     known = np.where(is_known, volume, 0.0)

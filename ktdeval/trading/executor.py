@@ -200,7 +200,7 @@ class _BrokerState:
     # --- execution
 
     def _quote(self, asset: int, selling: bool) -> Quote | None:
-        """Return what a fill's price depends on; None where fills are free of size."""
+        """Return what a fill's price depends on; None if fills are free of size."""
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:
@@ -246,7 +246,7 @@ class _BrokerState:
         return within_limit(quote, steps, selling, limit, self.terms[asset].lot)
 
     def _offer(self, asset: int, selling: bool) -> tuple[Quote | None, int]:
-        """Return quote, None where a fill of any size has one price, and reference price."""
+        """Return quote, None if a fill of any size has one price, and reference price."""
         if self.limit is not None and self.limit.is_within_day:
             return None, self.limit.limit
         return self._quote(asset, selling), self.day.open_ticks[asset]

@@ -293,7 +293,7 @@ class Ledger:
         """Smallest daily return that money can show: one minor unit over the lowest positive NAV.
 
         A NAV is rounded to minor units, so each return is known to within this much, and a spread
-        of returns below it is rounding. 0 where no NAV is positive.
+        of returns below it is rounding. 0 if no NAV is positive.
         """
         positive = self.nav[self.nav > 0.0]
         if not len(positive):

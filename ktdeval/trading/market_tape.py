@@ -483,7 +483,7 @@ def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray
 
 
 def _in_ticks(prices: FloatArray, fen: IntArray) -> IntArray:
-    """Return limit prices in ticks, to the fen; 0 where not known."""
+    """Return limit prices in ticks, to the fen; 0 if not known."""
     hundredths = np.floor(np.nan_to_num(prices) * 100 + 0.5)
     return hundredths.astype(np.int64) * fen
 

@@ -21,7 +21,7 @@ BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
 
 def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
     """Open a plain file for reading, behind links only where `follow` says so: the way to read what
-    a stranger may have put there. Raises OSError where it can't be read, or is a pipe, a device or
+    a stranger may have put there. Raises OSError if it can't be read, or is a pipe, a device or
     a socket, which could keep a reader waiting for ever.
     """
     try:

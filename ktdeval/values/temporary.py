@@ -17,7 +17,7 @@ _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock of an open file or folder, which ends with the process; False where another
+    """Take the lock of an open file or folder, which ends with the process; False if another
     process holds it.
     """
     try:

@@ -111,7 +111,7 @@ def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
 
 
 def episode_tokens(episode: Finished) -> EpisodeMetric:
-    """Return the tokens of an episode, in and out; null where the provider did not count those of
+    """Return the tokens of an episode, in and out; null if the provider did not count those of
     every reply.
     """
     if episode.uncounted:

@@ -90,7 +90,7 @@ def _link_contributions(entry: EpisodeMetric) -> dict[str, float]:
 
 
 def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
-    """Return a mapping in a metric's detail; empty where a foreign card has something else
+    """Return a mapping in a metric's detail; empty if a foreign card has something else
     there.
     """
     if not isinstance(entry.detail, Mapping):

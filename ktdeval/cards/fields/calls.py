@@ -169,8 +169,8 @@ def unpaid_problems(
 
 
 def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
-    """Return how the answers that a card counts contradict its price: that of a batch is due for all
-    of them or for none.
+    """Return how the number of batched answers contradicts a card's price, which is a batch's for
+    all answers or for none.
     """
     if price is None:
         return None

@@ -115,7 +115,7 @@ def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
 
 
 def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
-    """Return the US dollars of the tokens of an episode's replies, paid now or cached; null where
+    """Return the US dollars of the tokens of an episode's replies, paid now or cached; null if
     price or tokens are not known.
     """
     if prices.own is None:

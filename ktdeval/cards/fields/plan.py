@@ -48,7 +48,7 @@ def gather_seeds(sources: CardSources) -> list[int]:
 
 
 def gather_mask_key(sources: CardSources) -> MaskKey | UnsetType:
-    """Return the mask key; unset where the task needs no market."""
+    """Return the mask key; unset if the task needs no market."""
     key = sources.planned[0].mask_key
     return UNSET if key is None else key
 

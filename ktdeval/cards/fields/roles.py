@@ -47,7 +47,7 @@ def derive_roles(basis: DerivationBasis[AnyFacts]) -> list[RoleCost]:
 def role_costs(
     episodes: Sequence[Finished], price: PriceEntry | None, models: Sequence[FurtherModelPart]
 ) -> list[RoleCost]:
-    """Return calls and cost by role and model over these episodes; empty where no role is
+    """Return calls and cost by role and model over these episodes; empty if no role is
     recorded.
     """
     prices: dict[str, PriceEntry | None] = {"": price}
@@ -74,7 +74,9 @@ def role_costs(
 
 
 def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield calls by role that do not add up to their episode, or are of no model of the card."""
+    """Yield calls by role that do not add up to their episode, or belong to a model that the card
+    does not have.
+    """
     known = {"", *(model.asked_as for model in facts.further_models)}
     for index, episode in enumerate(facts.episodes):
         where = ("episodes", index, "roles")

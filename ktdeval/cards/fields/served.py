@@ -71,7 +71,7 @@ def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[
 
 
 def served_words(episodes: Iterable[Finished]) -> str:
-    """Return what answered, with the number of replies; empty where no provider named itself."""
+    """Return what answered, with the number of replies; empty if no provider named itself."""
     parts = chain.from_iterable(episode.served for episode in episodes)
     names = []
     for own in add_served(parts):

@@ -47,7 +47,7 @@ def gather_task(sources: CardSources) -> TaskPart:
 
 
 def never_ranked(config: Mapping[str, Any]) -> str:
-    """Return why a task is never ranked, by its config; empty where it may be."""
+    """Return why a task is never ranked, by its config; empty if it may be."""
     reason = config.get(NEVER_RANKED)
     if not reason:
         return ""

@@ -193,7 +193,7 @@ def _reused_tickers(raw: RawMarket) -> Finding:
 
 def price_scales(raw: RawMarket) -> IntArray:
     """[rows] power of ten by which a bar's prices are off those of its code before and after; 0
-    where they are not. The series steps there and back: a split or a reverse split does not.
+    if they are not. The series steps there and back: a split or a reverse split does not.
     """
     table = raw.table
     scales = np.zeros(len(table.row), dtype=np.int8)

@@ -60,7 +60,7 @@ class DutyRow:
         return self.side in ("both", "buy")
 
     def facts(self) -> dict[str, JsonValue]:
-        """Return the row as the file has it; null where a day or a bound is open."""
+        """Return the row as the file has it; null if a day or a bound is open."""
         return {
             "board": self.board and str(self.board),
             "kind": self.kind,

@@ -305,7 +305,7 @@ class MarketSnapshot:
 
     @cached_property
     def calendars(self) -> tuple[str, ...]:
-        """Calendar of each asset's sessions; empty where it is not known."""
+        """Calendar of each asset's sessions; empty if it is not known."""
         kinds = zip(self.venues, self.kinds, strict=True)
         return tuple(self.rules[venue].calendar_of(kind) for venue, kind in kinds)
 

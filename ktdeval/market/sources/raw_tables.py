@@ -175,7 +175,7 @@ class RawMarket:
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
-        """[codes of the table] calendar of each; empty where it is not known: of a share or fund at
+        """[codes of the table] calendar of each; empty if it is not known: of a share or fund at
         a venue that never closes.
         """
         return np.array(

@@ -171,7 +171,7 @@ class Venue:
             )
 
     def calendar_of(self, kind: str) -> str:
-        """Return the calendar of the sessions of a kind of asset; empty where it is not known: of a
+        """Return the calendar of the sessions of a kind of asset; empty if it is not known: of a
         share or fund at a venue that never closes.
         """
         if self.calendar == _NEVER_CLOSES and kind != "crypto":

@@ -108,7 +108,7 @@ class TableShape:
     must_end: bool = False  #: whether a last line without an end is a file that was cut off
 
     def field_of(self, column: str) -> str:
-        """Return the field of a column; empty where it is ignored or unknown."""
+        """Return the field of a column; empty if it is ignored or unknown."""
         if column in self.renamed:
             return self.renamed[column]
 

@@ -64,7 +64,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
 
 
 def _check_size(file: Path) -> None:
-    """Raise DataError where a workbook holds more than a file of its size may."""
+    """Raise DataError if a workbook holds more than a file of its size may."""
     with zipfile.ZipFile(file) as archive:
         held = sum(part.file_size for part in archive.infolist())
 
@@ -87,7 +87,7 @@ def _first_sheet(file: Path, note: Note) -> list[tuple[Any, ...]]:
 
 
 def _check_formulas(file: Path, rows: list[tuple[Any, ...]]) -> None:
-    """Raise DataError where a formula has no stored value: it would be read as an empty cell."""
+    """Raise DataError if a formula has no stored value: it would be read as an empty cell."""
     written, _ = _read_sheet(file, data_only=False)
     for number, (values, cells) in enumerate(zip(rows, written, strict=True), start=1):
         for place, (value, cell) in enumerate(zip(values, cells, strict=True)):

@@ -93,7 +93,7 @@ class InvariantError(KtdevalError):
 
 
 class RunStop(KtdevalError):
-    """A run that can't go on as it is: episodes stop before the call that raised it, and what is
+    """A run that can't continue as it is: episodes stop before the call that raised it, and what is
     finished stays resumable.
     """
 

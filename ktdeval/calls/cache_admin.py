@@ -54,7 +54,7 @@ class ModelUse:
 
 @dataclass(frozen=True)
 class PruneRule:
-    """Rule which replies to remove. With neither age nor size: all replies of `model`."""
+    """Rule that selects replies to remove. With neither age nor size: all replies of `model`."""
 
     model: str = "*"  #: glob on `provider/model`; replies of other models stay
     #: removes replies stored longer ago than this many days of 24 hours

@@ -399,8 +399,8 @@ class CallDatabase(Closing):
         self.write([pack(entry) for entry in entries], ())
 
     def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Write packed replies and rows of calls in one transaction, durably; where it raises
-        StoreError, none is in the file.
+        """Write packed replies and rows of calls in one transaction, durably. If it raises
+        StoreError, none of them is in the file.
         """
         with self._transaction() as sql:
             sql.executemany(_ADD_REPLY, replies)

@@ -175,8 +175,8 @@ def split_patterns(text: str) -> tuple[str, ...]:
 
 
 def check_match(item: str, systems: Iterable[System], where: str) -> None:
-    """Refuse a pattern that matches none of these systems. Raises UsageError, which `where` starts:
-    what there is and is near.
+    """Refuse a pattern that matches none of these systems. Raises UsageError, which begins with
+    `where` and lists the systems and near matches.
     """
     every = dict.fromkeys(systems)
     if not any(system.matches(item) for system in every):

@@ -234,9 +234,7 @@ class Noise:
 
 
 def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, int | None]) -> float:
-    """Price that is shown as 100, as it is known: with the noise and the digits of a mask, one draw
-    an episode.
-    """
+    """Price that a mask shows as 100, after the mask's noise and rounding; one draw an episode."""
     noise, digits = mask
     if noise is not None:
         level *= noise.figure(asset, day, "level")

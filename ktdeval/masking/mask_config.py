@@ -34,7 +34,7 @@ class MaskConfig:
 
     @property
     def is_coarse(self) -> bool:
-        """Does it show market figures other than as they are?"""
+        """True if market figures are rounded or have noise."""
         return self.round_digits is not None or self.noise_pct > 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Folder of what ktdeval keeps for a user between runs, and can make or fetch again."""
+"""Folder of data that ktdeval keeps for a user between runs, and can make or fetch again."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class Git:
                 )
 
     def _common_dir(self) -> Path:
-        """Return the folder of what linked work trees share."""
+        """Return the folder that linked work trees share."""
         link = self.git_dir / "commondir"
         if not link.exists():
             return self.git_dir

@@ -35,9 +35,7 @@ class StoreUnavailable(StoreError):
 
 
 class NoConditionalWrites(StoreError):
-    """A store cannot create a file only where none is, so that processes cannot coordinate
-    through it.
-    """
+    """A store can't create a file only if it is absent, so processes can't coordinate through it."""
 
 
 @dataclass(frozen=True)

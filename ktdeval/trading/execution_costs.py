@@ -286,7 +286,7 @@ def _total_impact(quote: Quote, steps: int) -> int:
 
 
 def _permanent(quote: Quote) -> int:
-    """Part of the impact of what is held that is still in the price, in parts per billion."""
+    """Part of a position's impact that is still in the price, in parts per billion."""
     impact = -(-_total_impact(quote, quote.held) // (quote.held * PPB))
     return -(-quote.terms.permanent_ppb * impact // PPB)
 
@@ -427,8 +427,8 @@ def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
 
 
 def _mean_before(volume: FloatArray, window: int) -> FloatArray:
-    """[S + 1, n] mean of what is above 0 of the `window` sessions before each one, and after the
-    last, of [S, n]; 0 if these are fewer than `MIN_DAYS`.
+    """[S + 1, n] mean of the positive values of [S, n] in the `window` sessions before each
+    session, and after the last one; 0 if fewer than `MIN_DAYS` are positive.
     """
     is_known = np.isfinite(volume) & (volume > 0)
     known = np.where(is_known, volume, 0.0)

@@ -74,7 +74,7 @@ def sync_folder(path: Path) -> None:
 
 
 class Closing:
-    """Base of what is closed at the end of a `with` block."""
+    """Base class of objects that are closed at the end of a `with` block."""
 
     def close(self) -> None:
         """Release what is held."""

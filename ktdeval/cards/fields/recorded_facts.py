@@ -176,8 +176,8 @@ AnyFacts = TradingFacts | ScoringFacts  #: Facts of a card of either kind
 
 
 def rests_on(facts: TradingFacts) -> tuple[str, str]:
-    """Return of how many episodes counts are, and figures over episodes: empty where they are of
-    the same ones.
+    """Return which episodes counts and figures over episodes are of, as text; empty if these are
+    the same.
     """
     finished = len(facts.episodes)
     pooled = len(facts.pooled)

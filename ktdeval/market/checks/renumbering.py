@@ -43,9 +43,7 @@ class _CodeLives:
 
 
 def renumberings(raw: RawMarket) -> list[Renumbering]:
-    """Return pairs of codes that look like those of one asset and are of different ones in the
-    tables, by code.
-    """
+    """Return pairs of codes that look like one asset but are two assets in the tables, by code."""
     table = raw.table
     lives = _lives(table)
     pairs = [*_successor_pairs(raw, lives)]

@@ -79,7 +79,7 @@ class Unit:
         return cls(scale, tuple(scopes))
 
     def check(self, codes: Sequence[str], where: str) -> None:
-        """Raise UsageError: a scope names no board, and none of the codes."""
+        """Raise UsageError if a scope is neither a board nor one of the codes."""
         for scope, _ in self.scopes:
             if scope.name in set(Board) or any(scope.has(code) for code in codes):
                 continue

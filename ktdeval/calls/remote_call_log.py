@@ -1,5 +1,5 @@
-"""Calls of a run whose folder is at a URL: each group of calls that was written together, with its
-paid replies, is one file there before anyone sees a reply.
+"""Calls of a run whose folder is at a URL. Each group of calls that is written together, with its
+paid replies, becomes one file there before any of its replies is used.
 
 calls/log.json                 which record of calls it is
 calls/000007.bin               the seventh group

@@ -92,7 +92,7 @@ class RetryPolicy:
         attempts = 1 + self.max_retries
 
         def most(error: ModelError) -> int:
-            """Return the most attempts with a failure like this one."""
+            """Return the maximum number of attempts of a call that fails with this error."""
             if is_known(error):
                 return attempts
             return min(attempts, first_contacts(error) or attempts)

@@ -46,7 +46,7 @@ class Digest(Value, frozen=True, kw_only=True):
 
 
 class Subject(Value, frozen=True, kw_only=True):
-    """The signed file, by its hash alone: a name may change."""
+    """The signed file, identified by its hash only, because its name may change."""
 
     digest: Digest
 

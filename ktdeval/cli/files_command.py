@@ -43,10 +43,10 @@ _PLACE = click.argument("place", type=FilesPlace(), metavar=f"RUN|{CACHE}|FILE")
 @example("ktdeval files list ktdeval-runs")
 @click.group(name="files")
 def files() -> None:
-    """List, check, compact or prune what runs and the cache of replies keep.
+    """List, check, compact or prune the files of runs and the cache of replies.
 
     RUN is a run folder, a folder of runs, or a URL such as s3://BUCKET/runs/x (docs/grid-workers.md lists
-    the drivers that URLs need). The word `cache` is the cache that runs share, FILE another one.
+    the drivers that URLs need). The word `cache` is the cache that runs share; FILE is another cache.
     """
 
 

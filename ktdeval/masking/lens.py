@@ -393,7 +393,7 @@ UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
 
 
 def prepare_payload(payload: Payload) -> Prepared:
-    """Return the text of a payload that all masks share that show figures as they are, with each
-    identity left to the mask. Raises PluginError if it holds a figure of an account, or a text.
+    """Return the text of a payload with identities left to each mask; all masks that show figures
+    unchanged share it. Raises PluginError if it holds a figure of an account, or a text.
     """
     return UNMASKED._show_payload(payload, UNMASKED._renderer.prepare_payload)

@@ -89,7 +89,7 @@ def hint(kind: str, name: str, value: str = "") -> str:
 
 
 _OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
-"""Groups of options that people look for among the arguments of a model."""
+"""Groups of options that users often mistake for arguments of a model."""
 _LONGEST_VALUE = 20  # longest value of an argument that an error repeats, in characters
 
 

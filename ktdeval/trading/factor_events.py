@@ -1,4 +1,4 @@
-"""Changes of adjustment factors: which ones count, and the prices that they leave."""
+"""Changes of adjustment factors beyond rounding, and the prices that follow from them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ _CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 
 
 def is_well_formed(order: Order, day: TradingDay) -> bool:
-    """Return whether an order has the form of one that can be judged."""
+    """Return whether an order has a valid form: a weight or a number of shares within its range,
+    and a limit only if the day has prices for one.
+    """
     weight = order.target_weight
     shares = order.shares
     limit = order.limit_ticks

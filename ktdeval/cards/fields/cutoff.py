@@ -291,7 +291,7 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
             cut = "no limit" if limit is None else f"the limit {limit}"
             yield where, f"do not add up to the {total} days of the window with {cut}"
         elif _is_on_another_side(window, days, block):
-            yield where, f"do not match the sides of {block.date} on which its days lie"
+            yield where, f"its days lie on other sides of {block.date}"
 
 
 def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry) -> bool:

@@ -64,7 +64,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
 
 
 def _check_size(file: Path) -> None:
-    """Raise DataError if a workbook holds more than a file of its size may."""
+    """Raise DataError if a workbook unpacks to more bytes than are allowed for a file of its size."""
     with zipfile.ZipFile(file) as archive:
         held = sum(part.file_size for part in archive.infolist())
 

@@ -375,7 +375,7 @@ def test_bad_input_is_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     assert "can't read the card" in refused(capsys, tmp_path / "nope")
-    assert "no cards here" in refused(capsys, tmp_path / "empty")
+    assert "no cards found" in refused(capsys, tmp_path / "empty")
     assert "did you mean" in refused(capsys, session / "one", "--metric", "sharp")
     assert "no card has a window" in refused(capsys, session / "one", "--windows", "W99")
     assert "png or svg" in refused(capsys, session / "one", "--format", "pdf")

@@ -173,7 +173,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
         ((paths[0], paths[0]), "given twice"),
         ((paths[0],), "at least two"),
         ((*paths, "--metric", "total_retur"), "did you mean 'total_return'"),
-        ((terminal.folder / "empty", paths[0]), "no cards here"),
+        ((terminal.folder / "empty", paths[0]), "no cards found"),
         ((terminal.folder / "loop", paths[0]), "Too many levels of symbolic links"),
     ):
         assert problem in terminal.refusal("compare", *arguments)

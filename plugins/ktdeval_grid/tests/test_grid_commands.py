@@ -219,7 +219,7 @@ def test_without_the_plugin_of_grids_a_plan_is_refused(
 
     assert "no installed plugin has grids" in terminal.refusal("plan", "ktd-fin")
     assert "No such option" in terminal.refusal("plan", "--workers", "2")
-    assert "no kind 'plans'" in terminal.refusal("list", "plans")
+    assert "unknown kind 'plans'" in terminal.refusal("list", "plans")
 
 
 def test_scenarios_are_those_of_a_run() -> None:

@@ -599,7 +599,7 @@ def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
 def test_card_show_and_verify_take_a_card_or_the_cards_of_a_run(
     tmp_path: Path, terminal: Terminal
 ) -> None:
-    assert "no cards here" in terminal.error("card", "show", tmp_path)
+    assert "no cards found" in terminal.error("card", "show", tmp_path)
 
     (tmp_path / "cards").mkdir()
     path = tmp_path / "cards" / "blinded_open_research.json"

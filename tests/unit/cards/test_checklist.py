@@ -93,7 +93,7 @@ def test_values_of_other_types_are_printed_as_they_are() -> None:
 def test_a_checklist_that_does_not_ship_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown checklist 'sr-117'; did you mean 'sr-11-7'"):
         load_checklist("sr-117")
-    with pytest.raises(UsageError, match="there are execution-realism, sr-11-7, validity-tests"):
+    with pytest.raises(UsageError, match="known: execution-realism, sr-11-7, validity-tests"):
         load_checklist("xyz")
 
 

@@ -72,7 +72,10 @@ def test_a_market_of_two_kinds_has_the_facts_of_each(tmp_path: Path, terminal: T
     ("words", "says"),
     [
         (("nowhere", "--facts"), "nowhere: no such folder; make one with"),
-        (("long", "--facts"), "--facts can't make long, which needs options: store the market with"),
+        (
+            ("long", "--facts"),
+            "--facts can't make long, which needs options: store the market with",
+        ),
         (("synthetic_us",), "is a data provider, and `data check` takes a folder"),
     ],
 )

@@ -41,13 +41,13 @@ RUN = "--model builtin/momentum --tasks blinded_open_research"
     [
         (
             "data make long --out x",
-            "say --bars FILE, which long needs (see `ktdeval data make long",
+            "give --bars FILE, which long needs (see `ktdeval data make long",
         ),
         (
             "data make us --symbols A --first 2024-01-02 --out x",
-            "say --from [alpaca|yfinance] --last DATE, which us needs",
+            "give --from [alpaca|yfinance] --last DATE, which us needs",
         ),
-        ("data make hf --out x", "say ORG/NAME, which hf needs"),
+        ("data make hf --out x", "give ORG/NAME, which hf needs"),
         ("data make synthetic --seed=-4 --out x", "--seed: expected a value of at least 0, was -4"),
         (
             "data make long --bars b.csv --map open=3 --out x",
@@ -79,7 +79,7 @@ def test_each_provider_names_what_it_lacks_as_its_help_does(terminal: Terminal) 
     for name in not_empty(lacking):
         refused = terminal.refusal("data", "make", name, "--out", "x")
         assert re.fullmatch(
-            rf"ktdeval: error: say (--[\w-]+ \S+ ?|[A-Z/]+ ?)+, which {name} needs .*\n",
+            rf"ktdeval: error: give (--[\w-]+ \S+ ?|[A-Z/]+ ?)+, which {name} needs .*\n",
             refused,
         )
 
@@ -131,5 +131,5 @@ def test_a_wrong_day_is_refused_before_the_work_begins(terminal: Terminal, tmp_p
 
 
 def test_a_url_is_no_file_of_replies() -> None:
-    with pytest.raises(UsageError, match="--cache s3://b/c: is a URL; name a file"):
+    with pytest.raises(UsageError, match="--cache s3://b/c: is a URL; name a local file"):
         cache_path("s3://b/c")

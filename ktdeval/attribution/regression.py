@@ -22,7 +22,7 @@ from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 
 RANK_TOLERANCE = 1e-9
 """Smallest share of a column that the columns before it must leave unexplained (a variance
-inflation of a thousand millions).
+inflation of 10^9).
 """
 _REFINE_BELOW = 1e-2
 #: Days whose columns are weighted at a time, so that the product is still in the cache when it is

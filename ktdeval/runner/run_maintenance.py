@@ -299,7 +299,7 @@ def _call_findings(run: RunFolder) -> Iterator[Finding]:
             return
 
         for key in remote.calls.leftovers():
-            problem = "a compacted file holds it, too"
+            problem = "a compacted file also holds it"
             yield _finding(key.removeprefix(remote.prefix), "half-written", problem, _COMPACT)
 
     if run.manifest.request_settings is None:

@@ -93,8 +93,8 @@ class TradingConfig:
     constraint_feedback: bool = option(
         False,
         help=(
-            "give feedback and a retry for a submission with an order that is known to break a rule"
-            " when it is decided"
+            "return a submission with feedback for a retry if one of its orders is already known"
+            " to break a rule"
         ),
     )
     venue: Venue | None = option(None, help="venue of all assets; null: each one's own")
@@ -155,8 +155,8 @@ class AccountConfig:
     constraint_feedback: bool = option(
         False,
         help=(
-            "give feedback and a retry for a submission with an order that is known to break a rule"
-            " when it is decided"
+            "return a submission with feedback for a retry if one of its orders is already known"
+            " to break a rule"
         ),
     )
     board_rules: BoardRuleSet = option(

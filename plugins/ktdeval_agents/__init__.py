@@ -10,7 +10,7 @@ from ktdeval.values import Arguments, option
 from ktdeval_memory.params import MemoryParams
 
 TEAMS = {
-    "investor": "One role with a memory of its decisions and what came of them",
+    "investor": "One role that remembers its decisions and their outcomes",
     "trade": (
         "Analysts, a bull and a bear, a research manager, a trader, a risk team and a portfolio"
         " manager"
@@ -32,18 +32,18 @@ class TeamParams:
     """Arguments of a team. Its file says which of them it takes."""
 
     analysts: tuple[str, ...] = option(
-        (), help="analysts that speak, by the names of their roles; default: all of the team"
+        (), help="analysts that take part, by the names of their roles; default: the whole team"
     )
     planner: Literal["on", "off"] = option(
         "on",
         help=(
-            "off: no planner is asked; the analysts that its team names for that speak each day"
-            " (deepfund: technical, insider, company news and policy)"
+            "off: skip the planner; a fixed set of analysts named by the team takes part each "
+            "day (deepfund: technical, insider, company news and policy)"
         ),
     )
     rounds: int | None = option(
         None,
-        help="turns of each role in every debate; default: those of the team's file",
+        help="turns of each role in every debate; default: as in the team's file",
         minimum=1,
         maximum=MAX_ROUNDS,
     )
@@ -57,15 +57,15 @@ class TeamParams:
     sources: tuple[str, ...] = option(
         (),
         help=(
-            "sources of documents to distribute over roles: each role that is shown the day gets the"
-            " documents of one source, in turn"
+            "sources of documents to distribute over roles: the roles that see the day get the "
+            "documents of one source each, in turn"
         ),
     )
     warmup: int | None = option(
         None,
         help=(
-            "of a team with a memory and a task with a warm-up: how many of its days, the latest,"
-            " it decides on before the first step, one call each; default: all"
+            "for a team with a memory and a task with a warm-up: number of latest warm-up days "
+            "to decide on before the first step, one call each; default: all"
         ),
         minimum=0,
     )
@@ -79,7 +79,7 @@ class TeamFileParams(TeamParams):
 
     file: str = option(help="YAML file of the team")
     content: str | None = option(
-        None, help="hash of what the file must say, comments aside; recorded with each run"
+        None, help="hash of the file's content without comments; recorded with each run"
     )
 
 
@@ -90,8 +90,8 @@ class InvestorParams(TeamParams, MemoryParams):
     memory: Literal["decisions", "layered"] = option(
         "decisions",
         help=(
-            "decisions: a list of its own with what came of them; layered: documents and reasons in"
-            " layers, as finmem has them (the other arguments of finmem apply)"
+            "decisions: a list of the team's decisions and their outcomes; layered: documents "
+            "and reasons in layers, as in finmem (finmem's other arguments apply)"
         ),
     )
 
@@ -102,17 +102,17 @@ class VoteParams:
 
     agents: tuple[str, ...] = option(
         ("investor", "trade", "deepfund"),
-        help="teams that vote; one named again votes again, on replies of its own",
+        help="teams that vote; a team that is named twice votes twice, with separate replies",
     )
     models: tuple[str, ...] = option(
         (),
         help=(
-            "models that each of these teams votes on, with `;` between: PROVIDER/NAME, or"
-            " PROVIDER/NAME(option=value,…); default: the run's own"
+            "models that each of these teams votes with, separated by `;`: PROVIDER/NAME, or "
+            "PROVIDER/NAME(option=value,…); default: the run's own"
         ),
     )
     recorded: tuple[str, ...] = option(
-        (), help="voters whose recorded decisions are elected from; set by `ktdeval paper vote`"
+        (), help="voters whose recorded decisions are used; set by `ktdeval paper vote`"
     )
 
 
@@ -134,7 +134,7 @@ class ElectedParams:
     """Voters of an elected run."""
 
     voters: tuple[RecordedVoterParams, ...] = option(
-        (), help="runs whose decisions were elected from; set by `ktdeval paper vote`"
+        (), help="runs whose decisions are used; set by `ktdeval paper vote`"
     )
 
 
@@ -159,7 +159,7 @@ def ktdeval_agents() -> list[Spec]:
     by_asset = Spec(
         "by_asset",
         maker("ktdeval_agents.by_asset:ByAssetAgent"),
-        "One question for each asset shown, put together",
+        "One question per asset, with the answers combined into one submission",
     )
     return [
         investor,
@@ -167,14 +167,14 @@ def ktdeval_agents() -> list[Spec]:
         Spec(
             "team",
             maker("ktdeval_agents.team:make_own_team"),
-            "Roles of a team of your own, read from a YAML file",
+            "Your own team of roles, read from a YAML file",
             TeamFileParams,
         ),
         by_asset,
         Spec(
             "vote",
             maker("ktdeval_agents.team_vote:make_vote"),
-            "What most of several teams submit",
+            "Majority vote of several teams",
             VoteParams,
         ),
     ]
@@ -189,7 +189,7 @@ def ktdeval_commands() -> list[Spec]:
         Spec(
             "view roles",
             later("ktdeval_agents.roles_command:roles"),
-            "Tokens and cost of a run by the role of a team that asked.",
+            "Report a run's tokens and cost by role of the team.",
         ),
         Spec(
             "paper vote",

@@ -37,6 +37,6 @@ def _refuse(params: InvestorParams, unused: TeamParams | MemoryParams, other: st
     for field in fields(unused):
         if getattr(params, field.name) != getattr(unused, field.name):
             raise ConfigError(
-                f"{field.name}: has no effect with memory={params.memory}; leave it out, or give"
-                f" memory={other}"
+                f"{field.name}: has no effect with memory={params.memory}; leave it out, or set "
+                f"memory={other}"
             )

@@ -152,7 +152,7 @@ def load_team(path: Path) -> Team:
 def _team_problems(team: Team) -> Iterator[str]:
     """Yield the problems of a graph, one line each."""
     if not team.flow or not team.flow[-1].role:
-        yield "flow: must end with one role, which submits"
+        yield "flow: must end with a single role, which submits"
 
     readable = set(SOURCES)
     for index, stage in enumerate(team.flow):
@@ -165,9 +165,12 @@ def _team_problems(team: Team) -> Iterator[str]:
 
     for name in team.roles:
         if not _NAME.fullmatch(name) or name == REFLECTION:
-            yield f"roles: {name[:60]!r} is no name of a role; use small letters, digits and _"
+            yield (
+                f"roles: {name[:60]!r} is not a valid role name; use lower-case letters, digits "
+                "and _"
+            )
         elif name not in readable:
-            yield f"roles.{name}: is not in the flow"
+            yield f"roles.{name}: is not used in flow; add it to flow or remove it"
 
     quick = {*team.roles, *([REFLECTION] if team.memory and team.memory.reflection else ())}
     yield from _unknown("quick", team.quick, quick)
@@ -184,7 +187,7 @@ def _stage_problems(where: str, team: Team, stage: FlowStage, readable: Set[str]
         yield f"{where}: give one of role, together, debate and computes"
 
     if stage.rounds > 1 and not stage.debate:
-        yield f"{where}.rounds: is for a debate"
+        yield f"{where}.rounds: applies to a debate only; remove it"
 
     if len(set(stage.roles)) < len(stage.roles):
         yield f"{where}: a role appears twice"
@@ -211,13 +214,15 @@ def _planner_problems(
     """Yield the problems of the role that chooses the roles of a stage."""
     name = stage.chosen_by
     if not stage.together:
-        yield f"{where}.chosen_by: is for roles that speak `together`"
+        yield f"{where}.chosen_by: applies to roles that speak `together` only; remove it"
     if name not in [each.role for each in earlier]:
         yield f"{where}.chosen_by: {name[:60]!r} must be an earlier role that speaks alone"
 
     role = team.roles.get(name)
     if role is not None and (role.tools or role.gives != "text"):
-        yield f"roles.{name}: chooses analysts, and so takes neither `tools` nor `gives`"
+        yield (
+            f"roles.{name}: chooses analysts, so it takes neither `tools` nor `gives`; remove them"
+        )
 
 
 def _unreadable(name: str, role: Role, readable: Set[str]) -> Iterator[str]:

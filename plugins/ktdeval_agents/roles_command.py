@@ -96,7 +96,7 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
     """
     finished = folder.complete_specs()
     if not finished:
-        raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
+        raise UsageError(f"{folder.path}: no episode is finished; resume the run first")
 
     by_role: dict[RoleModel, SummedRoleUsage] = {}
     for spec in finished:
@@ -168,7 +168,7 @@ def roles(run: Path, options: JsonOptions) -> None:
     rows.append(("all", "", *_usage_cells(total, _total_usd(costs.values()))))
     print_grid(_COLUMNS, rows, left=("role", "model"))
     if total.uncounted:
-        click.echo(f"{not_counted(total.uncounted)}: their tokens and cost are not known")
+        click.echo(f"{not_counted(total.uncounted)}: their tokens and cost are unknown")
 
 
 def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:

@@ -66,8 +66,8 @@ def make_own_team(params: TeamFileParams) -> TeamAgent:
     content = content_hash(to_plain(team))
     if params.content not in (None, content):
         raise ConfigError(
-            f"file: {path} has changed: its content is {content:.12}, not {params.content:.12};"
-            " give the file that was meant"
+            f"file: {path} has changed: its hash is {content:.12}, not {params.content:.12}; "
+            "restore the file, or begin a new run"
         )
 
     agent = _make_agent(path.stem, team, params)
@@ -80,8 +80,8 @@ def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
     sources = params.sources
     if sources and len(set(sources)) < 2:
         raise ConfigError(
-            f"sources: {', '.join(sources)} can't be dealt out; name at least two, each as"
-            " documents show it"
+            f"sources: {', '.join(sources)} can't be distributed; name at least two, spelled as "
+            "in the documents"
         )
 
     team = with_options(team, name, params)

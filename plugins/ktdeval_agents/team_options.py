@@ -30,8 +30,8 @@ def with_options(team: Team, name: str, params: TeamParams) -> Team:
         team = _with_rounds(team, name, params.rounds)
     if params.quick_model is not None and not team.quick:
         raise ConfigError(
-            f"quick_model: the team {name} has no quick roles; leave it out, or name some in"
-            " `quick` of a team file"
+            f"quick_model: the team {name} has no quick roles; leave it out, or list some under "
+            "`quick` in a team file"
         )
 
     return team

@@ -58,7 +58,8 @@ class VoteOptions(PluginOptions):
         type=RunPath(),
         metavar="DIR",
         help=(
-            "instead of electing, verify the elected run in DIR, and its ballots against these runs"
+            "instead of electing, verify the elected run in DIR and check its ballots against "
+            "these runs"
         ),
     )
 
@@ -82,7 +83,7 @@ def vote(runs: tuple[Path, ...], options: VoteOptions, **changes: Any) -> None:
     given = {name: value for name, value in changes.items() if value is not None}
     if options.verify is not None:
         if options.out is not None:
-            raise UsageError("--out and --verify: elect, or verify an election; give one of them")
+            raise UsageError("--out elects and --verify verifies an election; give one of them")
         _verify(options.verify, voters, plugins, given)
         return
 
@@ -94,7 +95,7 @@ def vote(runs: tuple[Path, ...], options: VoteOptions, **changes: Any) -> None:
 def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str, Any]) -> None:
     """Make the elected run, complete or not at all, and print its decisions."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise StoreError(f"--out {out}: is there already; name a new folder")
+        raise StoreError(f"--out {out}: exists already; give a new folder")
 
     def prepare(plan: PlannedEpisodes) -> Any:
         ballots = Ballots(voters, plan)
@@ -234,7 +235,7 @@ def _differences(
     for spec in planned:
         named = spec.agent_args.get("recorded")
         if named != labels:
-            yield f"{spec.label}: its voters are called {named}, those runs are {labels}"
+            yield f"{spec.label}: its voters are {named}, but those runs are {labels}"
             return
 
     snapshot = open_recorded_snapshot(folder, plugins, moved)
@@ -247,15 +248,15 @@ def _differences(
 def _voter_differences(spec: EpisodeSpec, voters: Sequence[Voter]) -> Iterator[str]:
     recorded: Any = spec.model_args.get("voters", [])
     if len(recorded) != len(voters):
-        yield f"it has {len(recorded)} voters, {len(voters)} runs are given"
+        yield f"it has {len(recorded)} voters, but {len(voters)} runs are given"
         return
 
     for number, (was, voter) in enumerate(zip(recorded, voters, strict=True), 1):
         for name, value in voter.to_json().items():
             if was.get(name) != value:
                 yield (
-                    f"voter {number}: {name}: recorded {was.get(name)}, {voter.path} has {value};"
-                    " give the runs in their order, as they were"
+                    f"voter {number}: {name}: recorded {was.get(name)}, {voter.path} has "
+                    f"{value}; give the runs unchanged and in their order"
                 )
                 break
 
@@ -269,7 +270,7 @@ def _ballot_differences(folder: RunFolder, spec: EpisodeSpec, ballots: Ballots) 
         recorded += [exchange.get("reply") for exchange in entry.exchanges]
 
     if len(recorded) != len(expected):
-        yield f"{spec.label}: {len(recorded)} ballots, the voters' runs have {len(expected)}"
+        yield f"{spec.label}: {len(recorded)} ballots, but the voters' runs have {len(expected)}"
         return
 
     for number, (was, now) in enumerate(zip(recorded, expected, strict=True)):

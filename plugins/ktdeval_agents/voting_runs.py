@@ -86,10 +86,10 @@ def _open(path: Path) -> Voter:
     for spec in specs:
         if spec.window is None:
             raise UsageError(
-                f"{path}: {spec.task} asks about no market; elect from runs of trading tasks"
+                f"{path}: {spec.task} is not a trading task; elect from runs of trading tasks"
             )
         if not folder.is_complete(spec):
-            raise StoreError(f"{path}: {spec.label} is not finished; run it to its end first")
+            raise StoreError(f"{path}: {spec.label} is not finished; resume the run first")
 
     records = content_hash(folder.artefacts(specs))
     return Voter(path, folder, {episode_key(spec): spec for spec in specs}, records)
@@ -201,7 +201,7 @@ class Ballots:
         task = self.plan.tasks[spec.task]
         market = self.plan.snapshot
         if market is None:
-            raise UsageError(f"{spec.task} asks about no market; elect from runs of trading tasks")
+            raise UsageError(f"{spec.task} is not a trading task; elect from runs of trading tasks")
 
         columns = [_replies(voter, spec, task, market) for voter in self.voters]
         for replies in zip(*columns, strict=True):

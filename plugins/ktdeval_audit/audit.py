@@ -139,7 +139,7 @@ def _log_finding(chance: float, hits: int, numbers: int, horizon: int) -> Findin
             f"over all decisions {hits} of {numbers} numbers that were not known yet equal a value of"
             f" the next {horizon} trading days; chance of so many by accident at most {chance:.1g}"
         ),
-        fix="look for one source that shows each day a value of a later one",
+        fix="find the source that shows each day a value of a later day",
     )
 
 
@@ -169,14 +169,14 @@ def _notes(
     if dated.undated:
         first = clean(dated.undated[0].title)
         yield (
-            f"{len(dated.undated)} decisions name no day and were not audited, such as {first};"
-            " --day-field or --day-map gives it."
+            f"{len(dated.undated)} decisions name no day and were not audited, such as {first}; "
+            "give their days with --day-field or --day-map."
         )
 
     if dated.by_folder:
         yield (
-            f"{dated.by_folder} of {len(dated.days)} decisions name no day and were given that of"
-            " their folder."
+            f"{dated.by_folder} of {len(dated.days)} decisions name no day; they were given the "
+            "day of their folder."
         )
     if market is None:
         yield "Prices, news and fills were not checked: --data names the market."
@@ -189,4 +189,4 @@ def _notes(
         yield f"The market begins on {market.days[0]}, after the last decision."
 
     if settings.masked is None:
-        yield "Identities were not checked: --masked says what a mask is claimed to hide."
+        yield "Identities were not checked: name with --masked what the mask is claimed to hide."

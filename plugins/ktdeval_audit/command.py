@@ -51,7 +51,7 @@ class AuditOptions(JsonOptions, PluginOptions):
         " codex, tradingagents, ktdeval [default: by its keys]",
     )
     messages: str | None = flag(
-        None, metavar="FIELD", help="field of each record that holds its messages, dotted"
+        None, metavar="FIELD", help="field of each record that holds its messages, as a dotted path"
     )
     prompt: str | None = flag(
         None, metavar="FIELD", help="field of each record that holds what the model was sent"
@@ -62,16 +62,16 @@ class AuditOptions(JsonOptions, PluginOptions):
     day_field: str | None = flag(
         None,
         metavar="NAME",
-        help="field that holds the day on whose knowledge it was decided, dotted or its last part",
+        help="field with the day of the decision, as a dotted path or its last part",
     )
     day_map: Path | None = flag(
         None,
         type=FilePath(),
         metavar="FILE",
-        help="table with columns decision and day, where the log names no day",
+        help="table with columns decision and day, for a log without days",
     )
     masked: Literal["names", "dates", "both"] | None = flag(
-        None, help="what a mask is claimed to hide, whose words are then findings"
+        None, help="what the mask is claimed to hide; such words are then findings"
     )
     cutoff: str | None = flag(
         None,
@@ -82,7 +82,7 @@ class AuditOptions(JsonOptions, PluginOptions):
         (), metavar="RULE,…", help="rules to run [default: all]: date-after, price-after, …"
     )
     fail_on: Literal["error", "warning"] = flag(
-        "error", help="least level of a finding at which the exit code is 1"
+        "error", help="lowest level of findings that makes the exit code 1"
     )
     every: bool = flag(False, name="--all", help="print all findings")
     sarif: Path | None = flag(

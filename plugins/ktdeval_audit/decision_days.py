@@ -111,7 +111,7 @@ def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
     if day_map is not None:
         return f"--day-map {day_map}: names no decision of the log, such as {first!r}"
     if day_field is not None:
-        return f"--day-field {day_field!r}: no decision of {log.source} has it{known}"
+        return f"--day-field {day_field!r}: not found in any decision of {log.source}{known}"
     return (
         f"{log.source}: no decision names its day; name a field with --day-field, a table of decision"
         f" and day with --day-map (the first decision is {first!r}), or write `Today is 2024-03-05`"
@@ -219,7 +219,8 @@ def _field_day(
             if strict:
                 where = f"{decision.name}, line {decision.line}" if decision.line else decision.name
                 raise DataError(
-                    f"{where}: --day-field {key} holds {str(value)[:40]!r}, no day such as 2024-03-05"
+                    f"{where}: --day-field {key} holds {str(value)[:40]!r}, not a day such as "
+                    "2024-03-05"
                 )
     return None
 

@@ -312,7 +312,7 @@ class LaterPrices:
             f" chance of so many by accident at most {chance:.1g}"
         )
         span = (first.number.start, first.number.end)
-        fix = "cut tables and indicators at the close of the day of the decision"
+        fix = "end tables and indicators at the close of the decision day"
         return finding_at(first.text, span, ("price-after", level), (why, fix))
 
 

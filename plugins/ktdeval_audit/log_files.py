@@ -80,7 +80,7 @@ def read_records(path: Path) -> list[LogRecord]:
 
     records = _parse_text(path, data.removeprefix(_BYTE_ORDER_MARK))
     if not records:
-        raise DataError(f"{path}: is empty; write a JSON object a line")
+        raise DataError(f"{path}: is empty; write one JSON object a line")
     return records
 
 
@@ -149,7 +149,7 @@ def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
             yield LogRecord(cells, line)
             line = rows.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}:{line}: is no row of a CSV: {error}; save it again") from error
+        raise DataError(f"{path}:{line}: is not a CSV row: {error}; save it again") from error
 
 
 def _table_records(path: Path) -> list[LogRecord]:
@@ -183,8 +183,8 @@ def _archive_records(path: Path) -> Iterator[LogRecord]:
                 total += member.file_size
                 if member.file_size > LARGEST_MEMBER or total > max_bytes(size):
                     raise DataError(
-                        f"{path}: {member.filename!r} unpacks to more than may be read; audit a"
-                        " part of the log"
+                        f"{path}: {member.filename!r} unpacks to more than the size limit; audit "
+                        "a part of the log"
                     )
 
                 data = _unpack_member(archive, member)

@@ -75,8 +75,9 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
             rule="cutoff",
             level=level,
             message=(
-                f"{each.before} of {each.total} decisions ({share:.0%}) lie before the end of"
-                f" {each.model}'s training data, {each.cutoff}: it may remember the outcomes"
+                f"{each.before} of {each.total} decisions ({share:.0%}) are before "
+                f"{each.cutoff}, the end of {each.model}'s training data: it may remember the "
+                "outcomes"
             ),
             fix="test on later days, or behind a mask (ktdeval run --tasks '*_blinded')",
         )

@@ -69,7 +69,7 @@ def _unread_lines(report: AuditReport, *, every: bool) -> Iterator[str]:
     yield f"{len(report.unread)} could not be read:"
     yield from (f"  {reason}" for reason in shown)
     if more:
-        yield f"  {more} more: --all names them"
+        yield f"  {more} more: --all lists them"
 
 
 def _rule_lines(report: AuditReport) -> Iterator[str]:

@@ -148,12 +148,12 @@ def _date_finding(
     days = later.days_after(dated.day)
     why = f"{what}, {days} days after the day of the decision, {dated.day}"
     if not later.has_year:
-        why += "; it names no year, and the nearest one is taken"
+        why += "; it names no year, so the nearest one is assumed"
 
-    fix = "cut what the agent is shown at the day of the decision"
+    fix = "show the agent nothing later than the day of the decision"
     if later.evidence == "planned":
-        why += "; the words around it say that it was planned"
-        fix = "none, if it was planned by the day of the decision"
+        why += "; the text around it says that it was planned"
+        fix = "nothing to fix if it was planned by the day of the decision"
 
     span = where or (later.start, later.end)
     return finding_at(dated, span, ("date-after", level), (why, fix))

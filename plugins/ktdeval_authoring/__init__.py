@@ -19,7 +19,7 @@ def ktdeval_commands() -> list[Spec]:
         Spec(
             "doctor",
             later("ktdeval_authoring.doctor_command:doctor"),
-            "Report what this installation has, lacks, and where it is broken.",
+            "Report what this installation has, what it lacks and what is broken.",
             groups=("setup",),
         ),
     ]

@@ -22,7 +22,7 @@ def plugins_of(target: str | None) -> list[str]:
     if target is None:
         if not entries:
             raise UsageError(
-                "no plugin of others is installed; name a file, a folder or a module to check"
+                "no third-party plugin is installed; name a file, a folder or a module to check"
             )
         return [entry.value for entry in entries]
 
@@ -73,8 +73,8 @@ def _of_project(folder: Path, project: Path) -> list[str]:
     advertised = content.get("project", {}).get("entry-points", {}).get(GROUP, {})
     if not advertised:
         raise UsageError(
-            f"{project}: advertises no plugin; add [project.entry-points.{GROUP}] with a line"
-            ' NAME = "MODULE"'
+            f"{project}: declares no plugin; add [project.entry-points.{GROUP}] with a line NAME "
+            '= "MODULE"'
         )
 
     for source in (folder / "src", folder):

@@ -115,7 +115,10 @@ def _keys(environment: Mapping[str, str]) -> Iterator[Check]:
             yield Check(name=f"key {name}", state="ok", detail="seen")
         elif name in environment:
             yield Check(
-                name=f"key {name}", state="broken", detail="empty", fix="unset it, or give the key"
+                name=f"key {name}",
+                state="broken",
+                detail="empty",
+                fix="unset it, or set it to the key",
             )
         else:
             yield Check(name=f"key {name}", state="absent", detail="not set")
@@ -150,7 +153,7 @@ def _packaged_prices(package: Package, day: date) -> Check:
     looked_up = package.looked_up.get(version)
     if looked_up is None:
         known = ", ".join(f"{known} of {each}" for known, each in package.looked_up.items())
-        detail = f"{PRICE_PACKAGE} {version}, of a day that is not known here (known: {known})"
+        detail = f"{PRICE_PACKAGE} {version}, with an unknown date (known: {known})"
         return Check(name="prices", state="ok", detail=detail)
 
     detail = f"{PRICE_PACKAGE} {version}, {_ages([looked_up], day)}"
@@ -249,7 +252,7 @@ def _plugins() -> Iterator[Check]:
         for kind in KINDS:
             plugins.specs(kind)
     except KtdevalError as error:
-        fix = "`ktdeval plugin check` says where; correct or uninstall it"
+        fix = "`ktdeval plugin check` shows the error; correct or uninstall it"
         yield Check(name="plugins", state="broken", detail=str(error), fix=fix)
         return
 
@@ -268,7 +271,7 @@ def _browser() -> Check:
     if found:
         return Check(name="browser", state="ok", detail=found[0])
 
-    detail = "none on the path; pages of runs and boards are files for any browser"
+    detail = "none on the path; open pages of runs and boards in any browser"
     return Check(name="browser", state="absent", detail=detail)
 
 

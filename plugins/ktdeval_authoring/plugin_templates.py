@@ -175,7 +175,7 @@ def _ending_in_one_line_break(text: str) -> str:
 def write_package(folder: Path, files: Mapping[str, str]) -> None:
     """Write a package into a new or empty folder. Raises UsageError: the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: is there already; choose another folder with --out")
+        raise UsageError(f"{folder}: exists already; choose another folder with --out")
 
     for path, text in files.items():
         target = folder / path

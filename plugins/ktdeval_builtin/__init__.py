@@ -51,7 +51,7 @@ class ThreadRunner:
 @hookimpl
 def ktdeval_runners() -> Sequence[Spec]:
     """Return the backend of this machine."""
-    return [Spec("local", ThreadRunner, "Episodes side by side on threads of this machine")]
+    return [Spec("local", ThreadRunner, "Episodes in parallel threads on this machine")]
 
 
 @hookimpl

@@ -46,7 +46,7 @@ def ktdeval_models() -> list[Spec]:
         Spec(
             "remote",
             maker("ktdeval_command.remote_agent:RemoteClients"),
-            "Stands for programs and clients with a model of their own, and answers nothing",
+            "Placeholder for programs and clients that bring their own model; answers no calls",
             remote=False,
             decider="nobody",
         )

@@ -147,5 +147,5 @@ def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
 def _unknown(method: str, path: str) -> WireError:
     return WireError(
         "not_found",
-        f"{method} {path[:80]}: the bridge does not speak it; it speaks {', '.join(FORMS)}",
+        f"{method} {path[:80]}: not supported by the bridge; supported: {', '.join(FORMS)}",
     )

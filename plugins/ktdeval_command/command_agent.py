@@ -374,7 +374,7 @@ class CommandAgent:
         output = _show_output(finished, acting, running.secrets)
         self._has_acted = self._has_acted or bool(acting.acts)
         if _failure(outcome) and not self._has_acted:
-            said = output.strip().splitlines() or ["it wrote nothing"]
+            said = output.strip().splitlines() or ["it wrote no output"]
             raise ProviderError(
                 f"agent command: {program} {outcome} before it did anything: {said[-1][:300]};"
                 " correct the program, or run= and take a new --out"

@@ -21,61 +21,66 @@ class CommandParams:
     profile: str = option(
         "",
         help=(
-            "how it is started: a YAML file, or one of claude, codex, default, gemini, opencode;"
-            " default: that of the program's name"
+            "how to start the program: a YAML file, or one of claude, codex, default, gemini, "
+            "opencode; default: by the program's name"
         ),
     )
     session: Literal["step", "episode"] = option(
         "step",
-        help="one process for each step, or one for the episode, which calls the tool next_day",
+        help="one process per step, or one per episode, which calls the tool next_day",
     )
     sandbox: Literal["bwrap", "none"] = option(
         "bwrap",
         help=(
-            "walls around it: bubblewrap, or none, whose cards are never ranked where a task hides"
-            " something"
+            "sandbox: bwrap (bubblewrap) or none; cards without a sandbox are not ranked on "
+            "masked tasks"
         ),
     )
     readable: tuple[LocalPath, ...] = option(
         (),
         help=(
-            "further folders that it may read in the sandbox, such as that of its interpreter; each is"
-            " searched, and refused with a market, a run, a cache or a key in it"
+            "further folders that the program may read in the sandbox, such as that of its "
+            "interpreter; a folder with a market, a run, a cache or a key in it is refused"
         ),
     )
     models: tuple[str, ...] = option(
         (),
         help=(
-            "further models, PROVIDER/NAME, that it gets where it asks for one by this name; any"
-            " other name is the run's own"
+            "further models, PROVIDER/NAME, that the program may request by this name; any other "
+            "name gets the run's model"
         ),
     )
     model_name: str = option(
         "",
         help=(
-            "name of the run's model as the program is told it, by which it chooses its settings; it"
-            " may ask for any; default: the model's own"
+            "name under which the program sees the run's model; the program may choose its "
+            "settings by it; default: the model's own name"
         ),
     )
-    calls: int = option(200, help="most calls of the model in a step", minimum=1, maximum=100_000)
+    calls: int = option(
+        200, help="maximum number of model calls in a step", minimum=1, maximum=100_000
+    )
     seconds: float = option(
-        600.0, help="longest time for a step, in seconds", minimum=0.1, maximum=86_400
+        600.0, help="time limit of a step, in seconds", minimum=0.1, maximum=86_400
     )
     grace_s: float = option(
         30.0,
-        help="seconds that it may go on after its submission was accepted",
+        help="seconds that the program may run on after its submission was accepted",
         minimum=0.0,
         maximum=3600,
     )
     memory_mib: int = option(
-        4096, help="most memory of all its processes, in MiB", minimum=16, maximum=1 << 20
+        4096, help="memory limit for all its processes, in MiB", minimum=16, maximum=1 << 20
     )
     processes: int = option(
-        256, help="most processes and threads in a sandbox", minimum=1, maximum=100_000
+        256, help="maximum number of processes and threads in a sandbox", minimum=1, maximum=100_000
     )
-    disk_mib: int = option(64, help="most bytes in its folder, in MiB", minimum=1, maximum=16_384)
+    disk_mib: int = option(64, help="size limit of its folder, in MiB", minimum=1, maximum=16_384)
     files: int = option(
-        10_000, help="most files and folders in its folder", minimum=1, maximum=1_000_000
+        10_000,
+        help="maximum number of files and folders in its folder",
+        minimum=1,
+        maximum=1_000_000,
     )
     content: str | None = option(
         None, help="hash of the files that `run` names; recorded with each run"

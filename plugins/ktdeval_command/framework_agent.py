@@ -234,8 +234,8 @@ class FrameworkAgent:
         said = describe_error(error).replace(desk.api_key, "[token]")
         if not self._has_acted and acting.error is None:
             raise ProviderError(
-                f"the agent raised {said} before it did anything; correct or install what it names,"
-                " then run the same command again"
+                f"the agent raised {said} before it did anything; fix the cause or install the "
+                "package, then run the same command again"
             )
         return FrameworkReport(raised=acting.withhold(said[:_SHOWN_CHARS]))
 
@@ -272,8 +272,8 @@ def _as_json(memory: JsonValue) -> JsonValue:
         dumps_canonical(memory).encode()
     except (TypeError, ValueError) as error:
         raise PluginError(
-            f"act() of an agent must return plain JSON or nothing, was {type(memory).__name__}:"
-            f" {error}"
+            f"act() of an agent must return plain JSON or None, got {type(memory).__name__}: "
+            f"{error}"
         ) from error
     return memory
 

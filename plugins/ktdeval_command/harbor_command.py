@@ -38,12 +38,15 @@ class HarborOptions:
     out: Path = flag(
         type=OutputPath("new folder"),
         metavar="FOLDER",
-        help="new folder, which gets a task for each window",
+        help="new folder for the tasks, one for each window",
     )
     reward: str | None = flag(
         None,
         metavar="METRIC",
-        help="reward a verified card with a metric; default: 1 where each day was decided, else 0",
+        help=(
+            "metric of a verified card to use as the reward; default: 1 if every day was "
+            "decided, else 0"
+        ),
     )
 
 
@@ -84,7 +87,9 @@ def episodes_of(config: RunConfig, plugins: Plugins, reward: str | None) -> list
     tasks = choose_tasks(config, plugins)
     for name, task in tasks.items():
         if is_scoring(task):
-            raise UsageError(f"--tasks {name}: asks questions; tasks of Harbor trade in a market")
+            raise UsageError(
+                f"--tasks {name}: is not a trading task; Harbor tasks trade in a market"
+            )
 
     snapshot = open_snapshot(plugins, config.data, config.data_args)
     plan = make_plan(replace(config, mask_key=_ANY_KEY), plugins, tasks, snapshot, None)
@@ -148,8 +153,8 @@ def content_of(config: RunConfig, plugins: Plugins) -> HarborContent:
     spec = plugins.specs("data").get(config.data)
     if spec is not None and not spec.extra.get("generated"):
         raise UsageError(
-            f"--data {config.data}: is fetched; store it first with `ktdeval data make`, and name its"
-            " folder"
+            f"--data {config.data}: is downloaded on use; store it first with `ktdeval data "
+            "make`, and give its folder"
         )
     return HarborContent(wheel=own_wheel())
 

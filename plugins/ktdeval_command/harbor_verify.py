@@ -49,7 +49,7 @@ def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, 
     """Return the verified card of a run's folder, or None and why there is none."""
     cards = sorted((folder / "cards").glob("*.json"))
     if len(cards) != 1:
-        return None, "there is no card: the episode was not played to its end"
+        return None, "there is no card: the episode was not finished"
 
     # What the card is checked with stands here, and none of it comes from the episode.
     command = ["ktdeval", "card", "verify", str(cards[0]), *expected["verify_options"]]
@@ -58,7 +58,7 @@ def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, 
     if done.returncode != 0:
         found = done.stdout.strip().splitlines()[:1]  # the first difference
         errors = done.stderr.strip().splitlines()[-1:]
-        (line, *_) = [*found, *errors, "it wrote nothing"]
+        (line, *_) = [*found, *errors, "it wrote no output"]
         return None, f"ktdeval card verify: {line[-_LAST_LINE:]}"
 
     card = json.loads(cards[0].read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def main() -> int:
     value = defined[metric]["value"]
     if value is None:  # no number stands for a figure that is not defined
         (logs / "figures.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
-        sys.stderr.write(f"{metric} is not defined for this episode: there is no reward\n")
+        sys.stderr.write(f"{metric} is not defined for this episode, so there is no reward\n")
         return 1
     return _write_reward(logs, value, figures)
 

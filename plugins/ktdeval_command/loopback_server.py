@@ -153,9 +153,7 @@ class LoopbackServer(ThreadingHTTPServer):
         """Count an answer that closing waits for. Raises WireError: the server was closed."""
         with self._state:
             if self._is_closed:
-                raise WireError(
-                    "failed", f"the step is over, and the {self.noun} answers no longer"
-                )
+                raise WireError("failed", f"the step is over; the {self.noun} no longer answers")
             self._answering += 1
 
         try:
@@ -335,14 +333,17 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         # For the parser, a line that is not a header ends the headers: the rest could hide a
         # length.
         if self.headers.defects or self.headers.get_payload():
-            raise WireError("bad_request", "the request has a line that is not a header")
+            raise WireError("bad_request", "the request has a malformed header line")
         problem = ambiguity(self.headers.items(), self.once)
         if problem is not None:
             raise WireError("bad_request", problem)
         if "Transfer-Encoding" in self.headers:
-            raise WireError("unsupported", "a body is supported with Content-Length only")
+            raise WireError("unsupported", "a body needs the header Content-Length")
         if self.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise WireError("unsupported", "a body is supported unpacked, without Content-Encoding")
+            raise WireError(
+                "unsupported",
+                "a compressed body is not supported; send it without Content-Encoding",
+            )
 
         text = self.headers.get("Content-Length", "0").strip()
         if not text.isascii() or not text.isdecimal() or len(text) > 15:
@@ -374,7 +375,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
     def _late(self) -> WireError:
         self._unread = -1  # the rest is not awaited before the answer, either
-        return WireError("bad_request", "the body did not come in time")
+        return WireError("bad_request", "the body did not arrive in time")
 
     # --- answers
 

@@ -54,8 +54,8 @@ def own_files(words: Sequence[str]) -> OwnFiles:
             )
         if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(
-                f"run: {path} is over {_MAX_BYTES >> 20} MiB; name it by its absolute path, and its"
-                " folder in readable="
+                f"run: {path} is over {_MAX_BYTES >> 20} MiB; give its absolute path, and add "
+                "its folder to readable="
             )
         files[name] = read_plain(path)
         kept.append(name)

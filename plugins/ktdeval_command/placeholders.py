@@ -66,7 +66,9 @@ def _check_text(text: str, where: str) -> None:
                 f" known are {', '.join(NAMES)}"
             )
         if f"{{{name}}}" == LIST:
-            raise ConfigError(f"{where}: {LIST} is several words; make it an item of a list, alone")
+            raise ConfigError(
+                f"{where}: {LIST} expands to several words; make it a list item of its own"
+            )
 
 
 def names_in(text: str) -> set[str]:

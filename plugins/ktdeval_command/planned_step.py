@@ -28,19 +28,22 @@ class Measured:
     version: str = option(help="version of the program that was measured")
     date: str = option(help="day on which it was measured")
     tokens_a_call: int = option(
-        help="tokens of its own prompt and tools in each call of the model, estimated as in `plan`",
+        help=(
+            "tokens of the program's own prompt and tools in each model call, estimated as in "
+            "`plan`"
+        ),
         minimum=0,
     )
     calls_a_step: int = option(
-        help="calls of the model in a step besides one a turn of tools, such as for its last words",
+        help="model calls in a step beyond one per turn of tools, such as for a closing message",
         minimum=0,
     )
 
     def words(self, program: str) -> str:
         """Return a note on it for a plan."""
         return (
-            f"{self.tokens_a_call:,} tokens a call on top, as measured with {program} {self.version}"
-            f" on {self.date}"
+            f"{self.tokens_a_call:,} extra tokens per call, as measured with {program} "
+            f"{self.version} on {self.date}"
         )
 
 

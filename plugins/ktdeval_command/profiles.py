@@ -52,24 +52,30 @@ _MAX_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, without the fi
 class Profile:
     """How a program is started for a step; texts have placeholders."""
 
-    programs: tuple[str, ...] = option((), help="names of programs that it is for")
+    programs: tuple[str, ...] = option((), help="names of programs to which the profile applies")
     subcommand: str = option(
-        "", help="first argument, such as exec; added where the command line lacks it"
+        "", help="first argument, such as exec; added if the command line lacks it"
     )
     arguments: tuple[str, ...] = option((), help="further arguments, after those of the user")
     stdin: str = option("{prompt}", help="text on standard input")
     environment: Mapping[str, str] = option(help="variables", factory=dict)
     files: Mapping[str, str | Mapping[str, JsonValue]] = option(
-        help="files in the program's folder, written before each step over what the program made of"
-        " them: a text, or an object that is written as JSON",
+        help=(
+            "files to write to the program's folder before each step, replacing its changes: a "
+            "text, or an object, which is written as JSON"
+        ),
         factory=dict,
     )
     readable: tuple[str, ...] = option((), help="further folders that the program may read")
     version: tuple[str, ...] = option(
-        (), help="arguments by which it prints its version; tried before a run, empty: not tried"
+        (),
+        help=(
+            "arguments that make the program print its version; tried before a run; empty: not "
+            "tried"
+        ),
     )
     measured: Measured | None = option(
-        None, help="what it sends of its own in a step, for `ktdeval plan`"
+        None, help="what the program adds to a step, for `ktdeval plan`"
     )
 
 
@@ -97,7 +103,7 @@ def run_words(run: str) -> tuple[str, ...]:
     except ValueError as error:
         raise ConfigError(f"run: {error} in {run[:80]!r}; close it") from error
     if not words or not words[0]:
-        raise ConfigError("run: names no program; give a command line, such as run='codex exec'")
+        raise ConfigError("run: is empty; give a command line, such as run='codex exec'")
 
     for index, word in enumerate(words):
         _check_no_end(word, f"run[{index}]")
@@ -133,9 +139,9 @@ def chosen_profile(program: str, profile: str) -> Profile:
     if profile in shipped:
         return load_profile(shipped[profile])
     raise ConfigError(
-        f"profile={profile[:80]}: no such file, and no profile of this name"
-        f"{near_matches(profile, shipped)}; profiles that ship with the suite are"
-        f" {', '.join(shipped)}"
+        f"profile={profile[:80]}: no such file, and no profile with this "
+        f"name{near_matches(profile, shipped)}; profiles that ship with the suite are "
+        f"{', '.join(shipped)}"
     )
 
 
@@ -199,8 +205,8 @@ def _check_arguments(words: tuple[str, ...], where: str) -> None:
         _check_no_end(word, f"{where}[{index}]")
         for name in sorted(names_in(word) & SECRETS):
             raise ConfigError(
-                f"{where}[{index}]: {{{name}}} would show in the list of processes; give it in"
-                " environment or files"
+                f"{where}[{index}]: {{{name}}} would be visible in the list of processes; pass "
+                "it in environment or files"
             )
 
 
@@ -208,14 +214,14 @@ def _check_variable(name: str, text: str, where: str) -> None:
     if not _VARIABLE.fullmatch(name):
         raise ConfigError(f"{where}: not a name of an environment variable; correct it")
     if name in _SET_BY_SANDBOX:
-        raise ConfigError(f"{where}: is the program's folder, always; remove it")
+        raise ConfigError(f"{where}: is always set to the program's folder; remove it")
     check_placeholders(text, where)
     _check_no_end(text, where)
 
 
 def _check_no_end(text: str, where: str) -> None:
     if "\0" in text:
-        raise ConfigError(f"{where}: has the character U+0000, which ends it; remove that")
+        raise ConfigError(f"{where}: contains the character U+0000; remove it")
 
 
 def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
@@ -223,9 +229,9 @@ def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
     for path in paths:
         parts = path.split("/")
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
-            yield f"{path[:80]!r} does not lie in the program's folder; use a path like a/b.json"
+            yield f"{path[:80]!r} is outside the program's folder; use a path like a/b.json"
         if path in TASK_FILES:
-            yield f"{path} holds the task, always; choose another name"
+            yield f"{path} always holds the task; choose another name"
 
         above = ["/".join(parts[:count]) for count in range(1, len(parts))]
         for folder in set(above) & {*paths, *TASK_FILES}:
@@ -274,7 +280,7 @@ def _check_passable(text: str, where: str) -> None:
         size = len(os.fsencode(text))
     except UnicodeEncodeError as error:
         raise ConfigError(
-            f"profile: {where}: has half a surrogate pair, which is no text"
+            f"profile: {where}: contains half a surrogate pair, which is not valid text; remove it"
         ) from error
     if size > _MAX_ARGUMENT_BYTES:
         raise ConfigError(

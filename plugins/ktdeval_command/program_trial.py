@@ -47,8 +47,8 @@ def try_program(words: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> N
     """
     program = sandbox.program_path(words[0])
     with wrap_os_error(
-        "no temporary folder can be made",
-        "set TMPDIR to a folder that can be written",
+        "can't create a temporary folder",
+        "set TMPDIR to a writable folder",
         SandboxError,
     ):
         looked = _run((sandbox.python, "-I", "-S", "-c", _LOOK, program), profile, sandbox)
@@ -92,5 +92,5 @@ def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> FinishedP
 
 def _last_line(finished: FinishedProgram) -> str:
     output = f"{finished.stdout.text()}\n{finished.stderr.text()}"
-    lines = output.strip().splitlines() or ["it wrote nothing"]
+    lines = output.strip().splitlines() or ["it wrote no output"]
     return lines[-1][:300]

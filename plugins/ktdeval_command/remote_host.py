@@ -129,8 +129,8 @@ class RemoteEpisode:
                     return True
                 if self._all.absent_s >= self._wait_s:
                     raise ProviderError(
-                        f"agent remote: no client was there for {self._wait_s:g} s; run the same"
-                        " command again when one can come, or raise wait_s="
+                        f"agent remote: no client connected for {self._wait_s:g} s; run the same "
+                        "command again when a client is ready, or raise wait_s="
                     )
                 self._changed.wait(SLICE_S)
         return False
@@ -390,7 +390,9 @@ def kept_token(path: Path, made: str) -> str:
     except FileExistsError:
         return _read_token(path)
     except OSError as error:
-        raise ConfigError(f"token: {path}: {error.strerror}; name a file in a folder") from error
+        raise ConfigError(
+            f"token: {path}: {error.strerror}; give the path of a file in an existing folder"
+        ) from error
 
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{made}\n")

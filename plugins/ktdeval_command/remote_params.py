@@ -14,33 +14,36 @@ class RemoteAgentParams:
     host: Address = option(
         "127.0.0.1",
         help=(
-            "address to listen on; connections are not encrypted, so that another one than this"
-            " machine's own needs a tunnel or a proxy with TLS"
+            "address to listen on; connections are not encrypted, so any other address than this "
+            "machine's needs a tunnel or a proxy with TLS"
         ),
     )
-    port: int = option(8765, help="port to listen on; 0: a free one", minimum=0, maximum=65_535)
+    port: int = option(8765, help="port to listen on; 0: any free port", minimum=0, maximum=65_535)
     token: LocalPath = option(
         "",
         help=(
-            "file of the token that clients send, made where there is none; default: a new token,"
-            " written to standard error"
+            "file with the token that clients send, created if missing; default: a new token, "
+            "written to standard error"
         ),
     )
     seconds: float = option(
         600.0,
         help=(
-            "longest time for a day, in seconds; then it is held, and the episode waits for another"
-            " client"
+            "time limit of a day, in seconds; after it the step is a hold, and the episode waits "
+            "for another client"
         ),
         minimum=0.1,
         maximum=31_536_000,
     )
     wait_s: float = option(
         3600.0,
-        help="seconds without any client after which the run stops, resumably",
+        help="seconds without any client after which the run stops; it can be resumed",
         minimum=0.1,
         maximum=31_536_000,
     )
     calls: int = option(
-        200, help="most calls of the model bridge in a step", minimum=1, maximum=100_000
+        200,
+        help="maximum number of calls of the model bridge in a step",
+        minimum=1,
+        maximum=100_000,
     )

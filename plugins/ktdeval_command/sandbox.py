@@ -285,7 +285,7 @@ def open_sandbox(
         if not path.is_absolute() or not path.is_dir():
             raise UsageError(f"readable={path}: not an absolute path of a folder; correct it")
         if path != path.resolve():
-            raise UsageError(f"readable={path}: leads by a link to {path.resolve()}; name that")
+            raise UsageError(f"readable={path}: is a symlink to {path.resolve()}; give that path")
         for part in named_parts(path):
             _check_place(part, "readable= names it")
             parts.append(part)
@@ -300,8 +300,8 @@ def _check_place(part: SourcePart, why: str) -> None:
     for own in _OWN:
         if part.path.is_relative_to(own):
             raise UsageError(
-                f"sandbox=bwrap: {part.path}: {why}, and the sandbox has its own {own}, in which"
-                " nothing of this machine is shown; move it elsewhere, such as below /opt"
+                f"sandbox=bwrap: {part.path}: {why}, and the sandbox has its own empty {own}; "
+                "move it elsewhere, such as below /opt"
             )
 
 
@@ -353,7 +353,7 @@ def _run(
                 f" machine can't: {error.strerror}; let the container map that user, or run ktdeval"
                 " as a user other than root"
             ) from error
-        advice = "install it where all users may run it"
+        advice = "install it where all users can run it"
         raise SandboxError(
             f"sandbox=bwrap: {words[0]}: can't be run by the sandbox's user: {error.strerror};"
             f" {advice}"
@@ -379,7 +379,7 @@ def _bwrap() -> str:
         found = version[0] if version else "unknown"
         problem = problem or f"sandbox=bwrap: {path} is version {found}; {_INSTALL}"
 
-    raise SandboxError(problem or f"sandbox=bwrap: there is no bwrap; {_INSTALL}")
+    raise SandboxError(problem or f"sandbox=bwrap: bwrap is not installed; {_INSTALL}")
 
 
 def _packaged_bwrap() -> str | None:
@@ -420,14 +420,14 @@ _NO_WALLS = (
     ),
     (
         "uid map",
-        "this machine lets no user map users; allow it (on Ubuntu: an AppArmor profile for bwrap, or"
-        " sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: start it so that it"
-        " may), or use another machine",
+        "this machine does not let users map user ids; allow it (on Ubuntu: an AppArmor profile "
+        "for bwrap, or sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: "
+        "start it so that it may), or use another machine",
     ),
     (
         "namespace",
-        "the kernel makes no namespaces for users; allow them (sysctl"
-        " kernel.unprivileged_userns_clone=1, user.max_user_namespaces), or use another machine",
+        "the kernel does not let users create namespaces; allow it (sysctl "
+        "kernel.unprivileged_userns_clone=1, user.max_user_namespaces), or use another machine",
     ),
     (
         "proc",
@@ -436,14 +436,13 @@ _NO_WALLS = (
     ),
     (
         "tmpfs",
-        "bubblewrap builds its walls on /tmp, which has to be a folder that can be mounted on; make it"
-        " one (mkdir -m 1777 /tmp)",
+        "bubblewrap needs /tmp as a folder to mount on; create it (mkdir -m 1777 /tmp)",
     ),
-    ("newroot", "bubblewrap builds its walls on /tmp and can't there; make /tmp a plain folder"),
+    ("newroot", "bubblewrap can't mount on /tmp; make /tmp a plain folder"),
     (
         "loopback",
-        "a network of its own can't be made; start the container with the right to configure its"
-        " own network namespaces, or use another machine",
+        "bubblewrap can't create its own network; start the container with the right to "
+        "configure its own network namespaces, or use another machine",
     ),
 )
 """By a word of bubblewrap's message: what failed, and a fix. The first that fits is said."""
@@ -466,4 +465,4 @@ def _try(sandbox: Bubblewrap) -> None:
         if word in said:
             cause = known
             break
-    raise SandboxError(f"sandbox=bwrap: walls can't be made here: {said}: {cause}")
+    raise SandboxError(f"sandbox=bwrap: can't create the sandbox here: {said}: {cause}")

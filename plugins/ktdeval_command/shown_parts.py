@@ -139,8 +139,8 @@ def named_parts(path: Path) -> list[SourcePart]:
     marks = [name for name in _PROJECT if (path / name).exists()]
     if marks:
         raise ShownError(
-            f"readable={path}: is the root of a project ({marks[0]}), with whatever lies in it;"
-            f" {_SMALLER}"
+            f"readable={path}: is the root of a project ({marks[0]}), so the program could read "
+            f"everything in it; {_SMALLER}"
         )
     return [SourcePart(path, "folder")]
 
@@ -286,7 +286,7 @@ class _Search:
     def _check_content(self, path: str, found: os.stat_result, is_package: bool) -> None:
         """Raise ShownError if a file's content is private."""
         if (found.st_dev, found.st_ino) in self._private.inodes:
-            raise self.refusal("a file of the run's market, by a link", path)
+            raise self.refusal("a link to a file of the run's market", path)
 
         known = self._private.hashes.get(found.st_size)
         if known is not None and file_sha256(Path(path)) in known:

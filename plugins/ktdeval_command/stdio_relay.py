@@ -96,7 +96,7 @@ def answer_to(connection: ToolConnection, line: bytes) -> bytes:
     # A refusal over HTTP need not name the request, which stood alone there.
     answer = _object(body)
     if answer is None:
-        answer = _failure(f"the tool server answers with status {status}")
+        answer = _failure(f"the tool server returned status {status}")
     return _with_id(line, answer)
 
 

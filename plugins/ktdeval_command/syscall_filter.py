@@ -48,8 +48,8 @@ def filter_program(machine: str) -> bytes:
     if machine not in _ARCHITECTURES:
         known = " and ".join(_ARCHITECTURES)
         raise UsageError(
-            f"sandbox=bwrap: no filter of system calls for {machine}, only for {known};"
-            " use another machine"
+            f"sandbox=bwrap: the filter of system calls does not support {machine}, only "
+            f"{known}; use another machine"
         )
 
     numbers = syscall_numbers(machine)

@@ -211,7 +211,7 @@ class Workspaces:
         return data
 
     def _explain_damage(self, name: str) -> str:
-        return f"workspace: {name}: its bytes are not those of its hash; restore it from a copy"
+        return f"workspace: {name}: its content does not match its hash; restore it from a copy"
 
     def _too_large(self) -> str:
         return (
@@ -267,8 +267,8 @@ def _check(entries: list[WorkspaceEntry]) -> None:
             )
         if (entry.kind == "file") != (entry.sha256 is not None):
             raise WorkspaceError(
-                f"workspace: {entry.path[:80]!r}: a file has a hash, a folder none;"
-                " run the step again"
+                f"workspace: {entry.path[:80]!r}: a file needs a hash and a folder must not have "
+                "one; run the step again"
             )
 
         before = parts

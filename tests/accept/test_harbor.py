@@ -203,7 +203,7 @@ def test_an_episode_that_is_left_is_no_reward(trial: Trial) -> None:
         pass
 
     assert trial.reward() == {"reward": 0.0}
-    assert trial.figures()["reason"] == "there is no card: the episode was not played to its end"
+    assert trial.figures()["reason"] == "there is no card: the episode was not finished"
 
 
 @pytest.mark.exhaustive
@@ -224,7 +224,7 @@ def test_a_metric_is_the_reward_and_an_undefined_one_is_none(
 
     done = trial.script("tests/test.sh")
     assert done.returncode == 1
-    assert "brier is not defined for this episode: there is no reward" in done.stderr
+    assert "brier is not defined for this episode, so there is no reward" in done.stderr
     assert not (trial.folder / "logs" / "reward.json").exists()
 
 

@@ -221,7 +221,7 @@ def test_a_team_of_ones_own_is_recorded_with_the_hash_of_its_content(tmp_path: P
     made("team", dict(recorded))
     own(tmp_path, MINE.replace("Look.", "Look twice."))
 
-    with pytest.raises(ConfigError, match=r"^file: .*mine.yaml has changed: its content is"):
+    with pytest.raises(ConfigError, match=r"^file: .*mine.yaml has changed: its hash is"):
         made("team", dict(recorded))
 
 

@@ -228,5 +228,5 @@ def test_where_a_role_has_replies_without_counts_its_cost_and_that_of_all_are_no
         "portfolio_manager",
         "all",
     ]
-    assert note.endswith("their tokens and cost are not known")
+    assert note.endswith("their tokens and cost are unknown")
     assert str(2 * STEPS * SEEDS) in note

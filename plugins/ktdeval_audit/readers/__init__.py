@@ -77,10 +77,10 @@ def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, st
         return f"no record has a text at {options}; keys: {keys}{advice}"
     if kind == CHAT:
         return (
-            f"has the keys of no known log: {keys}{advice}; or name the kind with --from"
-            f" ({', '.join(NAMES)})"
+            f"matches no known kind of log: {keys}{advice}; or name the kind with --from "
+            f"({', '.join(NAMES)})"
         )
-    return f"read as {kind}, it has no message with a text; keys: {keys}{advice}"
+    return f"read as {kind}, it has no messages with text; keys: {keys}{advice}"
 
 
 def _advice(paths: Mapping[str, str]) -> str:

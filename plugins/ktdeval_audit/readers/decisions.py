@@ -155,7 +155,7 @@ def _read_conversations(
     notes += said
     if without_text:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(without_text.items()))
-        notes.append(f"Records without a text were left out: {counts}.")
+        notes.append(f"Left out records without text: {counts}.")
 
 
 def _is_fragment(value: Mapping[str, JsonValue]) -> bool:

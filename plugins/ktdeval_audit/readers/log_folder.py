@@ -53,7 +53,10 @@ def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
     said = [f"{_name_some(files)}: {note}" for note, files in notes.items()]
     if without_texts:
         names = _name_some(list(without_texts))
-        said.append(f"{len(without_texts)} files hold no text of a model, so are no logs: {names}.")
+        said.append(
+            f"{len(without_texts)} files have no model text, so they were not read as logs: "
+            f"{names}."
+        )
     return AgentLog(
         kind=", ".join(dict.fromkeys(kinds)),
         source=folder.resolve().name,
@@ -96,7 +99,7 @@ def _refuse(folder: Path, unread: list[str], without_texts: dict[str, str]) -> N
         raise UsageError(
             f"{folder}: none of {len(without_texts)} files is a log; the first: {first}"
         )
-    raise UsageError(f"{folder}: has no log; name a folder with files {', '.join(ENDINGS)}")
+    raise UsageError(f"{folder}: contains no log; give a folder with files {', '.join(ENDINGS)}")
 
 
 def _name_some(files: list[str]) -> str:

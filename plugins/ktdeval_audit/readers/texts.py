@@ -196,7 +196,7 @@ class TextReader:
                 yield from self._subagent_texts(identity)
             elif isinstance(path, str):
                 self.notes.append(
-                    f"A subagent's trajectory lies in {path[:80]!r}, which was not read."
+                    f"A subagent's trajectory is in {path[:80]!r}, which was not read."
                 )
 
     def _subagent_texts(self, identity: str) -> Iterator[LogText]:
@@ -206,7 +206,7 @@ class TextReader:
     def _note_what_goes_on_elsewhere(self, value: Mapping[str, JsonValue]) -> None:
         goes_on = value.get("continued_trajectory_ref")
         if isinstance(goes_on, str):
-            self.notes.append(f"A trajectory goes on in {goes_on[:80]!r}, which was not read.")
+            self.notes.append(f"A trajectory continues in {goes_on[:80]!r}, which was not read.")
 
 
 def _rank(key: str) -> int:

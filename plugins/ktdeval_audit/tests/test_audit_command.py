@@ -35,7 +35,7 @@ def test_a_leak_ends_with_1_and_the_finding_says_what_why_and_how_to_fix_it() ->
     assert lines[0] == "The agent was shown what it could not have known: 1 error."
     assert "error [date-after] line 6" in result.output
     assert "2 days after the day of the decision, 2024-03-06" in result.output
-    assert "  fix: cut what the agent is shown at the day of the decision" in lines
+    assert "  fix: show the agent nothing later than the day of the decision" in lines
 
 
 def test_a_clean_log_ends_with_0(clean: Path) -> None:

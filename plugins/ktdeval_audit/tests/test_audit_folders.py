@@ -51,7 +51,10 @@ def test_all_logs_of_a_folder_are_one_report_in_the_order_of_their_paths(folder:
         f"3 decisions of 3 logs in agents (chat, tradingagents), {day()} to {day()}, 8 texts"
     )
     assert "error [date-after] b/log/log.jsonl:1, conversation 0, messages[2]" in result.output
-    assert "2 files hold no text of a model, so are no logs: a/config.json, a/pos" in result.output
+    assert (
+        "2 files have no model text, so they were not read as logs: a/config.json, a/pos"
+        in result.output
+    )
     files = [each.file for each in read_log(folder).decisions]
     assert files == ["a/log.jsonl", "a/state.json", "b/log/log.jsonl"]
 
@@ -113,7 +116,7 @@ def test_sarif_says_that_logs_could_not_be_read(folder: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("files", "error", "words"),
     [
-        ({}, UsageError, r"has no log; name a folder with files \.jsonl"),
+        ({}, UsageError, r"contains no log; give a folder with files \.jsonl"),
         ({"a.txt": "{}"}, UsageError, "has no log"),
         ({"a.json": '{"a": 1}'}, UsageError, "none of 1 files is a log; the first: .*no known log"),
         ({"a.json": "{", "b.json": "{"}, DataError, r"can be read; the first: .*a\.json:1: is not"),
@@ -151,7 +154,7 @@ def test_the_nearest_folder_that_is_named_for_a_day_gives_it_to_what_names_none(
     dated = date_log(read_log(tmp_path))
 
     assert [str(each) for each in dated.days] == [day(), "2024-03-05"]
-    words = "1 of 2 decisions name no day and were given that of their folder."
+    words = "1 of 2 decisions name no day; they were given the day of their folder."
     assert words in _run(tmp_path).output
 
 

@@ -323,7 +323,7 @@ def test_the_advice_of_a_refusal_reads_the_log(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "log.jsonl", [{"day": "2024-03-06", "shown": "as of 2024-03-08", "said": "BUY"}]
     )
-    with pytest.raises(UsageError, match="no known log: day, shown, said") as refused:
+    with pytest.raises(UsageError, match="no known kind of log: day, shown, said") as refused:
         read_log(path)
     assert "--prompt shown --response said" in str(refused.value)
 
@@ -485,7 +485,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/a.json", b" " * (65 << 20))
 
-    with pytest.raises(DataError, match="unpacks to more than may be read"):
+    with pytest.raises(DataError, match="unpacks to more than the size limit"):
         read_log(path)
 
 
@@ -493,7 +493,7 @@ def test_an_unknown_form_names_the_forms(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"a": 1}), encoding="utf-8")
 
-    with pytest.raises(UsageError, match=r"keys of no known log.*--from.*langsmith"):
+    with pytest.raises(UsageError, match=r"matches no known kind of log.*--from.*langsmith"):
         read_log(path)
     with pytest.raises(UsageError, match="--from 'span' is not a kind of log; did you mean"):
         read_log(path, "span")
@@ -686,9 +686,7 @@ def test_a_stream_of_claude_code_is_a_session(tmp_path: Path, is_list: bool) -> 
     assert log.kind == "claude-code"
     assert texts_of(log) == STREAM_TEXTS
     assert log.decisions[0].models == ("claude-opus-5-5",)
-    assert log.notes == (
-        "Records without a text were left out: 1 rate_limit_event, 1 system/init.",
-    )
+    assert log.notes == ("Left out records without text: 1 rate_limit_event, 1 system/init.",)
 
     findings = audit_log(log, None, AuditSettings(rules=("date-after",))).findings
     assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
@@ -742,5 +740,5 @@ def test_a_log_without_texts_is_said_to_have_none(
 ) -> None:
     path = write_lines(tmp_path / "log.jsonl", [record])
 
-    with pytest.raises(UsageError, match=f"read as {kind}, it has no message with a text"):
+    with pytest.raises(UsageError, match=f"read as {kind}, it has no messages with text"):
         read_log(path, kind)

@@ -175,7 +175,7 @@ def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
     detail = by_name(checks({}, TODAY))["prices"].detail
 
     known = ", ".join(f"{version} of {day}" for version, day in LOOKED_UP.items())
-    assert detail == f"genai-prices 9.0, of a day that is not known here (known: {known})"
+    assert detail == f"genai-prices 9.0, with an unknown date (known: {known})"
 
     monkeypatch.setattr(doctor, "installed_version", lambda: None)
     absent = by_name(checks({}, TODAY))["prices"]

@@ -89,7 +89,7 @@ def test_where_no_plugin_of_others_is_installed_there_is_none_to_check(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["plugin", "check"]) == 2
-    assert "no plugin of others is installed" in capsys.readouterr().err
+    assert "no third-party plugin is installed" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_installed_plugins_of_others_are_checked_by_default_or_by_name(
         ({}, "nothing_here", "no such file, folder or installed plugin"),
         ({}, ".", "holds neither __init__.py nor pyproject.toml"),
         ({"pyproject.toml": "[project"}, ".", "not TOML"),
-        ({"pyproject.toml": "[project]\n"}, ".", "advertises no plugin; add [project.entry-points"),
+        ({"pyproject.toml": "[project]\n"}, ".", "declares no plugin; add [project.entry-points"),
         ({"notes.txt": "x"}, "notes.txt", "not a .py file; give one"),
     ],
 )

@@ -88,7 +88,7 @@ def test_an_unknown_part_and_a_folder_in_use_are_refused(
 
     (tmp_path / "mine").write_text("precious")
     assert main(["plugin", "new", "my-lab", "--with", "task", "--out", str(tmp_path)]) == 2
-    assert "is there already; choose another folder with --out" in capsys.readouterr().err
+    assert "exists already; choose another folder with --out" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

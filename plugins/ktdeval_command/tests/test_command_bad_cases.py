@@ -285,7 +285,7 @@ def test_a_form_that_the_bridge_does_not_speak_is_answered_with_those_that_it_do
     )
 
     decided(place, done)
-    assert "the bridge does not speak it" in place.report["output"]
+    assert "not supported by the bridge" in place.report["output"]
     for form in ("/v1/chat/completions", "/v1/responses", "/v1/messages", "generateContent"):
         assert form in place.report["output"]
 

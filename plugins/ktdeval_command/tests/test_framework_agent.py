@@ -215,7 +215,7 @@ def test_identities_in_its_memory_are_withheld() -> None:
 
 
 def test_what_is_no_json_is_refused_as_memory() -> None:
-    with pytest.raises(PluginError, match="must return plain JSON or nothing, was set"):
+    with pytest.raises(PluginError, match="must return plain JSON or None, got set"):
         outcome_of(lambda desk: {1, 2})
 
 

@@ -193,7 +193,7 @@ def test_a_card_counts_that_is_of_the_task_and_decided_on_each_day(
 def test_an_episode_without_a_card_is_no_reward(tmp_path: Path) -> None:
     card, reason = harbor_verify.verify_run(tmp_path, EXPECTED)
     assert card is None
-    assert reason == "there is no card: the episode was not played to its end"
+    assert reason == "there is no card: the episode was not finished"
 
 
 # --- the command

@@ -274,7 +274,7 @@ def test_an_unknown_profile_names_the_near_ones() -> None:
     with pytest.raises(ConfigError) as error:
         profile_of("codex", "codexx")
     assert str(error.value) == (
-        "profile=codexx: no such file, and no profile of this name; did you mean 'codex' or 'opencode' or 'claude'?;"
+        "profile=codexx: no such file, and no profile with this name; did you mean 'codex' or 'opencode' or 'claude'?;"
         " profiles that ship with the suite are claude, codex, default, gemini, opencode"
     )
 
@@ -315,10 +315,10 @@ def test_a_path_of_a_program_holds_from_every_folder(
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("", "run: names no program; give a command line, such as run='codex exec'"),
-        ("''", "run: names no program; give a command line, such as run='codex exec'"),
+        ("", "run: is empty; give a command line, such as run='codex exec'"),
+        ("''", "run: is empty; give a command line, such as run='codex exec'"),
         ("agent 'x", 'run: No closing quotation in "agent \'x"; close it'),
-        ("agent a\0b", "run[1]: has the character U+0000, which ends it; remove that"),
+        ("agent a\0b", "run[1]: contains the character U+0000; remove it"),
     ],
 )
 def test_bad_command_lines(run: str, message: str) -> None:
@@ -379,12 +379,12 @@ def test_json_is_written_whatever_a_value_contains() -> None:
         (
             Profile(environment={"TASK": "{prompt}"}),
             "\ud800",
-            "profile: TASK: has half a surrogate pair, which is no text",
+            "profile: TASK: contains half a surrogate pair, which is not valid text; remove it",
         ),
         (
             Profile(environment={"TASK": "{prompt}"}),
             "a\0b",
-            "profile: TASK: has the character U+0000, which ends it; remove that",
+            "profile: TASK: contains the character U+0000; remove it",
         ),
     ],
 )
@@ -412,20 +412,20 @@ def test_values_that_the_system_can_not_pass_on(
         ("stdin: '{prompts}'\n", "stdin: unknown placeholder {prompts}; did you mean 'prompt'?"),
         (
             "stdin: '{tools_stdio}'\n",
-            "stdin: {tools_stdio} is several words; make it an item of a list, alone",
+            "stdin: {tools_stdio} expands to several words; make it a list item of its own",
         ),
         (
             "files: {a.json: {command: '{tools_stdio}'}}\n",
-            "files.a.json.command: {tools_stdio} is several words; make it an item of a list, alone",
+            "files.a.json.command: {tools_stdio} expands to several words; make it a list item of its own",
         ),
         ("files: {a.json: {x: ['{nope}']}}\n", "files.a.json.x[0]: unknown placeholder {nope}"),
         ("files: {a.json: {x: [.nan]}}\n", "files.a.json.x[0]: JSON has no number nan"),
         ("files: {a.txt: '{nope}'}\n", "files.a.txt: unknown placeholder {nope}"),
         ("files: {a.txt: [x]}\n", "files.a.txt: expected a string, was a list"),
-        ("files: {../a: x}\n", "files: '../a' does not lie in the program's folder"),
-        ("files: {/a: x}\n", "files: '/a' does not lie in the program's folder"),
-        ("files: {a//b: x}\n", "files: 'a//b' does not lie in the program's folder"),
-        ("files: {task.md: x}\n", "files: task.md holds the task, always; choose another name"),
+        ("files: {../a: x}\n", "files: '../a' is outside the program's folder"),
+        ("files: {/a: x}\n", "files: '/a' is outside the program's folder"),
+        ("files: {a//b: x}\n", "files: 'a//b' is outside the program's folder"),
+        ("files: {task.md: x}\n", "files: task.md holds the task; choose another name"),
         (
             "files: {a: x, a/b: y}\n",
             "files: 'a' is a file, and cannot be a folder for 'a/b'",
@@ -436,10 +436,10 @@ def test_values_that_the_system_can_not_pass_on(
         ),
         (
             "arguments: ['--token={tools_token}']\n",
-            "arguments[0]: {tools_token} would show in the list of processes",
+            "arguments[0]: {tools_token} would be visible in the list of processes",
         ),
         ("environment: {A-B: x}\n", "environment.A-B: not a name of an environment variable"),
-        ("environment: {HOME: /root}\n", "environment.HOME: is the program's folder, always"),
+        ("environment: {HOME: /root}\n", "environment.HOME: is always set to the program's folder"),
         ("environment: {A: '{nope}'}\n", "environment.A: unknown placeholder {nope}"),
         ("subcommand: '{prompt}'\n", "subcommand: expected a word without a placeholder"),
         ("readable: [lib]\n", "readable[0]: expected the absolute path of a folder, was 'lib'"),

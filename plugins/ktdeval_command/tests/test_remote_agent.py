@@ -366,7 +366,7 @@ def test_a_run_without_a_client_stops_with_what_to_do(folder: Path) -> None:
     HOSTS.close_idle()
 
     assert done.code != 0
-    assert "agent remote: no client was there for 0.1 s; run the same command again" in done.err
+    assert "agent remote: no client connected for 0.1 s; run the same command again" in done.err
 
 
 # ---- models

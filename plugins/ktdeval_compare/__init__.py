@@ -22,19 +22,20 @@ _COMMANDS = {
     "compare luck": (
         "Report how much of a result is luck, and whether a ranking by return is one by selection."
     ),
-    "compare cutoff": "Set a model's results in its training time against those after it.",
+    "compare cutoff": "Compare a model's results before and after the end of its training data.",
     "compare cohorts": (
-        "Report how cohorts of models differ: style exposures, returns over seeds, trades declined"
-        " when masked."
+        "Report how cohorts of models differ: style exposures, returns over seeds, trades "
+        "declined under a mask."
     ),
-    "compare power": "Report what a plan of windows and seeds can tell apart, before it is run.",
+    "compare power": "Report which differences a plan of windows and seeds can detect, before it is run.",
     "transplant": (
-        "Execute a run's decisions again at other capitals and costs: where is the edge gone?"
+        "Execute a run's decisions again at other capitals and costs: at which size does the "
+        "edge vanish?"
     ),
     "fork": "Ask a run's steps again with one input changed: does it read what it is shown?",
-    "paper figure": "Draw a figure of a paper, made of your own runs: ama-2 RUN… --out a.svg.",
+    "paper figure": "Draw a paper's figure from your own runs: ama-2 RUN… --out a.svg.",
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
-    "paper table": "Print a table of a paper, made of your own cards: --like ktdfin-4.",
+    "paper table": "Print a paper's table from your own cards: --like ktdfin-4.",
 }
 _GROUPS = {
     "demo": ("evaluate",),

@@ -84,8 +84,8 @@ class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
         "window",
         name="--pairs",
         help=(
-            "what counts as one pair: a window (median over its seeds), or each window and seed as"
-            " in the paper; with --by a window or a day"
+            "unit of a pair: a window (median over its seeds), or each window and seed as in the "
+            "paper; with --by a window or a day"
         ),
     )
     data: tuple[Address, ...] = flag(
@@ -95,7 +95,11 @@ class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
         help="with --by: a market that has moved since the run; may be repeated",
     )
     side: Literal["before", "after"] | None = flag(
-        None, help="only windows wholly before or after the cutoff of every card that records one"
+        None,
+        help=(
+            "only windows that lie entirely before or after the cutoff of every card that "
+            "records one"
+        ),
     )
     against_first: bool = flag(
         False, help="only the first card against each of the others: fewer tests, more power"
@@ -106,7 +110,7 @@ class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
     at: str | None = flag(
         None,
         metavar="CASH",
-        help="runs as `ktdeval transplant` executed them at this capital, such as 1e8",
+        help="compare the runs as executed by `ktdeval transplant` at this capital, such as 1e8",
     )
 
 
@@ -161,7 +165,9 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
         for name in ("unit", "side", "against_first", "pool"):
             del settings[name]
     elif table is not None:
-        raise UsageError(f"{table}: is a table of runs, which --factor NAME,… splits; give it too")
+        raise UsageError(
+            f"{table}: is a table of runs; name the factors to split it by with --factor NAME,…"
+        )
 
     runs = () if table is not None else cards
     show(functions.compare_tables(*runs, table=table, **settings), options.as_json)
@@ -170,7 +176,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
 def _check_factors(options: AgentsOptions) -> None:
     """Refuse options that do not apply if a variance is split."""
     if options.pool:
-        raise UsageError("--pool and --factor are two reports; give one of them")
+        raise UsageError("--pool and --factor are different reports; give one of them")
     if options.unit != "window" or options.side or options.against_first:
         raise UsageError(
             "--pairs, --side and --against-first apply to paired tests, not to --factor"
@@ -182,11 +188,11 @@ def _check_cells(context: click.Context, options: AgentsOptions) -> None:
     if options.factors:
         raise UsageError("--factor splits a variance; leave it out with --by")
     if options.pool:
-        raise UsageError("--pool and --by are two reports; give one of them")
+        raise UsageError("--pool and --by are different reports; give one of them")
     if options.unit == "episode":
-        raise UsageError("--by counts windows or days: --pairs window, or --pairs day")
+        raise UsageError("--by counts windows or days; use --pairs window or --pairs day")
     if context.get_parameter_source("seed") is not click.core.ParameterSource.DEFAULT:
-        raise UsageError("--by draws nothing by chance; leave --seed out")
+        raise UsageError("--by involves no random draws; leave --seed out")
 
 
 # --- masks
@@ -199,12 +205,14 @@ class MasksOptions(TaskOptions, MetricTestOptions, JsonOptions):
     dose_response: bool = flag(
         False,
         help=(
-            "instead of cards: run builtin/memory at doses of memory, and report the smallest that"
-            " is seen"
+            "instead of cards: run builtin/memory at several doses, and report the smallest that "
+            "is detected"
         ),
     )
     doses: tuple[str, ...] = flag(
-        (), metavar="SHARE,…", help="with --dose-response: shares of facts [default: 0,0.001,…,1]"
+        (),
+        metavar="SHARE,…",
+        help="with --dose-response: shares of facts to remember [default: 0,0.001,…,1]",
     )
     seeds: int | None = flag(
         None,
@@ -225,7 +233,7 @@ class MasksOptions(TaskOptions, MetricTestOptions, JsonOptions):
         None,
         type=OutputPath("folder"),
         metavar="DIR",
-        help="with --dose-response: where its runs go; finished ones are not run again",
+        help="with --dose-response: folder of its runs; finished ones are not run again",
     )
 
 
@@ -303,15 +311,17 @@ class LuckOptions(JsonOptions):
         name="--runs",
         type=RUN_PATH,
         metavar="DIR",
-        help="folder of runs to count trials in, besides the cards' own; may be repeated",
+        help=(
+            "folder whose runs also count as trials, in addition to the cards' own; may be repeated"
+        ),
     )
     players: int | None = flag(
         None,
         type=click.IntRange(100, 100_000),
         metavar="N",
         help=(
-            "also play N random players of each episode, on its days, with its turnover and number"
-            " of names, and say where each card stands among them"
+            "also play N random players of each episode, with the same days, turnover and number "
+            "of names, and report each card's rank among them"
         ),
     )
     seed: int | None = flag(
@@ -362,8 +372,8 @@ class LabelsOptions(LevelOptions, CommonOptions, JsonOptions):
     over: Literal["episode", "window"] = flag(
         "episode",
         help=(
-            "what intervals vary over: each (window, seed), whose labels are its own, or windows,"
-            " each the mean of its seeds"
+            "unit of the intervals: each (window, seed) with its own labels, or each window as "
+            "the mean of its seeds"
         ),
     )
     keys: int | None = flag(
@@ -371,15 +381,15 @@ class LabelsOptions(LevelOptions, CommonOptions, JsonOptions):
         type=click.IntRange(20, 100_000),
         metavar="N",
         help=(
-            "instead: a model that buys the first names listed, over N mask keys, and each card's"
-            " key among them"
+            "instead: simulate a model that buys the first names listed under N mask keys, and "
+            "rank each card's key among them"
         ),
     )
     positions: int | None = flag(
         None,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="with --keys: names that it buys [default: 10]",
+        help="with --keys: number of names that it buys [default: 10]",
     )
 
 
@@ -408,7 +418,7 @@ def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOp
         for name in ("alpha", "common", "over"):
             if context.get_parameter_source(name) is not unset:
                 raise UsageError(
-                    f"--{name} applies to runs under several keys, not to --keys; leave it out"
+                    f"--{name} applies to runs under several keys; leave it out with --keys"
                 )
 
             del settings[name]

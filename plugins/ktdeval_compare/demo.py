@@ -36,7 +36,7 @@ class DemoOptions:
         Path("ktdeval-runs/demo"),
         type=OutputPath("folder"),
         metavar="DIR",
-        help="where the runs go; what is finished there is not run again",
+        help="folder of the runs; finished ones are not run again",
     )
     quiet: bool = flag(False, help="no progress bar")
 
@@ -68,9 +68,9 @@ def demo(options: DemoOptions) -> None:
     frame = paper_frame(modes, [memory], TableChoices(plugins=plugins))
     click.echo(write_table(modes, frame, "text", line_width()))
     click.echo(
-        "With codes and days in sight it earns what it remembers, also where it is shown no price"
-        " at all (memory_only).\nBehind the mask there is nothing to remember: it trades by what it"
-        " is shown, and where that is nothing, it holds cash.\n"
+        "When codes and days are visible it earns what it remembers, even if it sees no prices "
+        "at all (memory_only).\nUnder the mask it can't recall anything: it trades by what it is "
+        "shown, and holds cash if it is shown nothing.\n"
     )
     click.echo(
         "2. Does it select, or ride the market and its factors? Five strategies without any"

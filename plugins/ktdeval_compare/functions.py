@@ -169,7 +169,7 @@ def compare_tables(
 
     if scored and len(trading) < 2:
         listed = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
-        raise CardError(f"a comparison needs at least two cards of one kind; here are {listed}")
+        raise CardError(f"a comparison needs at least two cards of the same kind; given: {listed}")
 
     differences = find_differences(trading, chosen)
     differences = replace(differences, notes=[*differences.notes, *scoring_notes(scored)])
@@ -276,7 +276,7 @@ def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
 def _paths(runs: Iterable[Any]) -> list[Path]:
     paths = paths_of_runs(runs)
     if not paths:
-        raise UsageError("no run given")
+        raise UsageError("no run is given; name at least one")
     return paths
 
 

@@ -218,8 +218,8 @@ def effects_parts(report: EffectsReport) -> Iterator[Part]:
 
     yield "Notes"
     yield (
-        "  interaction: how much more the stock is worth when the date is in sight too; stock +"
-        " date = memory premium"
+        "  interaction: how much more the stock is worth if the date is visible too; stock + "
+        "date = memory premium"
     )
     yield (
         "  data: the table of prices and factors of fixed_candidate; tools: the research tools of"

@@ -17,7 +17,7 @@ class MetricOptions:
         (),
         name="--metric",
         metavar="NAME,…",
-        help="metric, may be repeated [default: total_return]",
+        help="metric; may be repeated [default: total_return]",
     )
 
 
@@ -28,7 +28,7 @@ class LevelOptions:
     alpha: float = flag(
         0.05,
         type=FiniteNumber(0.0001, 0.5),
-        help="level of verdicts; intervals hold with 1 - alpha",
+        help="significance level; intervals have level 1 - alpha",
     )
 
 
@@ -36,9 +36,7 @@ class LevelOptions:
 class CommonOptions:
     """Treatment of cards that have finished different windows and seeds."""
 
-    common: bool = flag(
-        False, help="where cards differ in windows or seeds, use those that all have"
-    )
+    common: bool = flag(False, help="if cards differ in windows or seeds, use those that all have")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +71,5 @@ class CohortOptions(LevelOptions, CommonOptions):
         None,
         metavar="NAME",
         complete=complete_names("tasks"),
-        help=(
-            "task of exposures and figures, where cards are of several [default: that of most"
-            " models]"
-        ),
+        help=("task to use if cards are of several tasks [default: the one with most models]"),
     )

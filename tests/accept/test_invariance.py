@@ -244,7 +244,7 @@ def test_chance_of_the_call_seed_is_separated_from_labels(session: Session) -> N
     assert figures(found, "seeds")["decisions"]["value"] > 0.5
     # two draws of one pair of seeds in two windows
     assert figures(found, "seeds")["decisions"]["pairs"] == 2 * 2
-    assert any("this holds the labels' part too" in note for note in found["notes"])
+    assert any("this figure includes the effect of labels" in note for note in found["notes"])
 
 
 @pytest.mark.exhaustive
@@ -254,7 +254,7 @@ def test_the_order_of_rows_alone_can_change_decisions_as_bright_shows(session: S
     found = session.report(*session.draws("builtin/random", 2, *words))
 
     assert figures(found)["decisions"]["value"] > 0.3
-    assert any("differ in the order of rows only" in note for note in found["notes"])
+    assert any("differ only in the order of rows" in note for note in found["notes"])
 
 
 @pytest.mark.exhaustive
@@ -295,12 +295,12 @@ def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Sessio
     assert row["low"] <= row["value"] <= row["high"]
 
     row = figures(session.report(*runs, "--over", "window"))["orders"]
-    assert (row["low"], row["reason"]) == (None, "one window says nothing of others")
+    assert (row["low"], row["reason"]) == (None, "one window does not generalise to others")
 
     alone = session.report(*session.draws("test/low_labels", 2, "--windows", FIRST, "--seeds", 1))
     row = figures(alone)["orders"]
 
-    assert (row["low"], row["reason"]) == (None, "one (window, seed) says nothing of others")
+    assert (row["low"], row["reason"]) == (None, "one (window, seed) does not generalise to others")
     assert not figures(alone, "seeds")
 
     rows = figures(session.report(*session.draws("builtin/hold", 2)))
@@ -354,7 +354,7 @@ def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(
     one, other = session.draws("builtin/momentum", 2)
     shutil.copytree(one / "cards", tmp_path / "cards")
 
-    assert "no ledgers beside the card" in session.refusal(tmp_path, other)
+    assert "no ledgers next to the card" in session.refusal(tmp_path, other)
 
 
 @pytest.mark.exhaustive
@@ -412,10 +412,7 @@ def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(sessio
             for entrant in load_entrants(runs)
         ]
         notes = invariance(sent, InvarianceOptions()).notes
-        assert (
-            any("labels beyond chance are at most what the table says" in note for note in notes)
-            is is_shown
-        )
+        assert any("the effect of labels is an upper bound" in note for note in notes) is is_shown
 
 
 def test_the_table_names_the_differences(session: Session) -> None:
@@ -519,7 +516,7 @@ def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(
     session: Session, tmp_path: Path
 ) -> None:
     run = session.run("builtin/momentum")
-    assert "--over applies to runs under several keys, not to --keys" in session.refusal(
+    assert "--over applies to runs under several keys; leave it out with --keys" in session.refusal(
         run, "--keys", 20, "--over", "window"
     )
     assert "--positions goes with --keys" in session.refusal(run, "--positions", 5)
@@ -527,6 +524,4 @@ def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(
     alone = tmp_path / "card.json"
     shutil.copy(run / "cards" / f"{TASK}.json", alone)
 
-    assert "lies in no run folder, which says where the market is" in session.refusal(
-        alone, "--keys", 20
-    )
+    assert "is not in a run folder that names the market is" in session.refusal(alone, "--keys", 20)

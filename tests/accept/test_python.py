@@ -310,7 +310,7 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         (lambda: run.ledger(window="W9"), UsageError, "no finished episode with window='W9'"),
         (lambda: run.ledger(day="W9"), UsageError, "selected by task, window, seed, not by 'day'"),
         (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),
-        (lambda: ktdeval.compare(), UsageError, "no run given"),
+        (lambda: ktdeval.compare(), UsageError, "no run is given; name at least one"),
         (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was 3"),
         (lambda: ktdeval.effects(run, 3), UsageError, "expected a path, was 3"),
         (lambda: ktdeval.load_run(3), UsageError, "expected a path, was 3"),

@@ -600,7 +600,7 @@ def test_subagents_are_read_once_where_a_step_refers_to_them(tmp_path: Path) -> 
     log = _read(tmp_path, trajectory(PROMPT, delegates, closes, subagent_trajectories=embedded))
 
     assert [text for _, text in texts_of(log)][1:] == ["I ask.", "of b", "BUY", "of a"]
-    assert log.notes == ("A subagent's trajectory lies in 'elsewhere.json', which was not read.",)
+    assert log.notes == ("A subagent's trajectory is in 'elsewhere.json', which was not read.",)
 
 
 def test_subagents_of_one_name_are_all_read(tmp_path: Path) -> None:

@@ -334,7 +334,7 @@ def _unknown_windows(known: Sequence[WindowCell]) -> Iterator[str]:
 
     for by, rows in unknown.items():
         names = ", ".join(row.window for row in rows)
-        yield f"{names}: in no cell of {by}; {rows[0].window}: {rows[0].reason}"
+        yield f"{names}: not in any cell of {by}; {rows[0].window}: {rows[0].reason}"
 
 
 def _unknown_days(of_day: Mapping[str, Mapping[str, Regime]]) -> Iterator[str]:
@@ -347,7 +347,7 @@ def _unknown_days(of_day: Mapping[str, Mapping[str, Regime]]) -> Iterator[str]:
                 first.setdefault(by, regime.reason or "")
 
     for by, count in counts.items():
-        yield f"{count} days are in no cell of {by}; the first: {first[by]}"
+        yield f"{count} days are not in any cell of {by}; the first: {first[by]}"
 
 
 # ---- rows of windows

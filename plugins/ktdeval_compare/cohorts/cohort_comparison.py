@@ -198,7 +198,7 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
     members = [member for member in selected if member.runs]
     _check_task(definitions, members, task)
     cards = _all_cards(members)
-    check_same(cards, TASK_FACETS, "they can't be put together")
+    check_same(cards, TASK_FACETS, "they can't be combined")
     check_same(cards, _formulas(), "score all runs with one version")
     windows, notes = _shared_windows(members, options.common)
 
@@ -247,7 +247,7 @@ def _other_tasks(everyone: Sequence[CohortMember], task: str) -> list[str]:
     others = sorted(tasks - {task})
     if not others:
         return []
-    return [f"figures are of {task}; also given: {', '.join(others)} (--task chooses)"]
+    return [f"figures are of {task}; choose another task with --task: {', '.join(others)}"]
 
 
 def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) -> list[str]:
@@ -274,7 +274,7 @@ def _exposure_tables(
     notes = []
     for member in members:
         if not member.cohort:
-            notes.append(f"{member.label}: is in no cohort")
+            notes.append(f"{member.label}: is not in any cohort")
             continue
 
         table = mean_exposures(member.episodes(windows))
@@ -324,7 +324,7 @@ def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[Coh
         cohorts = [of for of, items in definitions.items() if _has_any(items, cards)]
         if len(cohorts) > 1:
             raise UsageError(
-                f"--cohort: {name} is in {' and '.join(cohorts)}; a model is in one cohort"
+                f"--cohort: {name} is in {' and '.join(cohorts)}; put each model into one cohort"
             )
 
         labelled = [replace(card, label=name) for card in cards]

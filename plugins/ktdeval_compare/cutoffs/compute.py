@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
-    "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
+    "unknown": "unknown: no public date of this model; give one with --cutoff MODEL=DATE",
     "none": STATES["none"],
 }
 _ONLY_A_BOUND = (
-    "the date is a lower bound: no day is known to lie after the training data; --cutoff MODEL=DATE"
-    " gives their end"
+    "the date is a lower bound, so no day is known to be after the training data; give their end "
+    "with --cutoff MODEL=DATE"
 )
 _NO_MARKET = "no daily excess, no alpha and no selection"
 _FEW = 3  #: fewest days on a side for which a beta is fitted

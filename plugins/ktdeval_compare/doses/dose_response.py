@@ -360,7 +360,7 @@ def effects_limit(
     smallest = next(dose for dose in premiums.doses if dose > 0)
     reason = None
     if needed is None:
-        reason = f"no result of {windows} such windows can be significant"
+        reason = f"{windows} such windows can't give a significant result"
     elif limit is None:
         reason = _NOT_EVEN_ALL
 

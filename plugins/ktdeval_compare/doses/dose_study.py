@@ -51,7 +51,7 @@ class DosePlan:
     def __post_init__(self) -> None:
         for dose in self.doses:
             if not 0.0 <= dose <= 1.0:
-                raise UsageError(f"--doses: {dose:g} is not a share; doses lie between 0 and 1")
+                raise UsageError(f"--doses: {dose:g} is not a share; give doses between 0 and 1")
 
         for needed in (BRIGHT, HIDDEN):
             if needed not in self.masks:

@@ -33,7 +33,7 @@ def percent(share: float) -> str:
 
 def dose_parts(report: DoseReport) -> Iterator[Part]:
     """Parts of the report of `compare masks --dose-response`."""
-    yield "Premium of a memory: return with labels in sight less return behind the mask, a window"
+    yield "Memory premium: return with visible labels minus return under the mask, per window"
     yield make_table(
         "doses",
         report.doses,
@@ -44,10 +44,15 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
         " model of `ktdeval compare power`; both allow for the days that windows share"
     )
-    yield f"  behind the mask two doses differ by at most {percent(report.hidden_spread)} in a window"
+    yield (
+        f"  under the mask, two doses differ by at most {percent(report.hidden_spread)} in a window"
+    )
 
     yield ""
-    yield f"Smallest memory that is found with probability {report.wanted:g}, level {report.alpha:g}"
+    yield (
+        f"Smallest memory that is detected with probability {report.wanted:g}, level "
+        f"{report.alpha:g}"
+    )
     yield grid(
         report.limits,
         text("detector"),
@@ -64,7 +69,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
     yield alarm_text(report.false_alarms)
     if report.curves:
         yield ""
-        yield "How well a study is told from one of a control that knows nothing"
+        yield "How well a study is distinguished from one of a control that knows nothing"
         yield grid(
             report.curves,
             ReportColumn("facts", lambda row: percent(row.dose)),
@@ -110,7 +115,7 @@ def limit_interval(row: LimitLine) -> str:
 def alarm_text(row: AlarmLine) -> str:
     """Return the sentence on false alarms."""
     if row.value is None or row.low is None or row.high is None:
-        return f"False alarms: not known, {row.reason}"
+        return f"False alarms: unknown, {row.reason}"
 
     return (
         f"False alarms: {row.alarms} of {row.studies} studies of a control that knows nothing"

@@ -32,18 +32,18 @@ class ForkOptions(MarketOptions, PluginOptions, JsonOptions):
     """Options of `fork`."""
 
     step: tuple[str, ...] = flag(
-        ("0",), metavar="K,…|all", help="steps of each episode that are asked again"
+        ("0",), metavar="K,…|all", help="steps of each episode to ask again"
     )
     change: tuple[str, ...] = flag(
         ("each",),
         metavar="FIELD=VALUE,…",
-        help="inputs to change, one at a time; each: all that the step shows",
+        help="inputs to change, one at a time; each: every input that the step shows",
     )
     samples: int | None = flag(
         None,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="decisions of each change at each step [default: 5; 1 of a model that never draws]",
+        help="decisions to ask for per change and step [default: 5; 1 for a deterministic model]",
     )
     windows: tuple[str, ...] = flag((), metavar="NAME,…", help="only these windows of the run")
     tasks: tuple[str, ...] = flag((), metavar="NAME,…", help="only these trading tasks of the run")

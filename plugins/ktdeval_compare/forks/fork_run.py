@@ -102,7 +102,7 @@ class ForkCost:
 
         tokens = f"about {self.input_tokens:,} tokens in and {self.output_tokens:,} out"
         if self.cost_usd is None:
-            return f"{told}; {tokens}, at a price that is not known"
+            return f"{told}; {tokens}, at an unknown price"
         return f"{told}; {tokens}, about {self.cost_usd:,.2f} US dollars"
 
 
@@ -137,7 +137,8 @@ def load_fork_again(path: Path, settings: ForkSettings) -> ForkFile | None:
         return None
     if settings != ForkSettings():
         raise UsageError(
-            f"{path}: is a fork, which is shown as it is; name its run to ask anything else"
+            f"{path}: is a fork, which is only shown; to ask again, give the run that it was "
+            "made from"
         )
 
     return load_fork(path)
@@ -197,7 +198,10 @@ def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
     model: Model = own_model(fork_config(spec, settings.run), plugins)
     traits = model_traits(model)
     if traits.is_person:
-        raise UsageError(f"{spec.model}: is a person, who can't be asked as if nothing was said")
+        raise UsageError(
+            f"{spec.model}: is a person, who can't be asked again without knowing the first "
+            "answer; fork a run of a model"
+        )
     if traits.recorded_settings is not None:
         raise UsageError(
             f"{spec.model}: repeats recorded replies, which answer no other question; fork a run of"
@@ -260,7 +264,7 @@ def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
     for text in steps:
         if not re.fullmatch("[0-9]{1,6}", text) or int(text) >= total:
             raise UsageError(
-                f"--step {text!r}: {label} has steps 0 to {total - 1}; name some, or all"
+                f"--step {text!r}: {label} has steps 0 to {total - 1}; give some of them, or all"
             )
         numbers.append(int(text))
 
@@ -460,8 +464,9 @@ def _document(
         # if repeating makes a difference, no difference is exact
         draws = True
         notes.append(
-            "asked again, it decided otherwise than on record: it draws, or is another model now;"
-            f" --samples {USUAL_SAMPLES} tests its changes"
+            "asked again, it decided differently from the record: it is not deterministic, or "
+            f"the model has changed; --samples {USUAL_SAMPLES} tests the changes against its own "
+            "noise"
         )
 
     asked = Asked.of(decisions, draws, settings.seed)

@@ -320,12 +320,12 @@ def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
     if len(by_step) >= fewest:
         return _ends(studentised_mean(by_step, "steps", asked.seed, 1 - LEVEL))
     if not asked.draws:
-        return {"reason": f"exact for these steps; an interval over steps takes {fewest}"}
+        return {"reason": f"exact for these steps; an interval over steps needs {fewest}"}
 
     sizes = [min(len(decisions), len(again[at])) for at, decisions in own.items()]
     count = min(sizes)
     if count < fewest:
-        return {"reason": f"an interval takes {fewest} steps or {fewest} samples"}
+        return {"reason": f"an interval needs {fewest} steps or {fewest} samples"}
 
     whole = float(by_step.mean())
     pseudo = []

@@ -40,7 +40,7 @@ def fork_parts(file: ForkFile) -> Iterator[Part]:
 
 def _sampling(file: ForkFile) -> str:
     if not file.draws:
-        told = "the model never draws, so that any difference is exact"
+        told = "the model is deterministic, so any difference is exact"
     else:
         told = f"{file.samples} decisions of each change at each step"
 

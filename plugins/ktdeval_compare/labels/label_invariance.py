@@ -228,7 +228,9 @@ def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCa
     groups = by_task(entrants)
     for task, members in groups.items():
         check_same(
-            members, _FACETS, "only the mask key may differ, or the difference is not the labels'"
+            members,
+            _FACETS,
+            "only the mask key may differ, otherwise the difference is not due to the labels",
         )
         keys = {member.card.aliases for member in members}
         if len(keys) < 2:
@@ -255,7 +257,7 @@ def _check_repeats(members: Sequence[EntrantCard]) -> None:
         key = member.card.aliases
         calls = member.card.provenance.calls
         if counts[key] > 1 and calls is not None and not calls.answered and calls.cached:
-            nothing = "with replies from the cache, which says nothing of the model's chance"
+            nothing = "with replies from the cache, which does not show the model's randomness"
             raise CardError(
                 f"{member.path}: repeats mask key {key} {nothing}; leave it out, or run it with"
                 " --cache run"
@@ -407,7 +409,7 @@ def _mean_with_interval(
         mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
         reason = mean.reason
         if len(cells) == 1:
-            reason = "one (window, seed) says nothing of others"
+            reason = "one (window, seed) does not generalise to others"
     else:
         windows = by_window(cells)
         means = np.array([np.mean(values) for values in windows.values()])
@@ -415,7 +417,7 @@ def _mean_with_interval(
         mean = estimate_mean(means, correlation, 1.0 - alpha)
         reason = mean.reason
         if len(windows) == 1:
-            reason = "one window says nothing of others"
+            reason = "one window does not generalise to others"
 
     return replace(mean, reason=reason if mean.low is None else None)
 
@@ -496,21 +498,21 @@ def _invariance_notes(
     if members[0].card.request_settings is not None and AGAIN not in kinds:
         twice = "run one again with its --mask-key, --cache run and another --out, and give both"
         yield (
-            "no mask key was run twice: what other keys change holds the model's own chance;"
-            f" {twice}"
+            "no mask key was run twice, so differences between keys include the model's own "
+            f"randomness; {twice}"
         )
 
     if AGAIN in kinds and _may_send_seed(members[0].card.request_settings):
         yield (
-            "keys differ in the seeds of calls, too: where a provider obeys them, a key run twice"
-            " shows no chance, and labels beyond chance are at most what the table says;"
-            " --model-args omit=seed sends none"
+            "the seeds of calls also differ between keys: if a provider obeys them, a key run "
+            "twice shows no randomness, so the effect of labels is an upper bound; --model-args "
+            "omit=seed sends no seeds"
         )
 
     if SEEDS in kinds:
         yield (
-            "seeds: another seed is another call seed and another alias map, so that this holds the"
-            " labels' part too"
+            "seeds: another seed changes both the call seed and the alias map, so this figure "
+            "includes the effect of labels"
         )
 
     if options.over == "episode":
@@ -547,7 +549,7 @@ def _label_notes(
     """Yield notes on the labels of this mask, and a bound on their effect if nothing changed."""
     name = entrant.card.task.name
     if entrant.card.task.mask == "bright":
-        yield f"{name}: bright hides nothing, so that draws differ in the order of rows only"
+        yield f"{name}: bright hides nothing, so draws differ only in the order of rows"
 
     if not any(pair.between == LABELS and pair.distances["decisions"] for pair in pairs):
         most = clopper_pearson_upper(0, len(cells), 1.0 - alpha)

@@ -28,8 +28,8 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
     """Parts of the report of `compare labels`."""
     keys = sorted({(card.mask_key or "")[:8] for card in report.cards})
     yield (
-        f"Episodes of one window and seed, set against each other over mask keys {', '.join(keys)};"
-        " all in per cent"
+        f"Episodes of the same window and seed, compared over mask keys {', '.join(keys)}; all "
+        "in per cent"
     )
     figures = unless_alone(report.figures, "task")
     yield make_table(
@@ -44,8 +44,8 @@ def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
     level = f"{100 * (1 - report.alpha):g}"
     yield ""
     yield (
-        "What that makes of a total return: two runs of one model differ by less than this in"
-        f" {level} of 100"
+        f"Effect on a total return: two runs of one model differ by less than this in {level} of "
+        "100 cases"
     )
     noise = unless_alone(report.noise, "task", report.figures)
     yield make_table("noise", noise, cells={"what differs": _difference})

@@ -153,7 +153,7 @@ def effects(entrants: Sequence[EntrantCard], options: EffectsOptions) -> Effects
             names = ", ".join(design.name for design in designs)
             needed += f", of one system; these are of {names}"
 
-        raise CardError(f"nothing to set against each other: {needed}")
+        raise CardError(f"nothing to compare: {needed}")
 
     return EffectsReport(
         alpha=options.alpha,
@@ -387,4 +387,4 @@ class _MetricTable:
         worth = stats.effective_count(self.correlation)
         if worth < len(self.windows) - 1e-9:
             windows = f"{len(self.windows)} overlapping windows = {worth:.1f} effective windows"
-            yield f"windows share days: {windows}; intervals and p allow for it"
+            yield f"windows share days: {windows}; intervals and p account for it"

@@ -170,8 +170,8 @@ def _over_keys(
     base_row = window_rows(market.days, specs[0].span.first, specs[0].span.last)[0] - 1
     if not market.member[base_row].any():
         raise CardError(
-            f"{entrant.path}: nothing is in the universe before window {specs[0].span.name}; leave"
-            " the card out"
+            f"{entrant.path}: the universe is empty before window {specs[0].span.name}; leave "
+            "the card out"
         )
 
     returns: list[Values] = []

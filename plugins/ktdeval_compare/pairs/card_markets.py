@@ -28,7 +28,7 @@ class CardMarkets:
         if wanted in self.opened:
             return self.opened[wanted]
         if not entrant.is_in_run:
-            return f"{self.without}: the card lies in no run folder, which says where the market is"
+            return f"{self.without}: the card is not in a run folder that names its market"
 
         folder = RunFolder.load(entrant.run_folder)
         market = recorded_market(folder, self.plugins, self.data, self.without)

@@ -395,9 +395,9 @@ def _comparison_notes(
     yield from _reach_notes(tests, options.alpha)
     if options.unit == "episode":
         yield (
-            "a pair is one (window, seed), as in KTD-Fin: the seeds of a window share its market,"
-            " so p and interval claim more than there is wherever agents differ by strategy and not"
-            " by chance; sign flips keep a window's seeds together"
+            "a pair is one (window, seed), as in KTD-Fin: the seeds of a window share its "
+            "market, so p and interval are too optimistic if agents differ by strategy; sign "
+            "flips keep a window's seeds together"
         )
 
 
@@ -421,7 +421,7 @@ def _group_notes(
             yield f"{test.metric}: {count} (window, seed) left out: {reason}"
 
         if options.unit == "window" and test.seeds == 1 and test.n:
-            yield "one seed: the chance of decoding is not averaged out, and not seen"
+            yield "one seed: the randomness of decoding is neither averaged out nor measured"
 
 
 def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
@@ -434,7 +434,7 @@ def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
 
 
 def _together(what: str) -> str:
-    return f"the cards have different {what}; the comparison is of model and {what} together"
+    return f"the cards have different {what}; the comparison mixes the effects of model and {what}"
 
 
 def _overlap_notes(group: TaskGroup) -> Iterator[str]:
@@ -450,9 +450,9 @@ def _overlap_notes(group: TaskGroup) -> Iterator[str]:
         effective = stats.effective_count(correlation)
         blocks = len(set(stats.blocks_of(correlation)))
         yield (
-            f"windows share days ({', '.join(shared)}): {len(windows)} overlapping windows ="
-            f" {effective:.1f} effective windows; p and interval allow for it, sign flips move them"
-            f" in {blocks} blocks"
+            f"windows share days ({', '.join(shared)}): {len(windows)} overlapping windows = "
+            f"{effective:.1f} effective windows; p and interval account for it, sign flips move "
+            f"them in {blocks} blocks"
         )
 
 
@@ -470,12 +470,12 @@ def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
         pairs = f"{test.metric}: {differing} differing pair(s)"
         if best > alpha:
             yield (
-                f"{pairs} can't reach p {alpha:g} whatever the figures: the smallest p is"
-                f" {best:.4g}; at least {RankTest(alpha).fewest} that share no days are needed"
+                f"{pairs} can't reach p {alpha:g}, whatever the figures: the smallest p is "
+                f"{best:.4g}; at least {RankTest(alpha).fewest} that share no days are needed"
             )
         elif best * family > alpha:
             yield (
-                f"{pairs} can't pass Holm's correction over {family} tests: the smallest p is"
-                f" {best:.4g}, times {family} is {min(1.0, best * family):.4g}; test less at once,"
-                f" or run {RankTest(alpha / family).fewest} windows that share no days"
+                f"{pairs} can't pass Holm's correction over {family} tests: the smallest p is "
+                f"{best:.4g}, times {family} is {min(1.0, best * family):.4g}; run fewer tests, "
+                f"or run {RankTest(alpha / family).fewest} windows that share no days"
             )

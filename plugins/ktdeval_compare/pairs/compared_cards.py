@@ -113,8 +113,8 @@ def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
     """Yield a line for each scoring card that is left out of a comparison of trading cards."""
     for card in scored:
         yield (
-            f"{card.path}: is a scoring card and is left out beside trading cards; `ktdeval"
-            " compare` takes them by themselves"
+            f"{card.path}: is a scoring card and is left out of a comparison of trading cards; "
+            "compare scoring cards separately"
         )
 
 
@@ -175,9 +175,9 @@ def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str])
     Raises UsageError: with the tasks that all paths have in common.
     """
     common = set.intersection(*map(set, by_path.values()))
-    in_common = f"they have in common: {', '.join(sorted(common))}"
+    in_common = f"common tasks: {', '.join(sorted(common))}"
     if not common:
-        in_common = "they have no task in common"
+        in_common = "they have no common task"
 
     known = {task for tasks in by_path.values() for task in tasks}
     for pattern in patterns:
@@ -320,8 +320,8 @@ def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
     shared = set.intersection(*finished)
     if not shared:
         raise CardError(
-            f"{entrants[1].path} and {entrants[0].path} have no window and seed in common: nothing"
-            " can be paired"
+            f"{entrants[1].path} and {entrants[0].path} have no common window and seed, so "
+            "nothing can be paired"
         )
 
     if not common:
@@ -473,8 +473,8 @@ def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -
     if not chosen:
         dates = ", ".join(dict.fromkeys(block.date for block in blocks))
         raise CardError(
-            f"{entrants[0].path}: no window that all cards have lies wholly {side} the cutoff"
-            f" ({dates})"
+            f"{entrants[0].path}: no window that all cards have is entirely {side} the cutoff "
+            f"({dates})"
         )
 
     return chosen
@@ -527,7 +527,7 @@ def recorded_ledger(entrant: EntrantCard, episode: str) -> Ledger | str:
     name = f"episodes/{episode}/ledger.parquet"
     path = run_file(entrant.run_folder, name)
     if not path.is_file():
-        return "no ledgers beside the card"
+        return "no ledgers next to the card"
     if file_sha256(path) != entrant.card.artefacts.get(name):
         return f"{name} is not the ledger that the card was made from"
 
@@ -576,7 +576,8 @@ def daily_table(entrants: Sequence[EntrantCard], cells: Sequence[Cell]) -> Daily
         columns.append({day: float(np.mean(values)) for day, values in sorted(by_day.items())})
         if list(columns[-1]) != list(columns[0]):
             return (
-                f"{entrant.label}: its ledgers cover other days than those of {entrants[0].label}"
+                f"{entrant.label}: its ledgers cover different days than those of "
+                f"{entrants[0].label}"
             )
 
     returns = np.array([list(column.values()) for column in columns]).T

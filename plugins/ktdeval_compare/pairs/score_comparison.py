@@ -201,7 +201,7 @@ def _answers(member: ScoringEntrant) -> _CardAnswers | str:
     figure, because it shows nothing about the model.
     """
     if not member.is_in_run:
-        return f"{member.label}: no answers beside the card"
+        return f"{member.label}: no answers next to the card"
 
     run = RunFolder.load(member.run_folder)
     figures: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
@@ -270,7 +270,8 @@ def _test_score(
     """Test two cards on one score, or return the reason why that is impossible."""
     if first.member.card.aliases != second.member.card.aliases:
         return (
-            "their mask keys differ, and the samples with them; run both models with one --mask-key"
+            "their mask keys and hence their samples differ; run both models with the same "
+            "--mask-key"
         )
     if isinstance(first.answers, str):
         return first.answers
@@ -281,7 +282,7 @@ def _test_score(
     right = _points(second.answers.figures[name])
     shared = sorted(left.keys() & right.keys())
     if not shared:
-        return "answers do not have this figure of their own"
+        return "single answers do not have this figure"
     if left.keys() != right.keys() and not options.common:
         lacking = (_absence(name, each) for each in (first, second))
         reasons = "; ".join(reason for reason in lacking if reason)

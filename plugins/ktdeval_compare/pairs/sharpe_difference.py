@@ -94,7 +94,7 @@ def sharpe_difference(
 
 def _series_problem(first: Matrix, second: Matrix) -> str | None:
     if len(first) != len(second):
-        return "the series have other days"
+        return "the series have different days"
     if len(first) < MINIMUM_DAYS:
         return f"fewer than {MINIMUM_DAYS} days"
     if not (np.isfinite(first).all() and np.isfinite(second).all()):

@@ -149,8 +149,8 @@ def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
         for name in _RULES:
             if entrant.card.task.config.get(name) != first.card.task.config.get(name):
                 raise CardError(
-                    f"{entrant.path}: {entrant.card.task.name} has another {name} than"
-                    f" {first.card.task.name} of {first.path}; a table is of one set of rules"
+                    f"{entrant.path}: {entrant.card.task.name} and {first.card.task.name} of "
+                    f"{first.path} differ in {name}; a table needs cards with the same rules"
                 )
 
 

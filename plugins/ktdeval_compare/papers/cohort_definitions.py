@@ -58,8 +58,8 @@ def check_items(definitions: Definitions, entrants: Sequence[EntrantCard]) -> No
                 continue
             if item_path(item) is not None:
                 raise UsageError(
-                    f"--cohort {name}: no card given is of {item}; name run folders or cards of"
-                    " trading tasks"
+                    f"--cohort {name}: {item} matches no given card; name run folders or cards "
+                    "of trading tasks"
                 )
 
             systems = [entrant.system for entrant in entrants]

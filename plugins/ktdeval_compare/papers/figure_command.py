@@ -39,12 +39,12 @@ class FigureOptions(PaperOptions):
         type=OutputPath("file"),
         metavar="FILE",
         help=(
-            "draw it: FILE.svg, a page FILE.html, or a Vega-Lite spec FILE.json with its data"
-            " [default: print the data as a table]"
+            "file of the figure: FILE.svg, a page FILE.html, or a Vega-Lite spec FILE.json with "
+            "its data [default: print the data as a table]"
         ),
     )
     form: Literal["text", "csv"] = flag(
-        "text", name="--format", help="how the data are printed; CSV has every digit"
+        "text", name="--format", help="format of the printed data; CSV has every digit"
     )
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="take only the cards of these tasks, by name or pattern"
@@ -53,7 +53,7 @@ class FigureOptions(PaperOptions):
         (),
         name="--event",
         metavar="DAY,…",
-        help="days that ama-3 marks [default: chosen by news and price]",
+        help="days to mark in ama-3 [default: chosen by news and price]",
     )
 
 

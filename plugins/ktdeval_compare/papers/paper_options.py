@@ -25,7 +25,7 @@ _ChoicesT = TypeVar("_ChoicesT", bound=TableChoices)
 class InvestorBenchOptions:
     """Options of InvestorBench's tables and figures; others refuse them by name."""
 
-    rules: RuleSet | None = flag(None, help="InvestorBench: take only the cards by this rule set")
+    rules: RuleSet | None = flag(None, help="InvestorBench: use only cards under this rule set")
     median: Median = flag(
         "trajectory",
         help=(

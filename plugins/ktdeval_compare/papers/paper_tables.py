@@ -59,7 +59,7 @@ def table_of(name: str, plugins: Plugins) -> PaperTable:
     known = known_tables(plugins)
     if name not in known:
         near = near_matches(name, known) or f"; known are {', '.join(known)}"
-        raise UsageError(f"there is no table {name!r}{near}; see `ktdeval paper table --like`")
+        raise UsageError(f"no table {name!r}{near}; see `ktdeval paper table --like`")
 
     return known[name]
 
@@ -381,15 +381,15 @@ def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> 
             exposed.append(entrant)
         else:
             warn(
-                f"{entrant.label}: no exposures, so it is in no mean: it never held anything,"
-                " or has no metric selection_alpha"
+                f"{entrant.label}: no exposures, so it is excluded from all means: it never held "
+                "anything, or has no metric selection_alpha"
             )
 
     for entrant in exposed:
         lacking = frame.index[frame[entrant.label].isna()]
         if len(lacking):
             factors = ", ".join(str(factor) for factor in lacking)
-            warn(f"{entrant.label}: no exposure to {factors}, so it is in none of their means")
+            warn(f"{entrant.label}: no exposure to {factors}, so it is excluded from their means")
 
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))

@@ -32,13 +32,13 @@ class TableOptions(PaperOptions):
         help="which table, such as ktdfin-4 (KTD-Fin's Table 4); without a name, list all",
     )
     form: Literal["text", "csv", "markdown", "latex", "json"] = flag(
-        "text", name="--format", help="how it is written; CSV and JSON have every digit"
+        "text", name="--format", help="format of the table; CSV and JSON have every digit"
     )
     cohort: tuple[str, ...] = flag(
         (),
         type=click.STRING,
         metavar="NAME=PATTERN,…",
-        help="systems whose mean is one column of ktdfin-8",
+        help="systems that form one column of ktdfin-8 by their mean",
     )
 
 
@@ -55,7 +55,9 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
     """
     as_json = options.as_json or options.form == "json"
     if options.as_json and options.form not in ("text", "json"):
-        raise UsageError(f"--json and --format {options.form} are two forms; give one of them")
+        raise UsageError(
+            f"--json and --format {options.form} are different formats; give one of them"
+        )
 
     plugins = open_plugins(options.plugin)
     if not options.like:
@@ -72,7 +74,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
 
     made = table_of(options.like, plugins)
     if not cards:
-        raise UsageError(f"{made.name}: give the cards or runs that it is made of")
+        raise UsageError(f"{made.name}: give the cards or runs to make it from")
 
     frame = paper_frame(made, cards, options.choices(TableChoices, plugins))
     if as_json:

@@ -115,7 +115,7 @@ def estimate_spread(
     """
     windows, seeds = differences.shape
     if windows < 2:
-        return None, "one window does not show how much windows differ"
+        return None, "one window does not show how windows differ"
 
     within = float(differences.var(axis=1, ddof=1).mean()) if seeds > 1 else 0.0
     between = float(differences.mean(axis=1).var(ddof=1))
@@ -316,8 +316,8 @@ def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str
         windows = count(plan.windows, "window")
         smallest = f"the smallest p of the test is {least:.4g}"
         yield (
-            f"{windows} can't reach it, whatever the agents do: {smallest}; at least {fewest}"
-            " windows are needed"
+            f"{windows} can't reach it, whatever the results: {smallest}; at least {fewest} "
+            "windows are needed"
         )
     else:
         yield (
@@ -328,8 +328,8 @@ def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str
     effective = plan.test.effective(plan.windows)
     if effective < plan.windows - 1e-9:
         yield (
-            f"windows share days as the cards' do: {plan.windows} overlapping windows ="
-            f" {effective:.1f} effective windows; all figures allow for it"
+            f"windows share days as the cards' do: {plan.windows} overlapping windows = "
+            f"{effective:.1f} effective windows; all figures account for it"
         )
 
     if spread is not None:
@@ -347,8 +347,8 @@ def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str
             )
         else:
             yield (
-                f"{noise}, {_amount(plan.seed_sd, plan.unit)} over seeds; more seeds cut only the"
-                " second, never the first"
+                f"{noise}, {_amount(plan.seed_sd, plan.unit)} over seeds; more seeds reduce only "
+                "the second"
             )
 
         if plan.effect is not None:
@@ -396,8 +396,7 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
     entrants = load_entrants(paths)
     if len(entrants) < 2:
         raise UsageError(
-            "the spread of a difference needs two cards; give --window-sd instead where there"
-            " is one"
+            "the spread of a difference needs two cards; with one card, give --window-sd instead"
         )
 
     for group in make_groups(entrants, CompareOptions(metrics=(metric,))):
@@ -466,8 +465,8 @@ def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric:
 
     if len(counts) > 1:
         problem = (
-            "windows have different numbers of seeds: noise of seeds and of windows can't be told"
-            " apart"
+            "windows have different numbers of seeds, so noise of seeds and of windows can't be "
+            "separated; give cards with the same seeds in each window"
         )
         return {"seeds": seeds, "problem": problem}
 

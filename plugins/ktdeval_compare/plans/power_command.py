@@ -48,8 +48,8 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         type=FiniteNumber(-1e6, 1e6),
         metavar="X",
         help=(
-            "difference in a window's figure that must be found, in the metric's unit: of a return,"
-            " a fraction"
+            "difference in a window's figure to detect, in the metric's unit (for a return, a "
+            "fraction)"
         ),
     )
     window_sd: float | None = flag(
@@ -65,13 +65,13 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         None,
         type=_spread,
         metavar="X",
-        help="the same over seeds of one agent's figure in one window",
+        help="standard deviation over seeds of one agent's figure in one window",
     )
     tracking_error: float | None = flag(
         None,
         type=_spread,
         metavar="X",
-        help="instead of --window-sd: annual, of the difference in return",
+        help="instead of --window-sd: annual standard deviation of the difference in return",
     )
     window_days: int | None = flag(
         None,
@@ -90,15 +90,18 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         type=FiniteNumber(0.000001, 1),
         metavar="X",
         help=(
-            "instead of a difference: a memory of this share of facts, seen between bright and"
-            " blinded"
+            "instead of a difference: detect a memory of this share of facts between bright and "
+            "blinded"
         ),
     )
     wanted: float = flag(
-        0.8, name="--power", type=FiniteNumber(0.01, 0.999), help="wanted probability of finding it"
+        0.8,
+        name="--power",
+        type=FiniteNumber(0.01, 0.999),
+        help="required probability of detecting it",
     )
     comparisons: int = flag(
-        1, type=click.IntRange(1), metavar="N", help="tests that share alpha (Bonferroni)"
+        1, type=click.IntRange(1), metavar="N", help="number of tests that share alpha (Bonferroni)"
     )
     metric: str = flag(
         "total_return",
@@ -141,7 +144,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
     if given > 1 or (given and cards):
         raise UsageError("give the spread once: --window-sd, --tracking-error, or cards")
     if options.seed_sd is not None and not given:
-        raise UsageError("--seed-sd needs --window-sd or --tracking-error beside it")
+        raise UsageError("--seed-sd needs --window-sd or --tracking-error too")
 
     settings = settings_of(options)
     for elsewhere in ("memory", "published"):
@@ -181,12 +184,12 @@ def _show_memory_power(
         source = context.get_parameter_source(name)
         if name not in taken and source is not click.core.ParameterSource.DEFAULT:
             raise UsageError(
-                "--memory takes --windows, --alpha and --power alone: the study's spread is that of"
-                " what is remembered, and more seeds of a run add no facts"
+                "--memory takes only --windows, --alpha and --power: the spread comes from which "
+                "facts are remembered, and more seeds add no facts"
             )
 
     if cards or options.memory is None:
-        raise UsageError("--memory is asked before a run: leave the cards out")
+        raise UsageError("--memory plans a study before it is run: leave the cards out")
 
     windows = 10 if options.windows is None else options.windows
     report = memory_power(shipped_study(), options.memory, windows, options.alpha, options.wanted)

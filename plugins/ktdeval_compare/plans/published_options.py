@@ -17,7 +17,7 @@ class PublishedOptions:
     published: Published | None = flag(
         None,
         help=(
-            "instead of a plan: what the designs of the five papers can show, or what the printed"
-            " figures of DeepFund's Table 3 can"
+            "instead of a plan: what the designs of the five papers can detect, or what the "
+            "printed figures of DeepFund's Table 3 show"
         ),
     )

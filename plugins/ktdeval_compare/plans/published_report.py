@@ -21,7 +21,7 @@ def show_published(name: Published, settings: dict[str, Any], cards: Sequence[ob
         others.append("cards")
     if others:
         raise UsageError(
-            f"--published {name} takes no {', '.join(others)}: it has a plan of its own"
+            f"--published {name} takes no {', '.join(others)}: its plan is fixed; leave them out"
         )
 
     alpha = settings["alpha"]

@@ -53,7 +53,7 @@ ZEROS: Mapping[str, str] = _RULES["zeros"]
 _WITHOUT_CURRENCY = frozenset(_RULES["units_without_currency"])
 #: p of Q at or below which a note says that markets differ; with few markets Q has little power
 _MARKETS_DIFFER = 0.1
-_THEN = "they are other questions, which are not pooled (--tasks takes cards of one task)"
+_THEN = "they measure different things and can't be pooled (choose cards of one task with --tasks)"
 
 
 # ---- the report
@@ -157,7 +157,7 @@ def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport
     no card has a metric, or its 0 has no meaning.
     """
     if options.unit != "window":
-        raise UsageError("--pool pools windows; leave out --pairs episode")
+        raise UsageError("--pool combines windows; leave out --pairs episode")
 
     markets = _markets(entrants, options)
     metrics = chosen_metrics(entrants_of(markets), options.metrics, _year_free_formula)
@@ -280,9 +280,9 @@ def _one_of_each(
     for system in systems:
         if system not in by_system:
             raise CardError(
-                f"{members[0].path}: {market} has no card of {system.model_name}, agent"
-                f" {system.agent}, with these parameters, which another market has; pooled are the"
-                " same systems on every market"
+                f"{members[0].path}: {market} has no card of {system.model_name}, agent "
+                f"{system.agent}, with these parameters, which another market has; pooling needs "
+                "the same systems on every market"
             )
 
     return [by_system[system] for system in systems]
@@ -526,6 +526,6 @@ def _dependence_notes(cells: Sequence[CellFigure]) -> Iterator[str]:
     pairs = int((np.triu(correlation, 1) > stats.INDEPENDENT).sum())
     if pairs:
         yield (
-            f"{pairs} pairs of windows share days at different venues and count as independent: what"
-            " moves both markets at once makes the interval too short"
+            f"{pairs} pairs of windows share days at different venues and are treated as "
+            "independent: if the markets move together, the interval is too short"
         )

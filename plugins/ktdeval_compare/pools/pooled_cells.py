@@ -283,6 +283,6 @@ def lengths_problem(figures: Sequence[WindowFigure]) -> str:
         return ""
 
     return (
-        f"{long.name} has {longest} weekdays, {short.name} {shortest}: figures of such lengths are"
-        " other questions"
+        f"{long.name} has {longest} weekdays, {short.name} {shortest}: figures over such "
+        "different lengths are not comparable"
     )

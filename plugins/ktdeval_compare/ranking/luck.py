@@ -83,8 +83,8 @@ def luck(
     roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
     if not roots:
         raise CardError(
-            f"{named[0].path}: lies in no run folder, so its trials can't be counted; name the runs"
-            " with --runs"
+            f"{named[0].path}: is not in a run folder, so its trials can't be counted; name the "
+            "runs with --runs"
         )
 
     trials = _trials_by_window(named, roots)

@@ -38,7 +38,7 @@ def luck_parts(report: LuckReport) -> Iterator[Part]:
 
     if report.exposures:
         yield ""
-        yield "Style exposures: of the NAV, mean over the days on which something was held"
+        yield "Style exposures of the NAV, mean over the days with holdings"
         yield from _exposure_parts(report.exposures)
 
 

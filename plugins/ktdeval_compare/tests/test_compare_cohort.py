@@ -428,7 +428,7 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(
     both = (one, other, "--cohort", "ML=ml/*", "--cohort")
     moved = {"A1": ("2011-03-02", "2011-03-08")}
     cases: list[tuple[Sequence[Any], str]] = [
-        ((*both, "LLM=*/c,ml/a"), "ml/a is in ML and LLM; a model is in one cohort"),
+        ((*both, "LLM=*/c,ml/a"), "ml/a is in ML and LLM; put each model into one cohort"),
         (
             (*both, "LLM=openai/*"),
             "--cohort LLM: 'openai/*' matches no system here; there are llm/c, ml/a",
@@ -526,7 +526,7 @@ def test_every_item_of_a_cohort_has_a_card_of_the_task(
 
     folder = saved(tmp_path / "scored", scoring_card())[0].parents[1]
     refusal = (
-        f"--cohort ML: no card given is of {folder}; name run folders or cards of trading tasks"
+        f"--cohort ML: {folder} matches no given card; name run folders or cards of trading tasks"
     )
     code, _, message = terminal.call("compare", "cohorts", *paths, "--cohort", f"ML=ml/a,{folder}")
 
@@ -547,7 +547,7 @@ def test_models_without_a_cohort_or_exposures_are_named(
     assert any(
         note.startswith("ml/cash: no exposures: it never held anything") for note in report["notes"]
     )
-    assert "house/x: is in no cohort" in report["notes"]
+    assert "house/x: is not in any cohort" in report["notes"]
 
     bare = saved(tmp_path / "bare", make_card({("A1", 0): 0.1}, "house/y"))
     assert terminal.report("compare", "cohorts", *bare)["exposures"] == []
@@ -825,7 +825,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     note = f"total_return, sharpe, max_drawdown: median over 2 of 3 episodes: {RUIN}"
 
     assert note in terminal.call("paper", "table", ruined, "--like", "ktdfin-4")[2]
-    assert "lies in no run folder, so its trials can't be counted" in terminal.refusal(
+    assert "is not in a run folder, so its trials can't be counted" in terminal.refusal(
         "compare", "luck", ruined
     )
 

@@ -277,7 +277,7 @@ def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
     terminal: CardTerminal,
 ) -> None:
     without = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))
-    assert without["daily"][0]["reason"] == "house/one: no ledgers beside the card"
+    assert without["daily"][0]["reason"] == "house/one: no ledgers next to the card"
     assert without["best"][0]["tied_with_best"] is None
 
     chance = np.random.default_rng(1)
@@ -381,7 +381,7 @@ def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTe
         report = terminal.report("compare", both, bright, "--tasks", pattern)
         assert [row["task"] for row in report["tests"]] == ["bright_open_research"]
 
-    in_common = "they have in common: bright_open_research"
+    in_common = "common tasks: bright_open_research"
     refusal = terminal.refusal("compare", both, bright, "--tasks", "blinded_open_research")
 
     assert f"{bright} has no card of blinded_open_research; {in_common}" in refusal
@@ -619,7 +619,7 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(
     terminal: CardTerminal,
 ) -> None:
-    assert "nothing to set against" in terminal.refusal(
+    assert "nothing to compare: " in terminal.refusal(
         "compare", "masks", *design(terminal, ("blinded",), ("open_research",))
     )
 
@@ -729,10 +729,7 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
     ):
         save_card(run, make_card(figures(6), model, mask=mask))
 
-    note = (
-        "is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by"
-        " themselves"
-    )
+    note = "is a scoring card and is left out of a comparison of trading cards; compare scoring cards separately"
     inside = f"cards/{scored['task']['name']}.json"
     report = terminal.report("compare", one, other)
 
@@ -746,7 +743,7 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
     )
 
     trading = next(path for path in (one / "cards").iterdir() if path != one / inside)
-    needs = "a comparison needs at least two cards of one kind; here are"
+    needs = "a comparison needs at least two cards of the same kind; given:"
 
     assert f"{needs} {trading} (trading), {one / inside} (scoring)" in terminal.refusal(
         "compare", trading, one / inside
@@ -767,7 +764,7 @@ def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -
     code, out, _ = terminal.call("compare", "power", "--windows", "5")
     assert code == 0
     assert (
-        "5 windows can't reach it, whatever the agents do: the smallest p of the test is"
+        "5 windows can't reach it, whatever the results: the smallest p of the test is"
         " 0.0625" in out
     )
     assert (
@@ -842,7 +839,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
         "compare", "power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04})
     )[0]
 
-    assert single["reason"] == "one window does not show how much windows differ"
+    assert single["reason"] == "one window does not show how windows differ"
 
     uneven = terminal.report(
         "compare", "power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2)
@@ -1035,5 +1032,5 @@ def test_variances_are_recovered_from_paired_differences() -> None:
     assert np.sqrt(variances(planted)) == pytest.approx((0.03, 0.02), rel=0.05)
     assert estimate_spread(np.array([[1.0, 2.0]])) == (
         None,
-        "one window does not show how much windows differ",
+        "one window does not show how windows differ",
     )

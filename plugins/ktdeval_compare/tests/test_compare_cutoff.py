@@ -218,7 +218,7 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(
     bounded = saved(tmp_path / "c", "openai/o1-preview", daily)
     for row in not_empty(terminal.report("compare", "cutoff", bounded)["cards"]):
         assert (row["confidence"], row["days_after"]) == ("reported_lower_bound", 0)
-        assert "is a lower bound: no day is known to lie after" in row["reason"]
+        assert "is a lower bound, so no day is known to be after" in row["reason"]
         assert row["value"] is None
 
     text = terminal.text("compare", "cutoff", *words)
@@ -291,7 +291,7 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
         (
             (path, "--cutoff", "openai/gpt-4o=2024-01", "--cutoff", "openai/gpt-4o=2024-02"),
-            "--cutoff: a model is given twice",
+            "--cutoff: the same model is given twice",
         ),
         (
             (path, "--cutoff", "openai/*=2024-01", "--cutoff", "openai/gpt-4o=2024-02"),
@@ -325,7 +325,7 @@ def test_a_side_without_windows_or_cutoffs_is_refused(
     for words, expected in (
         (
             (*cards("known", knowledge_cutoff=block), "--side", "after"),
-            "all cards have lies wholly after the cutoff (2012-03-04)",
+            "all cards have is entirely after the cutoff (2012-03-04)",
         ),
         ((*cards("unknown"), "--side", "before"), "no card of its task records a cutoff"),
     ):

@@ -465,7 +465,9 @@ def test_a_run_of_the_name_of_a_table_is_the_run(
 
     assert table_among([Path("ama-1")]) is None
 
-    with pytest.raises(KtdevalError, match=r"x\.csv: a table of runs stands alone"):
+    with pytest.raises(
+        KtdevalError, match=r"x\.csv: a table of runs can't be combined with other inputs"
+    ):
         table_among([Path("ama-1"), Path("x.csv")])
 
 
@@ -890,8 +892,16 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         ),
         ("", ("--factor", "agent,model", "--pairs", "episode", *runs), "apply to paired tests"),
         ("", ("agents", "--factor", "agent,model"), "or with --factor a table of runs"),
-        ("", ("ama-1",), "is a table of runs, which --factor NAME,… splits"),
-        ("", ("ama-1", *runs, "--factor", "agent,model"), "a table of runs stands alone"),
+        (
+            "",
+            ("ama-1",),
+            "is a table of runs; name the factors to split it by with --factor NAME,… splits",
+        ),
+        (
+            "",
+            ("ama-1", *runs, "--factor", "agent,model"),
+            "a table of runs can't be combined with other inputs",
+        ),
         ("", ("--table", "ama-1"), "in place of the runs"),
         ("", ("agents",), "needs two cards or run folders"),
         ("", ("--factor", "agent,model", tmp_path / "none.csv"), "No such file"),
@@ -904,7 +914,7 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         ("# x\nagent,model,cr\na,m,one\n", shown, "line 3: has a figure"),
         ("agent,model,cr\na,m,inf\n", shown, "line 2: has a figure"),
         ("agent,model,cr\na,,1\n", shown, "line 2: has an empty"),
-        ("agent,model,cr\na,m,1\na,m,2\n", shown, "line 3: is a second row"),
+        ("agent,model,cr\na,m,1\na,m,2\n", shown, "line 3: repeats one"),
         ("agent,model,cr,ensemble\na,m,1,no\n", shown, "other than yes"),
         ("agent,model,cr,ensemble\na,m,1,yes\n", shown, "every row is marked"),
         ("agent,asset,cr\na,m,1\nb,m,2\n", shown, "no column 'model'"),
@@ -913,7 +923,7 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         (
             "agent,model,cr\na,m,1\nb,m,2\n",
             ("--factor", "agent", table),
-            "nothing to estimate chance by",
+            "no residual to estimate noise",
         ),
     ]
 

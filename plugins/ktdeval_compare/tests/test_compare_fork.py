@@ -236,7 +236,7 @@ def test_a_fork_is_resumed_and_shown_again(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--step", "2"), "has steps 0 to 1; name some, or all"),
+        (("--step", "2"), "has steps 0 to 1; give some of them, or all"),
         (("--step", "-1"), "has steps 0 to 1"),
         (("--change", "MOM_12=1"), "the step shows no MOM_12; did you mean 'MOM_12_1'"),
         (
@@ -417,7 +417,7 @@ def test_an_interval_over_steps_of_which_half_do_not_move_covers_their_mean(step
 @pytest.mark.parametrize(
     ("moves", "reason"),
     [
-        ([0.1, 0.2, 0.3, 0.4], "exact for these steps; an interval over steps takes 5"),
+        ([0.1, 0.2, 0.3, 0.4], "exact for these steps; an interval over steps needs 5"),
         ([0.2] * 6, "no interval: all steps have the same figure"),
         ([0.0] * 5 + [0.2], "no interval: too few of 6 steps differ for an interval"),
     ],

@@ -127,12 +127,12 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
         (
             {("A1", 0): 0.1},
             {("A1", 0): 0.04},
-            {"seeds": 1, "problem": "one window does not show how much windows differ"},
+            {"seeds": 1, "problem": "one window does not show how windows differ"},
         ),
         (
             {("A1", 0): 0.1, ("A1", 1): 0.1},
             {("A1", 0): 0.04, ("A1", 1): 0.0},
-            {"seeds": 2, "problem": "one window does not show how much windows differ"},
+            {"seeds": 2, "problem": "one window does not show how windows differ"},
         ),
         (
             {("A1", 0): None, ("A2", 0): 0.1},
@@ -145,8 +145,7 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
             {
                 "seeds": 1,
                 "problem": (
-                    "windows have different numbers of seeds: noise of seeds and of windows can't"
-                    " be told apart"
+                    "windows have different numbers of seeds, so noise of seeds and of windows can't be separated; give cards with the same seeds in each window"
                 ),
             },
         ),
@@ -223,7 +222,7 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
     assert str(ledger_of(path)) in broken
 
     ledger_of(path).unlink()
-    assert recorded_ledger(entrant, episode) == "no ledgers beside the card"
+    assert recorded_ledger(entrant, episode) == "no ledgers next to the card"
 
 
 @pytest.mark.parametrize(
@@ -237,21 +236,21 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
             False,
             (0.1, 0.1),
             False,
-            "daily NAV, or all figures of the card where no ledger is beside it",
+            "daily NAV, or all figures of the card if no ledger is next to it",
         ),
         (
             [DAYS, DAYS],
             False,
             (0.0, 0.0),
             True,
-            "daily NAV, or all figures of the card where no ledger is beside it",
+            "daily NAV, or all figures of the card if no ledger is next to it",
         ),
         (
             [DAYS, DAYS],
             False,
             (0.1, 0.2),
             None,
-            "daily NAV, or all figures of the card where no ledger is beside it",
+            "daily NAV, or all figures of the card if no ledger is next to it",
         ),
     ],
 )

@@ -361,8 +361,8 @@ def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path)
 @pytest.mark.parametrize(
     ("over", "reason"),
     [
-        ("episode", "one (window, seed) says nothing of others"),
-        ("window", "one window says nothing of others"),
+        ("episode", "one (window, seed) does not generalise to others"),
+        ("window", "one window does not generalise to others"),
     ],
 )
 def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path
     assert vary not in windows
     assert not any("decided otherwise" in note for note in episodes)
     assert shown[0] == (
-        "bright_open_research: bright hides nothing, so that draws differ in the order of rows only"
+        "bright_open_research: bright hides nothing, so draws differ only in the order of rows"
     )
     assert not any("bright hides" in note or note.startswith("seeds:") for note in episodes)
 
@@ -423,8 +423,7 @@ def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
     notes = report_of(of_two_seeds(tmp_path)).notes
 
     assert (
-        "seeds: another seed is another call seed and another alias map, so that this holds the"
-        " labels' part too"
+        "seeds: another seed changes both the call seed and the alias map, so this figure includes the effect of labels"
     ) in notes
 
 
@@ -448,8 +447,8 @@ def asked(
     return entrants
 
 
-NOT_TWICE = "no mask key was run twice: what other keys change holds the model's own chance"
-AT_MOST = "keys differ in the seeds of calls, too"
+NOT_TWICE = "no mask key was run twice, so differences between keys include the model's own chance"
+AT_MOST = "the seeds of calls also differ between keys"
 
 
 @pytest.mark.parametrize(
@@ -553,7 +552,7 @@ def test_cards_differ_in_nothing_but_the_key_and_lie_in_their_runs(tmp_path: Pat
     with pytest.raises(CardError, match=r"have different models: .*only the mask key may differ"):
         report_of([one, tuned])
 
-    with pytest.raises(CardError, match="no ledgers beside the card; decisions are compared in"):
+    with pytest.raises(CardError, match="no ledgers next to the card; decisions are compared in"):
         report_of([one, bare])
 
 
@@ -572,7 +571,7 @@ def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardT
     lines = terminal.text("compare", "labels", *of_two_keys(tmp_path)).splitlines()
 
     assert lines[0] == (
-        "Episodes of one window and seed, set against each other over mask keys aaaaaaaa, bbbbbbbb;"
+        "Episodes of the same window and seed, compared over mask keys aaaaaaaa, bbbbbbbb;"
         " all in per cent"
     )
 
@@ -582,8 +581,7 @@ def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardT
     assert "labels (mask key) total return difference 2 2 5.000 0.000 … 68.53" in texts
     assert "-: the interval of 2 values is the whole range" in texts
     assert (
-        "What that makes of a total return: two runs of one model differ by less than this in 95 of"
-        " 100"
+        "Effect on a total return: two runs of one model differ by less than this in 95 of 100"
     ) in texts
     assert "labels (mask key) 5.000 13.86 9.800 2" in texts
 
@@ -781,7 +779,7 @@ def test_options_of_keys_and_of_pairs_are_told_apart(
         (("--positions", "5"), "--positions goes with --keys"),
         (
             ("--keys", "20", "--over", "window"),
-            "--over applies to runs under several keys, not to --keys",
+            "--over applies to runs under several keys; leave it out with --keys",
         ),
         (("--keys", "20", "--alpha", "0.1"), "--alpha applies to runs under several keys"),
         (("--keys", "20", "--common"), "--common applies to runs under several keys"),
@@ -800,5 +798,5 @@ def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="has no mask key"):
         mask_key_effect.key_spread([keyless], KeySpreadOptions(keys=20))
 
-    with pytest.raises(CardError, match="lies in no run folder, which says where the market is"):
+    with pytest.raises(CardError, match="is not in a run folder that names the market is"):
         mask_key_effect.key_spread([entrant], KeySpreadOptions(keys=20))

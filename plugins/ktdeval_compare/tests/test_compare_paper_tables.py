@@ -239,7 +239,7 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
     code, shown, message = terminal.call(*words, "A=house/*")
 
     assert (code, "1.00" in shown) == (0, True)
-    assert "house/bare: no exposures, so it is in no mean" in message
+    assert "house/bare: no exposures, so it is excluded from all means" in message
 
     code, _, message = terminal.call(*words, "A=house/one,house/bare")
     assert (
@@ -342,8 +342,8 @@ def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["x.json", "--like", "ktdfn-4"], "there is no table 'ktdfn-4'; did you mean 'ktdfin-4'"),
-        (["--like", "ktdfin-4"], "ktdfin-4: give the cards or runs that it is made of"),
+        (["x.json", "--like", "ktdfn-4"], "no table 'ktdfn-4'; did you mean 'ktdfin-4'"),
+        (["--like", "ktdfin-4"], "ktdfin-4: give the cards or runs to make it from"),
         (["x.json"], "--like NAME: name the table; `ktdeval paper table --like` lists all"),
         (
             ["x.json", "--like", "ktdfin-4", "--cohort", "A=*"],
@@ -354,7 +354,10 @@ def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
             "--median: deepfund-3 does not take it; investorbench-2, investorbench-sizes",
         ),
         (["x", "--like", "ama-1", "--data", "d"], "--data: ama-1 does not take it"),
-        (["x", "--like", "ama-1", "--json", "--format", "csv"], "are two forms; give one of them"),
+        (
+            ["x", "--like", "ama-1", "--json", "--format", "csv"],
+            "are different formats; give one of them",
+        ),
         (
             ["x", "--show", "types"],
             "each is a table of its own: `ktdeval paper table --like` lists them",

@@ -324,7 +324,7 @@ def test_a_cell_without_an_error_is_named_and_nothing_is_pooled(terminal: CardTe
 
     assert (row["value"], row["p"], row["verdict"], row["cells"]) == (None, None, None, [])
     assert row["reason"] == (
-        "us W1 has no variance: house/one: no ledgers beside the card, and it has one seed"
+        "us W1 has no variance: house/one: no ledgers next to the card, and it has one seed"
     )
 
 
@@ -375,7 +375,7 @@ def test_another_question_is_refused_by_what_differs(
     refusal = terminal.refusal("compare", "--pool", *terminal.cards(*first, *second))
 
     assert f"have different {differs}" in refusal
-    assert "they are other questions, which are not pooled" in refusal
+    assert "they measure different things and can't be pooled" in refusal
 
 
 def test_where_a_task_ran_is_no_question() -> None:
@@ -394,7 +394,7 @@ def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
         "coins": (COINS, figures("long", [0.3], [0.2])),
     }
     refusal = terminal.refusal("compare", "--pool", *terminal.cards(*cards(markets)))
-    assert "coins long has 782 weekdays, us W3 41: figures of such lengths" in refusal
+    assert "coins long has 782 weekdays, us W3 41: figures over such different lengths" in refusal
 
 
 def test_other_formulas_are_refused_and_days_a_year_are_none() -> None:
@@ -456,8 +456,8 @@ def test_every_market_has_each_system_once(terminal: CardTerminal) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--pairs", "episode"), "--pool pools windows; leave out --pairs episode"),
-        (("--factor", "agent"), "--pool and --factor are two reports"),
+        (("--pairs", "episode"), "--pool combines windows; leave out --pairs episode"),
+        (("--factor", "agent"), "--pool and --factor are different reports"),
     ],
 )
 def test_options_of_other_reports_are_refused(

@@ -190,7 +190,7 @@ def test_the_rank_correlation_with_beta_is_exact(path: dict[str, Any]) -> None:
         (["designs", "--comparisons", "3"], "--published designs takes no --comparisons"),
         (["deepfund-3", "--tracking-error", "0.1"], "takes no --tracking-error"),
         (["deepfund-3", "--metric", "sharpe"], "takes no --metric"),
-        (["deepfund-3", "run"], "takes no cards: it has a plan of its own"),
+        (["deepfund-3", "run"], "takes no cards: its plan is fixed; leave them out"),
     ],
 )
 def test_a_published_plan_takes_no_other(

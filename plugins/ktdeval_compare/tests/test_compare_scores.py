@@ -203,8 +203,8 @@ FEWER = {name: values for name, values in WRONG.items() if name != "s0"}
 @pytest.mark.parametrize(
     ("second", "absent", "reason"),
     [
-        ("two: no answers beside the card", {}, "two: no answers beside the card"),
-        ({}, {}, "answers do not have this figure of their own"),
+        ("two: no answers next to the card", {}, "two: no answers next to the card"),
+        ({}, {}, "answers do not have this figure"),
         (
             FEWER,
             {"error": 1},
@@ -263,7 +263,7 @@ def test_cards_of_two_mask_keys_have_other_samples() -> None:
     )
 
     assert reason == (
-        "their mask keys differ, and the samples with them; run both models with one --mask-key"
+        "their mask keys and hence their samples differ; run both models with the same --mask-key"
     )
 
 
@@ -271,7 +271,7 @@ def test_without_answers_scores_are_listed_and_not_tested(terminal: CardTerminal
     report = terminal.report("compare", *terminal.cards(named("house/one"), named("house/two")))
 
     assert report["tests"] == []
-    assert "right_name: not tested: house/one: no answers beside the card" in report["notes"]
+    assert "right_name: not tested: house/one: no answers next to the card" in report["notes"]
 
     first = report["scores"][0]
     assert (first["score"], first["card"], first["n"]) == ("right_name", "house/one", 19)

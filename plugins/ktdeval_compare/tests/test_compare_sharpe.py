@@ -205,7 +205,7 @@ def test_series_that_have_no_test_have_a_reason() -> None:
         (one, flat, "returns have no variance"),
         (one, one, "the two series are the same"),
         (one[:5], other[:5], "fewer than 20 days"),
-        (one, other[:9], "the series have other days"),
+        (one, other[:9], "the series have different days"),
         (one, np.full(250, np.nan), "a return is missing"),
         (one, 2.0 * one, "the difference has no variance"),
     ):

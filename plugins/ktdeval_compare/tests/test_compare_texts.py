@@ -75,7 +75,7 @@ def test_a_comparison_is_a_row_of_its_figures(
     )
 
     at = lines.index("Daily returns (mean over seeds): difference of annualised Sharpe ratios")
-    reason = "house/one: no ledgers beside the card"
+    reason = "house/one: no ledgers next to the card"
 
     assert lines[at + 1] == f"house/one, house/two: not tested: {reason}"
 
@@ -101,7 +101,7 @@ def test_tasks_are_named_where_there_are_several(terminal: CardTerminal) -> None
         "blinded_memory_only",
     ]
 
-    words = "house/one, house/two: not tested: house/one: no ledgers beside the card"
+    words = "house/one, house/two: not tested: house/one: no ledgers next to the card"
     assert f"  blinded_memory_only: {words}" in lines
 
 
@@ -328,7 +328,7 @@ def test_a_plan_says_what_so_many_windows_can_show() -> None:
     )
     assert lines[8] == "The plan: 5 window(s), 1 seed(s), level 0.05"
     assert lines[9] == (
-        "5 windows can't reach it, whatever the agents do: the smallest p of the test is"
+        "5 windows can't reach it, whatever the results: the smallest p of the test is"
         " 0.0625; at least 6 windows are needed"
     )
 
@@ -364,8 +364,7 @@ def test_a_plan_of_windows_that_share_days_allows_for_them() -> None:
     lines = plan_text(windows=6, pattern=((1.0, 0.5), (0.5, 1.0)))
 
     assert (
-        "windows share days as the cards' do: 6 overlapping windows = 4.0 effective windows; all"
-        " figures allow for it"
+        "windows share days as the cards' do: 6 overlapping windows = 4.0 effective windows; all figures account for it"
     ) in lines
     assert any(line.startswith("6 windows can't reach it") for line in lines)
 
@@ -374,7 +373,7 @@ def test_seeds_of_a_plan_cut_their_own_noise_alone() -> None:
     """Of unlimited seeds the noise of windows is left: 3 %."""
     lines = plan_text(windows=5, window_sd=0.03, seed_sd=0.01, window_days=None)
 
-    noise = "noise: SD 3 % over windows, 1 % over seeds; more seeds cut only the second, never the"
+    noise = "noise: SD 3 % over windows, 1 % over seeds; more seeds reduce only the second"
 
     assert any(line.startswith(noise) for line in lines)
     assert [line for line in lines if line.startswith("unlimited")] == ["unlimited 3.000 nothing %"]

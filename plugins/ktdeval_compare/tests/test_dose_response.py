@@ -211,7 +211,7 @@ def test_windows_that_share_days_are_tested_by_the_null_of_shared_days() -> None
     assert of_shared.low < of_apart.low
 
     limits = [line for line in shared.limits if line.detector == "effects"]
-    assert limits[0].reason == "no result of 6 such windows can be significant"
+    assert limits[0].reason == "no result of 6 such windows can't give a significant"
 
 
 @pytest.mark.exhaustive
@@ -232,7 +232,7 @@ def test_five_windows_see_nothing() -> None:
     plan = memory_power(planted({0.0: 0.0, 0.1: 0.05, 1.0: 0.10}), 1.0, 5, 0.05, 0.8)
     assert plan.power == 0.0
     assert plan.limit.limit is None
-    assert plan.limit.reason == "no result of 5 such windows can be significant"
+    assert plan.limit.reason == "no result of 5 such windows can't give a significant"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
     cash: tuple[str, ...] = flag(
         (),
         metavar="N,…",
-        help="capitals, such as 1e6,1e7,1e8 [default: the run's own, ten times and a hundred times]",
+        help=(
+            "initial capitals, such as 1e6,1e7,1e8 [default: the run's own, ten and a hundred "
+            "times it]"
+        ),
     )
     execution: str | None = flag(
         None,
@@ -41,7 +44,7 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
         None,
         type=FiniteNumber(0, 1000),
         metavar="BPS",
-        help="half spread in basis points, instead of the execution's own",
+        help="half spread in basis points, instead of the preset's",
     )
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="only these trading tasks of the run [default: all]"

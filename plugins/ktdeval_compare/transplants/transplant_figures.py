@@ -179,7 +179,7 @@ def _annualise(made: TransplantedTask) -> MeanLine:
         return line
 
     days = max(len(episode.ledger.steps) for episode in made.episodes)
-    reason = f"a return of at most {days} days, less than half a year, is not made one of a year"
+    reason = f"a return of at most {days} days, less than half a year, is not annualised"
     return MeanLine(value=None, low=None, high=None, windows=0, reason=reason)
 
 
@@ -243,7 +243,7 @@ def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
     reason = _beyond(crossing)
     low, high = crossing_interval(capitals, means)
     if len(shared) < 2 and reason is None:
-        reason = "no interval: one window says nothing of other windows"
+        reason = "no interval: one window does not generalise to others"
 
     return line(capital=capital, low=low, high=high, windows=len(shared), reason=reason)
 
@@ -282,9 +282,9 @@ def zero_crossing(capitals: Values, means: Sequence[float | None]) -> float:
 
 def _beyond(crossing: float) -> str | None:
     if crossing == 0.0:
-        return "not above zero at the least capital"
+        return "not above zero at the smallest capital"
     if crossing == math.inf:
-        return "still above zero at the greatest capital"
+        return "still above zero at the largest capital"
     return None
 
 

@@ -86,7 +86,8 @@ def load_again(path: Path, settings: TransplantSettings) -> TransplantFile | Non
         return None
     if settings != TransplantSettings():
         raise UsageError(
-            f"{path}: is a transplant, which is shown as it is; name its run to make another"
+            f"{path}: is a transplant, which is only shown; to make another, give the run that "
+            "it was made from"
         )
 
     return load_transplant(path)

@@ -47,7 +47,7 @@ def execution_words(file: TransplantFile, task: str) -> str:
     """Return the costs of fills beyond the venue's fees, as text."""
     execution = file.execution.get(task)
     if execution is None:
-        return "execution is the venue's own: free of size unless it says so"
+        return "execution is the venue's own; its cost does not depend on size unless stated"
 
     shown = []
     for name, value in sorted(execution.items()):

@@ -47,7 +47,7 @@ class VarianceOptions(MetricTestOptions):
     def __post_init__(self) -> None:
         for factor in self.factors:
             if factor not in FACTORS:
-                raise UsageError(f"no factor {factor!r}; there are {', '.join(FACTORS)}")
+                raise UsageError(f"no factor {factor!r}; choose from {', '.join(FACTORS)}")
         if len(set(self.factors)) != len(self.factors) or not self.factors:
             raise UsageError(NO_FACTOR)
         if len(self.metrics) > 1:
@@ -300,8 +300,8 @@ def _design(asset: str, runs: Sequence[DesignRun], factors: Sequence[str]) -> Cr
     _check_crossing(where, cells, crossing)
     if len(factors) == 1 and len(first) == 1:
         raise CardError(
-            f"{where}one factor without replicates leaves nothing to estimate chance by; name a"
-            " second factor"
+            f"{where}one factor without replicates leaves no residual to estimate noise; name a "
+            "second factor"
         )
 
     values = []

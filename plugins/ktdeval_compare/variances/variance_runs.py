@@ -92,7 +92,7 @@ def read_table(name: str, metric: str | None) -> Observations:
         f"has an empty {' or '.join(factors)}": (frame[factors] == "").any(axis=1),
         "has a figure that is not a finite number": has_bad_figure.any(axis=1),
         f"has an {_ENSEMBLE} other than yes or nothing": ~is_ensemble.isin(["", "yes"]),
-        f"is a second row of one {' × '.join(factors)}; a column seed tells replicates apart": (
+        f"repeats one {' × '.join(factors)}; add a column seed to distinguish replicates": (
             frame.duplicated(factors)
         ),
     }
@@ -130,7 +130,9 @@ def table_among(paths: Sequence[Path]) -> str | None:
         if path.suffix != ".csv" and (not is_shipped or path.exists()):
             continue
         if len(paths) > 1:
-            raise UsageError(f"{path}: a table of runs stands alone; leave the others out")
+            raise UsageError(
+                f"{path}: a table of runs can't be combined with other inputs; leave the others out"
+            )
         return str(path)
 
     return None
@@ -229,7 +231,7 @@ def read_cards(
 
     compared = "daily NAV"
     if not all_of_nav:
-        compared = "daily NAV, or all figures of the card where no ledger is beside it"
+        compared = "daily NAV, or all figures of the card if no ledger is next to it"
 
     return Observations(runs, metric, compared, notes=list(notes_of_groups(notes)))
 

@@ -47,7 +47,7 @@ def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
     shape = values.shape[:-1]
     factors = values.ndim - 1
     if min(shape) < 2 or (factors == 1 and values.shape[-1] == 1):
-        raise ValueError("every factor needs two levels, and a single factor replicates")
+        raise ValueError("every factor needs two levels, and a single factor needs replicates")
 
     values = np.zeros_like(values) if _are_equal(values) else values
     effects: dict[Effect, Array] = {(): values.mean(keepdims=True)}
@@ -264,7 +264,7 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     `residual`; or the reason why they can't be estimated.
     """
     if values.shape[-1] == 1:
-        return "no replicates: interaction and chance can't be told apart"
+        return "no replicates: interaction and noise can't be separated"
     if _are_equal(values):
         return "all values are equal"
 

@@ -45,8 +45,8 @@ from ktdeval_compare.ranking.luck import card_value
 
 _COLUMNS = ("panel", "line", "day", "value", "low", "high", "least", "most", "n")
 _SEED_NOTE = (
-    "bands are 95 % t intervals of the mean over seeds, of 3 or more: they say how much one run"
-    " differs from the next, not how other days would be"
+    "bands are 95 % t intervals of the mean over 3 or more seeds: they show how runs differ, not "
+    "how other days would turn out"
 )
 
 Paths = dict[Path, list[tuple[tuple[str, ...], Values]]]  #: by card: days and cumulative returns
@@ -136,7 +136,8 @@ def _check_distinct(entrants: Sequence[EntrantCard]) -> None:
 def _check_count(lines: Mapping[str, _Line]) -> None:
     if len(lines) > MAX_LINES:
         raise UsageError(
-            f"{len(lines)} lines in one panel can't be told apart; give {MAX_LINES} systems at most"
+            f"{len(lines)} lines in one panel can't be distinguished; give at most {MAX_LINES} "
+            "systems"
         )
 
 
@@ -180,7 +181,7 @@ def _benchmark_rows(
     benchmark.
     """
     card = path.entrant.card
-    markets = markets_of(choices, "without the market there is no line of its benchmark")
+    markets = markets_of(choices, "without the market, its benchmark can't be drawn")
     market = markets.find(path.entrant)
     if isinstance(market, str):
         warn(market)

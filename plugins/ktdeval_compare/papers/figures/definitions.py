@@ -76,7 +76,7 @@ def figure_of(name: str) -> PaperFigure:
     known = known_figures()
     if name not in known:
         near = near_matches(name, known) or f"; known are {', '.join(known)}"
-        raise UsageError(f"there is no figure {name!r}{near}; see `ktdeval paper figure`")
+        raise UsageError(f"no figure {name!r}{near}; see `ktdeval paper figure`")
 
     return known[name]
 

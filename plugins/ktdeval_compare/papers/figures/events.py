@@ -123,8 +123,8 @@ def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int |
 
 
 def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSnapshot:
-    """Return the market of the runs. Raises CardError: it can't be opened."""
-    markets = markets_of(choices, "without the market there are no prices and no news")
+    """Return the market of the runs. Raises CardError: if it can't be opened."""
+    markets = markets_of(choices, "without the market, prices and news can't be shown")
     return markets.need(entrants[0])
 
 
@@ -167,8 +167,7 @@ def gap_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
     entrants, names, asset = _one_asset(paths, figure, choices)
     if len(entrants) != 2:
         raise CardError(
-            f"{figure.name} sets two runs on one asset against each other, and here are"
-            f" {len(entrants)}; give two"
+            f"{figure.name} compares two runs on one asset; give two, not {len(entrants)}"
         )
 
     means = [_mean_ratio(entrant) for entrant in entrants]
@@ -355,8 +354,8 @@ def _transcript(path: DailyPath) -> list[TranscriptEntry]:
                 return talks
 
     raise StoreError(
-        f"{folder.path}: the transcript of {path.episode.id} is not beside its ledger; give the"
-        " whole run folder"
+        f"{folder.path}: the transcript of {path.episode.id} is not next to its ledger; give the "
+        "whole run folder"
     )
 
 

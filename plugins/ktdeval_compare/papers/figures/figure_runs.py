@@ -46,8 +46,8 @@ def figure_entrants(
         task = entrant.card.task
         if task.config.get("family") != family:
             raise CardError(
-                f"{entrant.path}: {task.name} is not a task of {family}, which {figure.name} is of;"
-                f" give runs of {family}, or choose their tasks with --tasks"
+                f"{entrant.path}: {task.name} is not a task of {family}, which {figure.name} "
+                f"needs; give runs of {family}, or choose their tasks with --tasks"
             )
 
     return entrants

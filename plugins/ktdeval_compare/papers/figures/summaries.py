@@ -119,7 +119,7 @@ def cost_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoice
     if unpriced:
         notes.append(f"without a known price, so not drawn: {', '.join(unpriced)}")
     if any(row["x"] == 0 for row in rows):
-        notes.append("a model of this machine bills nothing: its return per dollar is not defined")
+        notes.append("a model on this machine costs nothing: its return per dollar is not defined")
     frame.attrs["notes"] = (*notes, *origin_notes(entrants))
     return frame
 

@@ -55,8 +55,8 @@ def ktdeval_data() -> list[Spec]:
         Spec(
             "placebo",
             lambda *given: placebo(*given)[0],
-            "a market like another one in which nobody can select: the same market and style"
-            " returns, residuals under random signs",
+            "a copy of a market on which nobody can select: the same market and style returns, "
+            "but residuals with random signs",
             params.PlaceboParams,
             extra={"make_with_files": placebo, "example": "--of synthetic --kind sign_flip"},
         ),

@@ -44,7 +44,7 @@ def factors_of_file(
     refuse_lost_zeros_beside(bars, table["code"], path)
     table = table[table["code"].isin(bars["code"].unique())]
     if table.empty:
-        raise DataError(f"{path}: no row is of a code of the bars; check its column of codes")
+        raise DataError(f"{path}: no row has a code of the bars; check its column of codes")
 
     rows = bars[["code", "date", "close"]].astype({"code": str, "date": "datetime64[ns]"})
     rows = rows.sort_values("date", kind="stable")
@@ -84,7 +84,7 @@ def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[s
         if not abs(np.log(move * factor)) < _NEAR:
             day = str(days[code])[:10]
             found = f"{path}: {code} has bars before {day}, the day of its first factor, {factor:g}"
-            why = "the close does not show that it was 1 before"
+            why = "the close does not show whether it was 1 before"
             advice = "add a row with the factor of its first bar, or leave out the bars before"
             raise DataError(f"{found}; {why}; {advice}: --first {day}")
 

@@ -162,10 +162,12 @@ def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
     bars.loc[is_unknown, "volume"] = np.nan
     shown = listed_codes(sorted({str(code) for code in bars.loc[is_unknown, "code"]}))
     if (is_unknown == bars["code"].isin(codes)).all():
-        reading.note(f"volumes that are 0 on all days are taken as not known: {shown}")
+        reading.note(f"volumes that are 0 on all days are treated as unknown: {shown}")
     else:
         count = int(is_unknown.sum())
-        reading.note(f"{count} volumes of 0 on days with moves are taken as not known: {shown}")
+        reading.note(
+            f"{count} volumes of 0 on days with price moves are treated as unknown: {shown}"
+        )
 
 
 def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions) -> pd.DataFrame:
@@ -186,8 +188,8 @@ def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions
     open_bars = bars[~is_over]
     if len(open_bars) == len(bars):
         raise DataError(
-            f"{where}: column {column!r} says of each bar that it was not over; if it means"
-            " something else, rename it in the file"
+            f"{where}: column {column!r} marks every bar as incomplete; if it means something "
+            "else, rename it in the file"
         )
 
     days = zip(open_bars["code"].astype(str), open_bars["date"], strict=True)
@@ -254,7 +256,7 @@ def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
 
     if is_rate:
         bars["amount"] = np.nan
-        why = "it looks like a rate of turnover, not an amount"
+        why = "it looks like a turnover rate, not an amount"
         advice = f"if it is one, say --map amount={column}, with its --amount-unit"
         reading.note(f"column {column!r} is not read: {why}; {advice}")
 
@@ -299,7 +301,7 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
     years = days.astype("M8[Y]")
     are_in_january = (days.astype("M8[M]") == years).all()
     if len(days) > _EXCHANGED and are_in_january and len(np.unique(years)) > 1:
-        found = f"{where}: all days are in January: day and month are exchanged"
+        found = f"{where}: all days are in January, so day and month seem to be swapped"
         raise DataError(f"{found}; name their order by --date-format, such as %m/%d/%Y")
 
 

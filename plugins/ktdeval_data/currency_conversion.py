@@ -96,12 +96,12 @@ def _other_currencies(raw: RawMarket, account: str, params: LongParams) -> dict[
 
     if not quoted:
         raise UsageError(
-            f"--fx: all prices are in {account} already; leave --fx and --currency out"
+            f"--fx: all prices are already in {account}; leave --fx and --currency out"
         )
     if params.index_is_asset and raw.benchmark not in set(raw.codes).difference(quoted):
         raise UsageError(
-            f"--benchmark: {raw.benchmark} is not in {account}; give its levels in {account} in a"
-            " file of its own"
+            f"--benchmark: {raw.benchmark} is not in {account}; give its levels in {account} in "
+            "a separate file"
         )
 
     minutes = sorted(set(raw.minutes.codes).intersection(quoted))

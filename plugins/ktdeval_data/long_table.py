@@ -331,8 +331,8 @@ def _minutes(
     )
     if not keep.any():
         raise DataError(
-            f"{params.minutes}: no row is of a code and day of {params.bars}; check its codes and"
-            " times"
+            f"{params.minutes}: no row matches a code and day of {params.bars}; check its codes "
+            "and times"
         )
 
     minutes = MinuteBars.of(table[keep])
@@ -340,8 +340,8 @@ def _minutes(
         return minutes, ()
 
     note = (
-        f"{int((~keep).sum())} of {len(keep)} bars within days are of other codes or days, and left"
-        " out"
+        f"{int((~keep).sum())} of {len(keep)} bars within days have other codes or days and are "
+        "left out"
     )
     return minutes, (note,)
 
@@ -379,7 +379,7 @@ def _read_minutes(
         moments = moments.where(~naive, local)
         faults |= {
             "has no time zone": naive & False,
-            f"is twice or never in {zone} as clocks change": moments.isna(),
+            f"occurs twice or never in {zone}, since clocks change": moments.isna(),
         }
 
     for why, bad in faults.items():
@@ -399,7 +399,7 @@ def _read_bars(
     repeated = ("date", "code", "currency")
     bars = read_table(Path(where), required, optional, mapping, repeated, reading)
     if bars.empty:
-        raise DataError(f"{where}: there are no bars, only a header; check the file")
+        raise DataError(f"{where}: has only a header and no bars; check the file")
 
     refuse_times(reading, where)
     bars["date"] = known_days(bars, "date", where, reading.days)

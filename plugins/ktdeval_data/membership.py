@@ -27,9 +27,7 @@ def known_days(
     days = parse_days(table[column], f"{where}: {column}", form)
     missing = int(days.isna().sum())
     if missing:
-        raise DataError(
-            f"{where}: {missing} rows have no {column}; fill it in, or leave the rows out"
-        )
+        raise DataError(f"{where}: {missing} rows have no {column}; fill it in or remove the rows")
     return days
 
 
@@ -65,7 +63,7 @@ def read_members(
     if "in_date" in table:
         first = known_days(table, "in_date", path, how.days)
         if "out_date" not in table:
-            why = "members that left before are not in it"
+            why = "it lacks members that left before"
             how.note(f"{path.name} has no last days of members: {why}, unless each has its row")
 
         last = last_days(table, path, how)

@@ -12,9 +12,9 @@ from ktdeval.values import Address, option
 #: How a source stores volumes: as traded, or divided by the factor
 VolumeAs = Literal["auto", "raw", "divided"]
 _VOLUME_HELP = (
-    "raw: volumes are shares as traded; divided: they were divided by the factor, as in Qlib's own"
-    " data, and are multiplied by it; auto: whichever gives whole shares, an error where both or"
-    " neither do"
+    "raw: volumes are shares as traded; divided: volumes were divided by the factor, as in "
+    "Qlib's own data, and are multiplied by it; auto: the one that gives whole shares (error if "
+    "both or neither do)"
 )
 _VOLUME_UNIT_HELP = (
     "share, lot (100 shares), a number of shares, or value (traded value over the typical price);"
@@ -26,20 +26,19 @@ _AMOUNT_UNIT_HELP = (
     " as in --volume-unit"
 )
 _NAMES_HELP = (
-    "names with their days: a file with code, name, in_date, out_date (both included; empty: open),"
-    " and optionally code_then, the code of these days where the asset was renumbered since"
+    "former names: a file with code, name, in_date, out_date (both included; empty: open), and "
+    "optionally code_then, the code on these days if it has changed since"
 )
 _DOCUMENTS_HELP = (
     "news, filings, macro releases: a .jsonl, .csv or .parquet file with published_at, source,"
     " kind, assets, title, text, and optionally known_at; times have a time zone"
 )
 _ENTITIES_HELP = (
-    "words that give an asset away in documents: a file with code, kind (name, former, ticker,"
-    " product, person), text"
+    "words that reveal an asset in documents: a file with code, kind (name, former, ticker, "
+    "product, person), text"
 )
 _CLOSE_HELP = (
-    "a document is known at the close of a day when its known_at is not after this time of it, a"
-    " time and an IANA zone"
+    "time of day, with an IANA zone, up to which documents count as known at that day's close"
 )
 
 
@@ -65,15 +64,15 @@ class LongParams(DocumentParams):
     venue: str = option(
         "a_share",
         help=(
-            "rules under which codes trade that have none in the industry file: a_share, us_equity,"
-            " crypto_spot, frictionless …"
+            "trading rules for codes without a venue in the industry file: a_share, us_equity, "
+            "crypto_spot, frictionless …"
         ),
     )
     kind: str | None = option(
         None,
         help=(
-            "kind of codes without one there, such as stock, etf or crypto; by default crypto at"
-            " crypto_spot, else stock"
+            "kind of codes without one in the industry file, such as stock, etf or crypto; by "
+            "default crypto at crypto_spot, else stock"
         ),
     )
     benchmark: str | None = option(
@@ -87,9 +86,9 @@ class LongParams(DocumentParams):
     members: str | None = option(
         None,
         help=(
-            "index membership: a file of intervals (code, in_date, out_date; both ends included) or"
-            " of dated lists (date, code), each holding until the next; without it every asset is a"
-            " member from its first bar until it has had none for 60 days"
+            "index membership: a file of intervals (code, in_date, out_date; both ends included) "
+            "or of dated lists (date, code), each holding until the next; without it an asset is "
+            "a member from its first bar until 60 trading days after its last"
         ),
     )
     industry: str | None = option(
@@ -112,26 +111,28 @@ class LongParams(DocumentParams):
     adjusted_close: Literal["factor", "ignore"] = option(
         "factor",
         help=(
-            "a column such as Adj Close beside the close gives the factor where nothing else does,"
-            " or is not read (ignore)"
+            "a column such as Adj Close next to the close gives the factor if nothing else does; "
+            "ignore: do not read it"
         ),
     )
     fx: str | None = option(
         None, help="exchange rates: a file with date, currency, rate (of one unit, in --currency)"
     )
     currency: str | None = option(
-        None, help="currency of the account, with --fx: prices in others are converted to it"
+        None,
+        help="currency of the account, with --fx; prices in other currencies are converted to it",
     )
     names: str | None = option(None, help=_NAMES_HELP)
     minutes: str | None = option(
         None, help="bars within days: a file with time, code, open, high, low, close, volume"
     )
     minutes_zone: str | None = option(
-        None, help="IANA time zone of their times that have none; without it such times are refused"
+        None,
+        help="IANA time zone of minute times without a zone; without it such times are refused",
     )
     minutes_length: int = option(
         0,
-        help="minutes of a bar where their times are those of its start; 0: those of its end",
+        help="length of a bar in minutes if its time is its start; 0: the time is its end",
         minimum=0,
         maximum=1440,
     )
@@ -155,15 +156,15 @@ class LongParams(DocumentParams):
     keep: Mapping[str, str | int] = option(
         factory=dict,
         help=(
-            "rows of the bars to read: those in which a column has a value, such as publisher_id=2,"
-            " where a file has bars of several venues"
+            "read only rows of the bars in which a column has this value, such as "
+            "publisher_id=2, for a file with bars of several venues"
         ),
     )
     code_width: int = option(
         0,
         help=(
-            "digits of codes: shorter ones get zeros in front, which programs drop (1 is 000001"
-            " with 6); 0: as they are"
+            "digits of codes: shorter codes get leading zeros, which programs may have dropped "
+            "(with 6, 1 becomes 000001); 0: as they are"
         ),
         minimum=0,
         maximum=8,
@@ -184,7 +185,7 @@ class LongParams(DocumentParams):
     )
     decimal: Literal["auto", "point", "comma"] = option(
         "auto",
-        help="mark before the parts of a number; auto: by the cells, where no comma separates them",
+        help="decimal mark: point or comma; auto: detected from the cells",
     )
     prices: Literal["unadjusted", "adjusted"] = option(
         "unadjusted",
@@ -203,7 +204,7 @@ class LongParams(DocumentParams):
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the name of the bars file")
     source: Address | None = option(
-        None, help="where the data come from, in words; by default the names of the files"
+        None, help="source of the data, as text; by default the names of the files"
     )
     repair: tuple[str, ...] = option(
         (), help="repairs to apply; --check-only names those that fix what it finds"
@@ -240,15 +241,15 @@ class QlibParams(DocumentParams):
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the folder's")
     source: Address | None = option(
-        None, help="where the data come from, in words; by default the folder's name"
+        None, help="source of the data, as text; by default the folder's name"
     )
     repair: tuple[str, ...] = option(
         (), help="repairs to apply; --check-only names those that fix what it finds"
     )
 
 
-_GAPS_HELP = "keep a market without the days that the vendor lacks; a note names them"
-_FX_HELP = "exchange rates, as of the provider long, for assets quoted in another currency"
+_GAPS_HELP = "accept missing days of the vendor; a note of the snapshot names them"
+_FX_HELP = "exchange rates, as for the provider long, for assets quoted in another currency"
 _FROM = {"help": "the vendor to ask", "flag": "--from"}
 _SYMBOLS_HELP = (
     "assets to fetch; each is in the universe from its first bar until it has had none for 60 days"
@@ -272,16 +273,13 @@ class FetchParams:
     accept_gaps: bool = option(False, help=_GAPS_HELP)
     answers: str | None = option(
         None,
-        help=(
-            "folder that keeps the vendor's raw answers; by default that of --out with .answers"
-            " added"
-        ),
+        help=("folder for the vendor's raw answers; by default --out with .answers added"),
     )
     endpoint: Address | None = option(
         None, help="address of a mirror of the vendor's HTTP interface"
     )
     per_minute: int | None = option(
-        None, help="most requests a minute; by default fewer than the vendor allows", minimum=1
+        None, help="maximum requests per minute; by default below the vendor's limit", minimum=1
     )
 
 
@@ -293,8 +291,8 @@ class FetchIndexParams(FetchParams):
     members: str | None = option(
         None,
         help=(
-            "index membership of your own, as of the provider long; needed for akshare, which has no"
-            " past membership"
+            "your own file of index membership, as for the provider long; needed for akshare, "
+            "which has no past membership"
         ),
     )
 
@@ -329,21 +327,21 @@ class FetchHubParams(LongParams):
     """A dataset of daily bars on the Hugging Face Hub, and how to read it."""
 
     bars: str = field(metadata={"help": "a dataset of the Hugging Face Hub", "flag": "ORG/NAME"})
-    config: str | None = option(None, help="configuration of the dataset, where it has several")
-    split: str | None = option(None, help="split of the configuration, where it has several")
+    config: str | None = option(None, help="configuration of the dataset, if it has several")
+    split: str | None = option(None, help="split of the configuration, if it has several")
     files: str | None = option(
         None, help="pattern of the files to read, such as daily/*.csv, instead of those of the card"
     )
     licence: str | None = option(
-        None, help="terms under which the data are used, where the dataset's card states no licence"
+        None, help="terms under which you use the data, if the dataset's card states no licence"
     )
     revision: str = option("main", help="branch, tag or commit; the recipe keeps the commit")
     answers: str | None = option(
-        None, help="folder that keeps the files; by default that of --out with .answers added"
+        None, help="folder for the files; by default --out with .answers added"
     )
     endpoint: Address | None = option(None, help="address of a mirror of the hub")
     per_minute: int | None = option(
-        None, help="most requests a minute; 300 unless given", minimum=1
+        None, help="maximum requests per minute; 300 by default", minimum=1
     )
 
 
@@ -383,7 +381,7 @@ class SyntheticParams:
 
     seed: int = option(
         7,
-        help="seed of the generator; each seed is another market with the same regimes",
+        help="seed of the generator; each seed gives another market with the same regimes",
         minimum=0,
     )
     first: str = option(
@@ -448,11 +446,11 @@ class TwinParams:
     first: str = option("2022-06-01", help="first day (ISO date)")
     last: str = option("2026-05-15", help="last day (ISO date)")
     minute_days: int = option(
-        0, help="last days that have bars of each minute, too", minimum=0, maximum=60
+        0, help="number of last days that also have minute bars", minimum=0, maximum=60
     )
     effect: float = option(
         1.0,
-        help="multiplies what follows reports in the news; 0: news that say nothing",
+        help="multiplies the price move after news reports; 0: news without effect",
         minimum=0,
         maximum=5,
     )
@@ -494,10 +492,10 @@ class PlaceboParams:
     kind: Kind = option(
         "sign_flip",
         help=(
-            "what is done to the part of returns that attribution does not explain: sign_flip (a"
-            " random sign for each asset and day), block_bootstrap (whole days drawn in blocks, a"
-            " random sign for each), shuffle (among the assets of a board within a day, a random"
-            " sign for each day)"
+            "how to randomise the part of returns that attribution does not explain: sign_flip "
+            "(a random sign for each asset and day), block_bootstrap (whole days drawn in "
+            "blocks, a random sign for each), shuffle (among the assets of a board within a day, "
+            "a random sign for each day)"
         ),
     )
     seed: int = option(
@@ -506,9 +504,9 @@ class PlaceboParams:
     block_days: int | None = option(
         None,
         help=(
-            "trading days: of block_bootstrap the mean length of a block (20 unless given), of"
-            " sign_flip how many share a sign (1 unless given; with more, what links neighbouring"
-            " days stays); shuffle has none"
+            "trading days: of block_bootstrap the mean length of a block (default 20); of "
+            "sign_flip the number of days with the same sign (default 1; more keep the "
+            "dependence between neighbouring days); not for shuffle"
         ),
         minimum=1,
     )

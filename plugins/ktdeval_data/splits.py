@@ -78,7 +78,7 @@ def _read_splits(
     is_one_of_several = table.groupby("code")["code"].transform("size") > 1
     left_out = is_empty & is_one_of_several
     if left_out.any():
-        reading.note(f"{Path(path).name}: {int(left_out.sum())} rows are of days without a split")
+        reading.note(f"{Path(path).name}: {int(left_out.sum())} rows have days without a split")
 
     events = table.loc[~left_out, ["date", "code", "ratio"]]
     return as_events(events, "code", "ratio", path, codes, reading)

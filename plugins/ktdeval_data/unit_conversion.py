@@ -134,7 +134,9 @@ def _notes_on_values(unit: Unit) -> tuple[str, ...]:
     """Note that volumes are not counts, if a unit says so."""
     values = [str(scope) for scope, scale in unit.scopes if scale == VALUE]
     if unit.scale == VALUE:
-        return ("volumes are traded values over the typical price of the day, no counts of shares",)
+        return (
+            "volumes are traded values over the typical price of the day, not counts of shares",
+        )
 
     if values:
         named = ", ".join(values[:8])
@@ -157,8 +159,8 @@ def _undo_volume(
         )
         if detected is None and params.prices == "adjusted":
             raise DataError(
-                "volume: whole shares don't show whether volumes are as traded or divided by the"
-                " factor; say --volume raw or --volume divided (shares or lots: --volume-unit)"
+                "volume: whole shares don't show whether volumes are as traded or divided by the "
+                "factor; give --volume raw or --volume divided (shares or lots: --volume-unit)"
             )
 
         kind = detected or "raw"
@@ -167,10 +169,10 @@ def _undo_volume(
         volume = bars["volume"] * factor
         bars["volume"] = np.where(in_fen, volume.round(), volume)
 
-    how = "told by whole shares" if params.volume == "auto" else "as asked for"
+    how = "detected by whole shares" if params.volume == "auto" else "as requested"
     what = {
-        "raw": "as traded, taken as they are",
-        "divided": "divided by the factor, multiplied by it",
+        "raw": "as traded and left unchanged",
+        "divided": "divided by the factor, so they were multiplied by it",
     }[kind]
     notes = (
         (f"volumes were stored {what} ({how})",) if (params.volume, kind) != ("raw", "raw") else ()

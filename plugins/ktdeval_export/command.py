@@ -45,7 +45,7 @@ _MAX_SHOWN = 20
 class RunExportOptions(JsonOptions, PluginOptions):
     """Options of an export."""
 
-    out: Path = flag(type=OutputPath("file"), metavar="FILE", help="file of rows")
+    out: Path = flag(type=OutputPath("file"), metavar="FILE", help="output file of rows")
     form: Form = flag(
         "chat",
         name="--format",
@@ -53,7 +53,7 @@ class RunExportOptions(JsonOptions, PluginOptions):
     )
     rows: Rows = flag(
         "step",
-        help="what a row holds: a step (or question), or all steps of a trading episode",
+        help="content of a row: a step (or question), or all steps of a trading episode",
     )
     dialect: Dialect = flag(
         "trl", help="arguments of calls: an object (trl), or JSON text (openai)"
@@ -62,21 +62,21 @@ class RunExportOptions(JsonOptions, PluginOptions):
         None,
         metavar="METRIC",
         help=(
-            f"what makes a preference: a question's score, {STEP_RETURN}, or with --rows episode"
-            " any metric"
+            f"figure that decides a preference: a question's score, {STEP_RETURN}, or with "
+            "--rows episode any metric"
         ),
     )
     where: str | None = flag(
         None,
         metavar="METRIC=VALUE",
-        help="only rows that are at least so good, such as exact=1",
+        help="only rows whose figure is at least this good, such as exact=1",
     )
-    with_retries: bool = flag(False, help="also steps that were decided after a refused attempt")
+    with_retries: bool = flag(False, help="include steps that were decided after a refused attempt")
     skip_leaks: bool = flag(
-        False, help="leave out steps in which the model itself wrote what the audit refuses"
+        False, help="leave out steps in which the model wrote what the audit refuses"
     )
     allow_evaluation_data: bool = flag(
-        False, help="also episodes that serve evaluation; the metadata states it"
+        False, help="include episodes that are used for evaluation; the metadata states it"
     )
 
 
@@ -115,7 +115,7 @@ def export(runs: tuple[Path, ...], options: RunExportOptions, **changes: Any) ->
 
 
 def metadata_path(out: Path) -> Path:
-    """Return the path of the metadata of a file of rows."""
+    """Return the path of the metadata of a output file of rows."""
     return out.with_name(f"{out.name}.metadata.json")
 
 

@@ -50,7 +50,7 @@ def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) 
 
     metric = plugins.make_metric(name)
     if metric.better == "neither":
-        raise UsageError(f"{name}: neither a higher nor a lower value of it is better")
+        raise UsageError(f"{name}: has no better direction")
     return Measure(name, metric.formula, metric.better)
 
 

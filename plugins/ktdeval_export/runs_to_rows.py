@@ -96,7 +96,7 @@ class AuditError(VerificationError):
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         advice = "nothing was written"
         if not count_level(findings, "error"):
-            advice += "; --skip-leaks leaves such steps out"
+            advice += "; leave such steps out with --skip-leaks"
 
         super().__init__(f"leak audit: {findings[0]}{more}; {advice}")
         self.findings = findings
@@ -145,7 +145,7 @@ class _ExportState:
         """Audit an episode, and add its conversations."""
         spec = episode.spec
         if spec.id in self.numbers:
-            self.notes.append(f"{episode.where} was given twice and counts once")
+            self.notes.append(f"{episode.where} was given twice and is used once")
             return
 
         evaluates = evaluation_use(episode)
@@ -236,7 +236,7 @@ class _ExportState:
             entries = [self._row_entry(talk) for talk in self.talks]
 
         if not entries:
-            raise UsageError(f"no row is left; {self._why_none(pairs)}")
+            raise UsageError(f"no rows are left; {self._why_none(pairs)}")
 
         metadata = Metadata(
             version=1,

@@ -26,7 +26,7 @@ Dialect = Literal["trl", "openai"]
 MODEL_ERROR = "a model call failed"
 NO_SUBMISSION = "no valid submission"
 ELECTED = "elected by several voters"
-RETRIED = "decided after retries, or with a refused call"
+RETRIED = "decided after retries or after a refused call"
 NO_CALL = "decided without a model call"
 ARGUMENTS = "arguments of a call are not a JSON object"
 EMPTY = "a reply is empty"
@@ -118,8 +118,8 @@ def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversat
     for step in episode.steps:
         if len(step.conversations) > 1:
             raise UsageError(
-                f"{step.where}: has {len(step.conversations)} conversations, which form no single"
-                " one; leave out --rows episode"
+                f"{step.where}: has {len(step.conversations)} conversations, which can't be "
+                "joined; leave out --rows episode"
             )
 
         conversation = step.conversations[0]

@@ -220,8 +220,8 @@ class ActionsModel:
         self._actions, digest = read_actions(user_path(params.file))
         if params.sha256 not in (None, digest):
             raise UsageError(
-                f"gym/actions: {params.file} has the SHA-256 {digest}, not {params.sha256}; name the"
-                " file that was meant"
+                f"gym/actions: {params.file} has the SHA-256 {digest}, not {params.sha256}; give "
+                "the recorded file"
             )
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 

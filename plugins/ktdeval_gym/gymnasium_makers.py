@@ -125,7 +125,7 @@ def _check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
     unknown = sorted(options.keys() - set(known))
     if unknown:
         near = near_matches(unknown[0], known)
-        raise UsageError(f"no option {unknown[0]}{near}; there are {', '.join(sorted(known))}")
+        raise UsageError(f"no option {unknown[0]}{near}; choose from {', '.join(sorted(known))}")
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -143,7 +143,9 @@ def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
     _check_options(options)
     refused = [name for name in ("out", "render_mode") if options.get(name) is not None]
     if refused:
-        raise UsageError(f"{refused[0]}: a vector environment has none; make single ones")
+        raise UsageError(
+            f"{refused[0]}: a vector environment does not support it; make single environments"
+        )
     return OpenedTask.of(_choice(task, options))
 
 
@@ -172,7 +174,9 @@ def _one_window(opened: OpenedTask) -> Window:
     windows: Sequence[Window] = opened.windows
     if opened.choice.windows and len(windows) > 1:
         named = ", ".join(window.name for window in windows)
-        raise UsageError(f"windows: {named}: an environment has one; make_vec has one for each")
+        raise UsageError(
+            f"windows: {named}: an environment has one window; use make_vec for several"
+        )
     return windows[0]
 
 

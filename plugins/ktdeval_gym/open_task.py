@@ -76,8 +76,7 @@ class OpenedTask:
         task = plugins.make_task(choice.task)
         if is_scoring(task):
             raise UsageError(
-                f"task {choice.task} asks questions and trades nothing; choose a trading task"
-                " (`ktdeval tasks`)"
+                f"task {choice.task} is not a trading task; choose one (`ktdeval tasks`)"
             )
 
         windows = choose_windows(task, tuple(choice.windows))

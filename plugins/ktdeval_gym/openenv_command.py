@@ -28,13 +28,17 @@ class ServerOptions:
         type=OutputPath("folder"),
         metavar="FOLDER",
         help=(
-            "instead of serving, write a folder that OpenEnv builds, validates and deploys:"
-            " openenv.yaml, Dockerfile, server"
+            "instead of serving, write a folder that OpenEnv can build, validate and deploy: "
+            "openenv.yaml, Dockerfile, server"
         ),
     )
-    host: str = flag("127.0.0.1", help="address to listen at")
-    port: int = flag(8000, type=click.IntRange(0, 65535), help="0: any free one")
-    sessions: int = flag(8, type=click.IntRange(1, 1000), help="most clients at a time")
+    host: str = flag("127.0.0.1", help="address to listen on")
+    port: int = flag(
+        8000, type=click.IntRange(0, 65535), help="port to listen on; 0: any free port"
+    )
+    sessions: int = flag(
+        8, type=click.IntRange(1, 1000), help="maximum number of clients at a time"
+    )
 
 
 @example("ktdeval train openenv --tasks market_blinded --data synthetic_us")

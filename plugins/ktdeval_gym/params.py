@@ -16,7 +16,7 @@ class PolicyParams:
         None, help="SHA-256 that the file must have; recorded with each run"
     )
     trained: str | None = option(
-        None, help="days of training that the file must name, FIRST:LAST; recorded with each run"
+        None, help="days of training that the file must state, FIRST:LAST; recorded with each run"
     )
 
 

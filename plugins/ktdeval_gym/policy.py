@@ -69,7 +69,7 @@ def overlap(first: str, last: str, window: Window) -> str | None:
         return None
 
     evaluated = f"window {window.name} ({window.first}:{window.last})"
-    problem = f"{evaluated} does not lie after the days of training, {first}:{last}"
+    problem = f"{evaluated} is not after the days of training, {first}:{last}"
     advice = f"train on days before {window.first}, or evaluate days after {last} (--windows)"
 
     return f"{problem}; {advice}"
@@ -131,8 +131,8 @@ def read_policy(path: Path) -> Policy:
     row_lengths = [list(map(len, matrix)) for matrix in content.weights]
     if 0 in sizes or sizes[-1] != len(DECISIONS) or row_lengths != expected:
         raise DataError(
-            f"policy {path}: weights and biases don't fit together, {sizes[0]} features and 3"
-            " decisions"
+            f"policy {path}: weights and biases have inconsistent sizes, {sizes[0]} features and "
+            "3 decisions"
         )
 
     layers = []
@@ -170,8 +170,8 @@ class PolicyModel:
             pinned = getattr(params, name)
             if pinned not in (None, actual):
                 raise UsageError(
-                    f"rl/policy: {params.policy}: {name} is {actual}, not {pinned}; name the policy"
-                    " that was meant"
+                    f"rl/policy: {params.policy}: {name} is {actual}, not {pinned}; give the "
+                    "recorded policy"
                 )
 
         self.traits = ModelTraits(

@@ -136,6 +136,6 @@ def _one_form(accounts: Sequence[SimulatedPortfolio]) -> TaskForm:
     forms = {account.form for account in accounts}
     if len(forms) > 1:
         raise UsageError(
-            "the windows show different figures; make a vector environment for each of them"
+            "the windows show different figures; make a vector environment for each window"
         )
     return forms.pop()

@@ -56,8 +56,8 @@ class AssetMarket:
         tape = MarketTape.from_snapshot(snapshot, task.trading)
         if tape.liquidity is not None:
             raise UsageError(
-                f"task {task.name}: this simulation fills orders free of size; leave out"
-                " trading.execution, or take the environment of the task itself (docs/gym.md)"
+                f"task {task.name}: this simulation fills orders without size effects; leave out "
+                "trading.execution, or use the environment of the task itself (docs/gym.md)"
             )
 
         asset = snapshot.asset_index[code]

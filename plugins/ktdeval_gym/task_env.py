@@ -227,8 +227,8 @@ def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
     scale = float(np.std(returns)) if returns else 0.0
     if scale == 0.0:
         raise DataError(
-            f"{snapshot.meta.name}: no day before {spec.span.first} moves, so that returns have no"
-            " scale; choose a later window"
+            f"{snapshot.meta.name}: no day before {spec.span.first} moves, so returns have no "
+            "scale; choose a later window"
         )
     return scale
 

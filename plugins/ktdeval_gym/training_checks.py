@@ -43,8 +43,8 @@ def check_task(task: Any, lookback: int, plugins: Plugins) -> None:
         raise UsageError(f"task {task.name} {problem}; {_others(plugins, task.name, lookback)}")
     if shown <= lookback:
         raise UsageError(
-            f"--lookback: task {task.name} shows {shown} bars, and {lookback} returns need"
-            f" {lookback + 1}; say --lookback {shown - 1} or less"
+            f"--lookback: task {task.name} shows {shown} bars, and {lookback} returns need "
+            f"{lookback + 1}; give --lookback {shown - 1} or less"
         )
 
 

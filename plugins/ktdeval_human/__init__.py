@@ -24,8 +24,8 @@ class TerminalParams:
     who: str = option(
         "",
         help=(
-            "who plays, as the card names them: up to 40 letters, digits, - and _; people with"
-            " different names have runs of their own"
+            "name of the player on the card: up to 40 letters, digits, - and _; each name has "
+            "separate runs"
         ),
     )
 
@@ -34,7 +34,7 @@ class TerminalParams:
 class PageParams(TerminalParams):
     """Parameters of a person at a page."""
 
-    port: int = option(0, help="port of the page; 0: a free one", minimum=0, maximum=65_535)
+    port: int = option(0, help="port of the page; 0: any free port", minimum=0, maximum=65_535)
 
 
 @hookimpl
@@ -52,7 +52,7 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec(
             "human/page",
             maker("ktdeval_human.page:at_page"),
-            "A person who decides on a page of this machine",
+            "A person who decides on a local web page",
             PageParams,
             remote=False,
             decider="person",

@@ -103,7 +103,7 @@ class Moments:
                 or self._act is not None
                 or sent.get("version") != self._version
             ):
-                raise RefusedInput("this step has moved on; the page shows where it is now", True)
+                raise RefusedInput("this step is over; the page shows the current one", True)
             if sent.get("leave") is True:
                 self._has_left = True
             else:
@@ -140,7 +140,7 @@ def act_of(sent: JsonObject, moment: ShownRequest) -> Act:
     if moment.submit is not None:
         on_offer[moment.submit.name] = moment.submit
     if not isinstance(name, str) or name not in on_offer:
-        raise RefusedInput("there is no such tool now")
+        raise RefusedInput("this tool is not on offer now")
 
     fields, rows = sent.get("fields", {}), sent.get("rows", {})
     if not _are_texts(fields) or not _are_rows(rows):

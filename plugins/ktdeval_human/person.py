@@ -75,7 +75,8 @@ class Person:
         """
         if not self._is_asked.acquire(blocking=False):
             raise ProviderError(
-                "a person is asked for two steps at once; leave --concurrency out, and run it again"
+                "a person can decide only one step at a time; leave --concurrency out, and run "
+                "again"
             )
 
         try:

@@ -31,17 +31,17 @@ _BARS = "▁▂▃▄▅▆▇█"
 _MAX_POINTS = 60  #: of a line; the latest ones
 _PROMPT = "> "
 _COMMANDS = (
-    ("show", "the day again"),
-    ("rules", "what holds on every day"),
-    ("results", "what was looked up in this step"),
-    ("tools", "the research tools; type the number or name of one to call it"),
+    ("show", "show the day again"),
+    ("rules", "show the rules of every day"),
+    ("results", "list what was looked up in this step"),
+    ("tools", "list the research tools; type the number or name of one to call it"),
     ("order", "add a row to the ticket"),
-    ("drop N", "take row N off the ticket"),
-    ("ticket", "the ticket so far"),
+    ("drop N", "remove row N from the ticket"),
+    ("ticket", "show the ticket so far"),
     ("submit", "review the ticket and submit it"),
     ("hold", "submit without any row"),
     ("text", "answer in words"),
-    ("q", "leave; the same command goes on at this step"),
+    ("q", "leave; the same command resumes at this step"),
 )
 
 
@@ -279,7 +279,7 @@ class Terminal:
                 raise _Back
             if not text:
                 if field.is_required and not more:
-                    self._say("  ! it has to be given (.. gives up)")
+                    self._say("  ! a value is required (.. cancels)")
                     continue
                 return ""
 
@@ -302,7 +302,7 @@ class Terminal:
 
     def _help(self) -> None:
         self._write(grid_lines(["command", ""], [list(row) for row in _COMMANDS], ["command", ""]))
-        self._say("  In a form, .. gives up.")
+        self._say("  In a form, .. cancels.")
 
     def _write_results(self, moment: ShownRequest) -> None:
         if not moment.results:

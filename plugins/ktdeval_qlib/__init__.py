@@ -37,8 +37,8 @@ FOLDER = "ktdeval-models"  #: folder of trainings
 class TrainedParams(TopParams):
     """Parameters of `qlib/…`. The last two are filled in from the training and recorded."""
 
-    trained: str = option(FOLDER, help="folder that `ktdeval train qlib` wrote to")
-    training_seed: int = option(0, help="which of its trainings, by seed", minimum=0)
+    trained: str = option(FOLDER, help="folder written by `ktdeval train qlib`")
+    training_seed: int = option(0, help="seed of the training to use", minimum=0)
     sha256: str | None = option(
         None, help="SHA-256 that the training's description must have; recorded with each run"
     )
@@ -55,7 +55,7 @@ def ktdeval_models() -> list[Spec]:
         Spec(
             f"qlib/{name}",
             maker(make),
-            f"Holds the best by a trained {title}, see ktdeval train qlib",
+            f"Holds the assets ranked best by a trained {title}, see ktdeval train qlib",
             TrainedParams,
             remote=False,
         )

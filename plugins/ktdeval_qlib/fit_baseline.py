@@ -172,8 +172,8 @@ def is_trained(
         if name != "threads" and getattr(content, name) != value:
             difference = f"{name} is {getattr(content, name)!r}, not {value!r}"
             raise UsageError(
-                f"{folder} holds another training: {difference}; choose another --out, or remove"
-                " the folder"
+                f"{folder} holds a different training: {difference}; choose another --out, or "
+                "remove the folder"
             )
 
     return True

@@ -191,7 +191,7 @@ class Samples:
         """Return the rows of a segment's used days. Raises DataError if the segment is absent."""
         days: SegmentDays | None = getattr(self.split.used, segment, None)
         if days is None:
-            raise DataError(f"segment {segment!r} is absent; give its days")
+            raise DataError(f"segment {segment!r} has no days; give them")
 
         start = np.searchsorted(self.days, np.datetime64(days.first, "D"))
         stop = np.searchsorted(self.days, np.datetime64(days.last, "D"), side="right")

@@ -154,8 +154,8 @@ class TrainedModel(TopModel):
         for field, actual in self._pins.items():
             if (pinned := getattr(params, field)) not in (None, actual):
                 raise UsageError(
-                    f"qlib/{name}: {self.folder}: {field} is {actual}, not {pinned}; name the"
-                    " training that was meant"
+                    f"qlib/{name}: {self.folder}: {field} is {actual}, not {pinned}; give the "
+                    "recorded training"
                 )
 
         self.history_days = self.recipe.days
@@ -179,8 +179,8 @@ class TrainedModel(TopModel):
         if last < window.first:
             return None
         problem = (
-            f"window {window.name} ({window.first}:{window.last}) does not lie after the days of"
-            " training and validation"
+            f"window {window.name} ({window.first}:{window.last}) is not after the days of "
+            "training and validation"
         )
         return (
             f"qlib/{self.recipe.name}: {problem}, which end on {last}; train on earlier days, or"

@@ -38,7 +38,7 @@ class QlibOptions(JsonOptions):
     test: str | None = flag(
         None,
         metavar="FIRST:LAST",
-        help="days on which rank correlation (IC) is shown; by default 2024-01-01:2026-04-10",
+        help="days for the reported rank correlation (IC); by default 2024-01-01:2026-04-10",
     )
     label: Label = flag(
         "qlib",
@@ -48,17 +48,17 @@ class QlibOptions(JsonOptions):
         ),
     )
     seed: int = flag(0, type=click.IntRange(0, 2**31 - 1), help="first seed")
-    seeds: int = flag(1, type=click.IntRange(1, 1000), help="how many seeds, one training each")
+    seeds: int = flag(1, type=click.IntRange(1, 1000), help="number of seeds; one training each")
     rounds: int | None = flag(
         None,
         type=click.IntRange(1),
-        help="epochs, boosting rounds or steps at most; by default those published",
+        help="maximum of epochs, boosting rounds or steps; by default as published",
     )
-    threads: int = flag(1, type=click.IntRange(1, 1024), help="of each library")
-    device: Device = flag("cpu", help="where networks are trained")
+    threads: int = flag(1, type=click.IntRange(1, 1024), help="threads of each library")
+    device: Device = flag("cpu", help="device for training networks")
     shuffle_labels: bool = flag(
-        False, help="a control: labels permuted within each day, nothing to learn"
+        False, help="control: permute labels within each day, so there is nothing to learn"
     )
     out: Path = flag(
-        Path(FOLDER), type=OutputPath("folder"), metavar="DIR", help="folder of the trainings"
+        Path(FOLDER), type=OutputPath("folder"), metavar="DIR", help="folder for the trained models"
     )

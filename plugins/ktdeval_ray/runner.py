@@ -33,8 +33,8 @@ class RayRunner:
     ) -> NoReturn:
         """Raise UsageError: a single run has one folder, which one process holds."""
         raise UsageError(
-            "--runner ray: runs grids alone, whose workers share a store; say `ktdeval grid"
-            " PLAN.yaml --runner ray`, or leave --runner out"
+            "--runner ray: runs only grids, whose workers share a store; run `ktdeval grid "
+            "PLAN.yaml --runner ray`, or leave --runner out"
         )
 
     def start_workers(self, job: WorkerJob) -> RunningWorkers:

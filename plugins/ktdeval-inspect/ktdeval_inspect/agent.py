@@ -86,8 +86,8 @@ def _run_in_sample(name: str, opening: list[Message], acting: ExternalSession) -
     sample = current_sample.get(None)
     if sample is None:
         raise UsageError(
-            "agent inspect: runs within Inspect alone: inspect eval ktdeval_inspect/ktdeval_task"
-            f" -T agent={name}"
+            "agent inspect: runs only within Inspect: inspect eval ktdeval_inspect/ktdeval_task "
+            f"-T agent={name}"
         )
 
     async def run_agent() -> None:

@@ -15,4 +15,6 @@ class InspectAgentParams:
         help="react, an agent of inspect_swe such as claude_code, or MODULE:FUNCTION, which gets"
         " the step's tools and returns an agent"
     )
-    calls: int = option(200, help="most calls of the model in a step", minimum=1, maximum=100_000)
+    calls: int = option(
+        200, help="maximum number of model calls in a step", minimum=1, maximum=100_000
+    )

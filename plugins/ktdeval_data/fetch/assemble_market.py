@@ -71,13 +71,13 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     first, last = _range(params, kind.hours)
     if params.answers is None:
         raise UsageError(
-            f"{market}: no folder for answers; say --answers DIR, or store the market with `ktdeval"
-            f" data make {market} … --out DIR`"
+            f"{market}: no folder for the vendor's answers; give --answers DIR, or store the "
+            f"market with `ktdeval data make {market} … --out DIR`"
         )
 
     exchange = getattr(params, "exchange", "")
     if exchange not in ("", "binance") and params.vendor != "ccxt":
-        raise UsageError(f"exchange: {params.vendor} has none to choose; say --from ccxt")
+        raise UsageError(f"exchange: {params.vendor} has no choice of exchanges; use --from ccxt")
 
     answers = AnswerFolder(
         params.vendor,
@@ -385,8 +385,8 @@ def _index_members(tables: VendorTables, index: str) -> pd.DataFrame:
         )
     if not tables.has("members"):
         raise UsageError(
-            f"{tables.name} has no past membership; say --members FILE (code, in_date, out_date, or"
-            " dated lists date, code)"
+            f"{tables.name} has no past membership; give --members FILE (code, in_date, "
+            "out_date, or dated lists date, code)"
         )
 
     lists = tables.read("members", [index])
@@ -403,7 +403,7 @@ def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.
         own = factors[again].sort_values(["code", "date"], kind="stable")
         both = " and ".join(f"{factor:g}" for factor in own["factor"].iloc[:2])
         where = f"{own['code'].iloc[0]} {own['date'].iloc[0]:%Y-%m-%d}"
-        why = "the vendor contradicts itself; leave the code out"
+        why = "the vendor's answers contradict each other; leave the code out"
         raise DataError(f"factors: {where} has {both}: {why}")
 
     if not sparse:

@@ -167,7 +167,7 @@ class Tushare(WebVendor):
     def _answer(self, reply: Any, where: str) -> VendorAnswer:
         code = reply.get("code") if isinstance(reply, dict) else None
         if type(code) is not int:
-            raise self._explain_malformed(where, "an answer without a code", reply)
+            raise self._explain_malformed(where, "the answer has no code", reply)
 
         message = one_line(str(reply.get("msg") or ""), self.secrets)
         if code != 0 and "每分钟" in message:  # a limit by the minute
@@ -180,13 +180,13 @@ class Tushare(WebVendor):
                 _check_whole(reply["data"].get("has_more"), "has_more", len(items), where)
                 return VendorAnswer(fields, items)
 
-        raise self._explain_malformed(where, "an answer without data.fields and data.items", reply)
+        raise self._explain_malformed(where, "the answer has no data.fields and data.items", reply)
 
 
 def _advice(message: str) -> str:
     """Return how to proceed after a refusal of Tushare's; empty if its words are unknown."""
     if "每天" in message or "每小时" in message:  # a limit by the day or hour
-        return "; the limit of this hour or day is used up, run the same command later"
+        return "; the limit of this hour or day is reached; run the same command later"
     if "权限" in message or "积分" in message:  # rights, or the points that give them
         return "; the account needs more points for this call"
     if "token" in message:
@@ -237,7 +237,7 @@ class Alpaca(WebVendor):
                 break
             if token in tokens:
                 raise self._explain_malformed(
-                    where, "the same page is named twice as the next one", token
+                    where, "the answer names the same next page twice", token
                 )
 
             tokens.add(token)

@@ -207,7 +207,7 @@ def _table_paths(params: FetchHubParams, configs: JsonValue, paths: list[str]) -
         tables = sorted(path for path in tables if _fits_any(path, patterns))
     except _MALFORMED:
         raise DataError(
-            f"hf {params.bars}: its card does not say which files its configurations have"
+            f"hf {params.bars}: its card does not list the files of its configurations"
         ) from None
 
     if not tables:
@@ -247,7 +247,7 @@ def _one_of(entries: Mapping[str, Any], what: str, params: FetchHubParams) -> An
         name = next(iter(entries)) if len(entries) == 1 else "default"
     if name not in entries:
         raise UsageError(
-            f"hf {params.bars}: has the {what}s {', '.join(entries)}; say --{what} NAME"
+            f"hf {params.bars}: has the {what}s {', '.join(entries)}; give --{what} NAME"
         )
     return entries[name]
 

@@ -211,7 +211,7 @@ class Ccxt(_VendorLibrary):
         exchanges = self._library.exchanges
         if exchange not in exchanges:
             hint = near_matches(exchange, exchanges)
-            raise UsageError(f"exchange: ccxt knows no {exchange!r}{hint}")
+            raise UsageError(f"exchange: ccxt does not know {exchange!r}{hint}")
 
         self._name = f"ccxt {exchange}"
         self._exchange: Any = getattr(self._library, exchange)(

@@ -269,7 +269,7 @@ class AnswerFolder:
         except (DataError, ModelError) as error:
             self._log(request, "failed", error=str(error))
             later = (
-                "; the same command goes on from here, since answers are kept"
+                "; run the same command again to continue, since answers are stored"
                 if self.asked or self.kept
                 else ""
             )
@@ -285,7 +285,7 @@ class AnswerFolder:
             return VendorAnswer([str(column) for column in kept["columns"]], kept["rows"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{path}: not a kept answer ({error}); delete it to ask again"
+                f"{path}: not a stored answer ({error}); delete it to ask again"
             ) from error
 
     def _hide_secrets(self, text: str) -> str:

@@ -115,7 +115,7 @@ def test_factors_that_do_nothing_are_refused(tmp_path: Path) -> None:
             bars=bars_file(tmp_path, factor=[1] * 5),
         )
 
-    with pytest.raises(DataError, match="no row is of a code of the bars"):
+    with pytest.raises(DataError, match="no row has a code of the bars"):
         factors(tmp_path, "date,code,factor\n2024-01-02,600000.SH,1\n")
 
     with pytest.raises(

@@ -741,6 +741,7 @@ def test_two_factors_of_one_day_that_differ_are_refused_with_both(sparse: bool) 
     bars = pd.DataFrame({"date": pd.to_datetime(["2024-01-02"]), "code": "600519.SH"})
     factors = pd.concat([bars.assign(factor=1.5), bars.assign(factor=2.0)])
     with pytest.raises(
-        DataError, match=r"600519.SH 2024-01-02 has 1.5 and 2: the vendor contradicts itself"
+        DataError,
+        match=r"600519.SH 2024-01-02 has 1.5 and 2: the vendor's answers contradict each other",
     ):
         _with_factor(bars, factors, sparse)

@@ -225,7 +225,7 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     error = terminal.error(*fetch(tmp_path / "n", server, "--config", "daily", *LONG))
 
     assert "hf org/bars/daily/BRK.B.csv: HTTP 403 Forbidden" in error
-    assert "the same command goes on from here" in error
+    assert "run the same command again to continue" in error
     assert main(fetch(tmp_path / "n", server, "--config", "daily", *LONG)) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(server.asked) == whole + 1

@@ -332,7 +332,7 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     if vendor == "ccxt":
         server.faults = {1: (401, {})}
 
-    assert "the same command goes on from here, since answers are kept" in terminal.error(
+    assert "the same command again to continue, since answers are stored" in terminal.error(
         *fetch(vendor, tmp_path / "n")
     )
 
@@ -386,8 +386,11 @@ def test_what_a_library_can_not_do_is_one_line(
         },
         "ccxt": {
             ("--symbols", "BTCUSDT"): "ccxt bitstamp: no spot pairs BTCUSDT; did you mean 'BTCUSD'",
-            ("--exchange", "bitstmp"): "exchange: ccxt knows no 'bitstmp'; did you mean 'bitstamp'",
-            ("--exchange", "__doc__"): "exchange: ccxt knows no '__doc__'",
+            (
+                "--exchange",
+                "bitstmp",
+            ): "exchange: ccxt does not know 'bitstmp'; did you mean 'bitstamp'",
+            ("--exchange", "__doc__"): "exchange: ccxt does not know '__doc__'",
             (
                 "--map",
                 "bars.volume=vol",
@@ -397,7 +400,7 @@ def test_what_a_library_can_not_do_is_one_line(
                 "binance",
                 "--exchange",
                 "kraken",
-            ): "exchange: binance has none to choose; say --from ccxt",
+            ): "exchange: binance has no choice of exchanges; use --from ccxt",
         },
     }
 

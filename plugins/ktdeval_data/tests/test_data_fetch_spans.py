@@ -274,7 +274,7 @@ def test_alpaca_s_further_pages_are_asked_for(
     server.edit = endless
     monkeypatch.setattr(time, "sleep", lambda _: None)  # such a reply is asked for again
 
-    assert "the same page is named twice" in terminal.error(*stocks(tmp_path / "loop", server))
+    assert "the same next page twice" in terminal.error(*stocks(tmp_path / "loop", server))
 
 
 @pytest.mark.exhaustive

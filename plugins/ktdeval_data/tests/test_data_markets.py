@@ -334,7 +334,7 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
     assert (raw.minutes.codes, len(raw.minutes.rows)) == (("NVDA", "TSLA"), 4)
     assert set(raw.minutes.rows["volume"]) == {100.0}, "lots, as those of the days"
     assert "minutes.csv" in raw.source
-    assert "5 of 9 bars within days are of other codes or days, and left out" in raw.notes
+    assert "5 of 9 bars within days have other codes or days and are left out" in raw.notes
     assert len(read_minutes(tmp_path, table, map=mapping, first="2024-11-02").minutes.rows) == 2
 
     with pytest.raises(UsageError, match=r"map: 'size' is not a field of minutes\.csv"):

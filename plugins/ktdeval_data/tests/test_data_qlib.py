@@ -135,7 +135,7 @@ def test_uninformative_volumes_are_an_error_until_the_user_names_their_unit(tmp_
     }
     folder = write_qlib(tmp_path / "q", CALENDAR, fields, instruments())
 
-    with pytest.raises(DataError, match="say --volume raw or --volume divided"):
+    with pytest.raises(DataError, match="give --volume raw or --volume divided"):
         read(folder)
 
     moutai = [

@@ -143,7 +143,7 @@ def test_bars_that_are_not_over_are_left_out(
     assert f"column {column!r} are left out: BTC {DAYS[-1]}, ETH {DAYS[-1]}" in printed
 
     message = refused(terminal, tmp_path, table.assign(**{column: not_over}), *COINS)
-    assert "says of each bar that it was not over" in message
+    assert "marks every bar as incomplete" in message
 
 
 def test_known_columns_that_are_not_read_are_named(tmp_path: Path, terminal: Terminal) -> None:

@@ -221,7 +221,7 @@ def test_failed_steps_are_no_rows(runs: Path) -> None:
     assert about["left_out"] == {
         "a model call failed": 1,
         "no valid submission": 1,
-        "decided after retries, or with a refused call": 1,
+        "decided after retries or after a refused call": 1,
     }
     # what was refused is no row with --with-retries either: its arguments are no JSON
     assert export(out, "--with-retries", cwd=runs).code == 0
@@ -398,10 +398,10 @@ def test_unfinished_and_repeated_episodes_are_left_out_with_a_note(
     again = copy_run(runs / "calm", tmp_path / "again")
     done = export("calm", again, cwd=runs)
 
-    assert f"no row is left; {unfinished}: {label} is unfinished and left out" in nothing
+    assert f"no rows are left; {unfinished}: {label} is unfinished and left out" in nothing
     assert done.code == 0
     assert f"{again}: {label}" in done.err
-    assert "was given twice and counts once" in done.err
+    assert "was given twice and is used once" in done.err
     assert len(rows(runs)) == 2
 
 
@@ -466,7 +466,7 @@ def test_rows_are_at_least_as_good_as_the_bound(runs: Path, bound: str, steps: l
     done = export("calm", "--where", f"step_return={bound}", cwd=runs)
 
     if not steps:
-        assert "no row is left; its figure is not good enough: 2" in error_line(done)
+        assert "no rows are left; its figure is not good enough: 2" in error_line(done)
         return
 
     assert [entry["steps"] for entry in metadata(runs)["row_sources"]] == [[each] for each in steps]
@@ -483,7 +483,7 @@ def test_an_episode_is_a_row_if_its_figure_is_good_enough(
     done = export("calm", *words, cwd=runs)
 
     if not is_kept:
-        assert "no row is left; its figure is not good enough: 2" in error_line(done)
+        assert "no rows are left; its figure is not good enough: 2" in error_line(done)
         return
 
     (entry,) = metadata(runs)["row_sources"]

@@ -56,12 +56,12 @@ CALL = ToolCall("c1", "get_bars", '{"b": 1, "a": [2.5]}')
         ),
         (
             {"provenance": "model_after_retry"},
-            "decided after retries, or with a refused call",
+            "decided after retries or after a refused call",
             "",
         ),
         (
             {"failures": {"bad_arguments": 1}},
-            "decided after retries, or with a refused call",
+            "decided after retries or after a refused call",
             "",
         ),
     ],
@@ -183,7 +183,7 @@ def test_steps_with_several_conversations_or_system_prompts_are_no_single_one() 
     several = traced(1, model_call(Reply("Yes.")), model_call(Reply("No."), role="critic"))
     renamed = traced(1, model_call(Reply("Yes."), Message("system", "You hold."), ASKED))
 
-    with pytest.raises(UsageError, match="step 1: has 2 conversations, which form no single one"):
+    with pytest.raises(UsageError, match="step 1: has 2 conversations, which can't be joined"):
         talk_of_episode(episode_of(traced(), several), None)
 
     with pytest.raises(UsageError, match="step 1: has another system prompt than step 0"):
@@ -420,7 +420,7 @@ def test_a_better_value_lies_on_the_better_side(
             "total_return: is not a figure of a trading step; step_return is. Other metrics are of an"
             " episode: add --rows episode",
         ),
-        ("turnover", "episode", "turnover: neither a higher nor a lower value of it is better"),
+        ("turnover", "episode", "turnover: has no better"),
     ],
 )
 def test_a_figure_that_can_not_choose_between_rows_is_refused(

@@ -33,12 +33,18 @@ class PolicyOptions:
         complete=complete_names("tasks"),
         help="task on one asset that shows its history",
     )
-    algorithm: Algorithm = flag("ppo", help="of stable-baselines3")
-    train: str = flag(metavar="FIRST:LAST", help="days of training, before all windows evaluated")
+    algorithm: Algorithm = flag("ppo", help="algorithm of stable-baselines3")
+    train: str = flag(
+        metavar="FIRST:LAST", help="days of training; must be before all windows evaluated"
+    )
     lookback: int = flag(10, type=click.IntRange(1, 499), help="daily returns that a policy sees")
     steps: int = flag(10_000, type=click.IntRange(1, 10**8), help="decisions to train on")
-    seed: int = flag(0, type=click.IntRange(0, 2**31 - 1), help="of all chance in training")
-    output: Path = flag(type=OutputPath("file"), metavar="FILE", help="policy to write, JSON")
+    seed: int = flag(
+        0, type=click.IntRange(0, 2**31 - 1), help="seed of all randomness in training"
+    )
+    output: Path = flag(
+        type=OutputPath("file"), metavar="FILE", help="file of the policy to write, JSON"
+    )
 
 
 @example(
@@ -99,6 +105,6 @@ def _one_window(task: Task, days: str) -> Window:
     """
     windows = choose_windows(task, (days,))
     if len(windows) != 1 or windows[0] is None:
-        advice = "say FIRST:LAST, such as 2020-04-01:2020-10-01"
+        advice = "give FIRST:LAST, such as 2020-04-01:2020-10-01"
         raise UsageError(f"--train {days}: names {len(windows)} windows; {advice}")
     return windows[0]

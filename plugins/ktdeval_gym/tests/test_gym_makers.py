@@ -96,8 +96,8 @@ def test_a_vector_takes_its_windows_in_turn(number: int | None, rows: list[int])
     ("options", "message"),
     [
         ({"num_envs": 0}, "num_envs is 0; choose 1 or more"),
-        ({"out": "x"}, "out: a vector environment has none; make single ones"),
-        ({"render_mode": "ansi"}, "render_mode: a vector environment has none"),
+        ({"out": "x"}, "out: a vector environment does not support it; make single environments"),
+        ({"render_mode": "ansi"}, "render_mode: a vector environment does not support it"),
         ({"lookbak": 3}, "no option lookbak"),
     ],
 )
@@ -124,7 +124,7 @@ def test_an_episode_of_an_environment_is_one_of_the_model_that_submits_actions()
 
 
 def test_a_task_of_questions_is_no_environment() -> None:
-    with pytest.raises(UsageError, match="asks questions and trades nothing; choose a trading"):
+    with pytest.raises(UsageError, match="is not a trading"):
         OpenedTask.of(TaskChoice("todo"), load_plugins((str(QUESTIONS),)))
 
 

@@ -259,7 +259,7 @@ def test_wrong_numbers_and_actions_of_many_are_refused() -> None:
     with pytest.raises(UsageError, match="num_envs is 0"):
         gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=0)
 
-    with pytest.raises(UsageError, match="make single ones"):
+    with pytest.raises(UsageError, match="make single environments"):
         gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=2, out="x")
 
     form = TaskForm("a", slots=2, columns=("r_pct",), decides=False)

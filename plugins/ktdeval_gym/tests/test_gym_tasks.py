@@ -365,5 +365,5 @@ def test_the_scale_of_a_young_market_is_of_all_returns_that_are_known() -> None:
 
 @pytest.mark.parametrize("row", [1, 2])
 def test_a_market_that_has_not_moved_has_no_scale(row: int) -> None:
-    with pytest.raises(DataError, match=r"tiny: no day before 1970-01-0. moves, so that returns"):
+    with pytest.raises(DataError, match=r"tiny: no day before 1970-01-0. moves, so returns"):
         scale_before(row, [1000.0, 1000.0, 1100.0])

@@ -587,6 +587,6 @@ def test_a_window_has_to_lie_after_the_days_of_training(last: str, refused: bool
     assert (problem is not None) == refused
     assert (
         problem is None
-        or f"does not lie after the days of training, 2020-04-01:{last}; train on days before 2020-10-02"
+        or f"is not after the days of training, 2020-04-01:{last}; train on days before 2020-10-02"
         in problem
     )

@@ -197,8 +197,8 @@ def test_a_form_becomes_the_act(browser: Browser, page: PageDesk) -> None:
         ({"fields": {"answer": 5}}, "the form was not sent as texts"),
         ({"fields": [], "rows": {}}, "the form was not sent as texts"),
         ({"rows": {"answer": "5"}}, "the form was not sent as texts"),
-        ({"tool": "rm"}, "there is no such tool now"),
-        ({"tool": None}, "there is no such tool now"),
+        ({"tool": "rm"}, "this tool is not on offer now"),
+        ({"tool": None}, "this tool is not on offer now"),
         ({"text": " "}, "the answer is empty"),
     ],
 )
@@ -227,7 +227,7 @@ def test_a_second_tab_does_not_decide_twice(browser: Browser, page: PageDesk) ->
 
     assert (status, answer["problem"]) == (
         409,
-        "this step has moved on; the page shows where it is now",
+        "this step is over; the page shows the current one",
     )
 
 

@@ -100,7 +100,7 @@ def test_a_refused_submission_is_asked_for_again() -> None:
 def test_a_person_is_asked_one_thing_at_a_time() -> None:
     class Asked:
         def ask(self, _moment: ShownRequest) -> Act:
-            with pytest.raises(ProviderError, match="two steps at once"):
+            with pytest.raises(ProviderError, match="only one step at a time"):
                 person.reply(RESEARCH)
             return PersonWords("one")
 

@@ -39,13 +39,16 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         None,
         type=FilePath(),
         metavar="FILE",
-        help="the account value by day that the program claims; alone: judged as it is",
+        help=(
+            "account value by day as claimed by the program; without decisions it is judged as "
+            "it is"
+        ),
     )
     program: str | None = flag(
         None,
         name="--from",
         metavar="PROGRAM",
-        help="program that wrote the file [default: as its columns say]",
+        help="program that wrote the file [default: detected from its columns]",
     )
     zone: str | None = flag(
         None,
@@ -53,7 +56,7 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         help="time zone for files with moments [default: the market's; of LEAN New York's]",
     )
     map: Parameters = flag(
-        {}, help="which column of the file is a role, such as price=Kurs,date=Handelstag"
+        {}, help="columns of the file by role, such as price=Kurs,date=Handelstag"
     )
     code: str | None = flag(
         None, metavar="CODE", help="code of a file of one asset, without a column of codes"
@@ -68,19 +71,17 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         metavar="FORMAT",
         help="how days are written, such as %m/%d/%Y; or excel, roc, unix_s, unix_ms, unix_us, unix_ns",
     )
-    decimal: Literal["auto", "point", "comma"] = flag(
-        "auto", help="mark before the parts of a number"
-    )
+    decimal: Literal["auto", "point", "comma"] = flag("auto", help="decimal mark")
     flows: str | None = flag(
         None,
         metavar="COLUMN|FILE",
-        help="deposits and withdrawals by day, which are taken out of the account value",
+        help="deposits and withdrawals by day, to remove from the account value",
     )
     table: str | None = flag(
-        None, metavar="NAME", help="part of a file that holds several tables, such as trades"
+        None, metavar="NAME", help="table to read from a file with several, such as trades"
     )
     cash: str | None = flag(
-        None, metavar="N", help="first cash [default: as the file says, else 1e6]"
+        None, metavar="N", help="initial cash [default: as in the file, else 1e6]"
     )
     venue: str | None = flag(
         None, metavar="NAME", help="rules of this venue for all assets [default: each one's own]"
@@ -96,25 +97,30 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     )
     dated: Literal["decision", "fill"] = flag(
         "decision",
-        help="what the days of decisions are: at whose close it was decided, or on which it fills",
+        help=(
+            "meaning of the decisions' days: the day at whose close it was decided, or the day "
+            "of the fill"
+        ),
     )
     until: str | None = flag(
         None,
         metavar="DAY",
-        help="hold what is held until this day [default: the last fill, or the NAV's last day]",
+        help=(
+            "keep the final holdings until this day [default: the last fill, or the NAV's last day]"
+        ),
     )
     study: str | None = flag(
         None,
         metavar="NAME",
         help=(
-            "count this file as a try of the study NAME, in the ledger study-NAME.jsonl beside the"
-            " run; gives --trials"
+            "count this file as a try of the study NAME, in the ledger study-NAME.jsonl next to "
+            "the run; sets --trials"
         ),
     )
     model: str | None = flag(
         None,
         metavar="NAME",
-        help="model that decided, such as openai/gpt-4o: also judge what lies after its cutoff",
+        help="model that decided, such as openai/gpt-4o: also judge the period after its cutoff",
     )
     cutoff: str | None = flag(
         None,
@@ -122,7 +128,7 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         help="end of the model's training data, a day or a month [default: as listed for --model]",
     )
     keep_others: bool = flag(
-        False, help="keep holdings that a day of weights does not name, instead of selling them"
+        False, help="keep holdings that are missing from a day of weights, instead of selling them"
     )
     check: bool = flag(False, help="execute the plan of a judged run again, and compare every step")
     out: Path | None = flag(
@@ -153,7 +159,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         if decisions is not None or options.nav is not None:
             raise UsageError("--sharpe judges a printed figure without a file; drop the file")
 
-        _refuse_set(options, _OF_FILES, "goes with a file, not with --sharpe")
+        _refuse_set(options, _OF_FILES, "applies to a file, not to --sharpe")
         from ktdeval_judge.printed_figure_texts import print_printed_figure
 
         print_printed_figure(options)
@@ -165,7 +171,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
     from ktdeval_judge.judging import JudgeSettings, judge_files, load_again
     from ktdeval_judge.texts import judge_lines
 
-    _refuse_set(options, _OF_FIGURES, "goes with --sharpe; a file has its own")
+    _refuse_set(options, _OF_FIGURES, "applies to --sharpe; a file has its own value")
     file = load_again(decisions)
     folder = decisions
     if options.check:

@@ -202,8 +202,8 @@ def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | Non
         entry = parse_cutoff_or_state(cutoff, "--cutoff")
     if entry == "unknown":
         raise UsageError(
-            f"--model {name or ''}: the end of its training data is not listed; say it by"
-            " --cutoff DAY, such as --cutoff 2025-06-01"
+            f"--model {name or ''}: the end of its training data is not listed; give it with "
+            "--cutoff DAY, such as --cutoff 2025-06-01"
         )
     end = entry if isinstance(entry, CutoffEntry) else None
     return TrainingEnd(name=name or "the model", cutoff=end)
@@ -219,7 +219,7 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
         where = sides(days[1:], days[0], cutoff)
 
     after = where.count("after")
-    reason = "no return lies after the end of the training data"
+    reason = "there is no return after the end of the training data"
     none = Figure(value=None, reason=reason)
     figures = dict.fromkeys(("claimed_return", "sharpe", "psr"), none)
     drawdown = none

@@ -227,7 +227,7 @@ def claimed_path(
     """Return rows and claimed values of the days common to both NAVs, the base first, and notes.
     Raises DataError if they have fewer than two days in common, or a value is not above 0.
     """
-    assert declared.values is not None, "asked only where a NAV is claimed"
+    assert declared.values is not None, "only computed if a NAV is claimed"
     days = [int(day) for day in declared.values.index]
     by_day = dict(zip(days, map(float, declared.values), strict=True))
     rows = []
@@ -245,7 +245,7 @@ def claimed_path(
             values.insert(0, declared.cash)
         else:
             day = snapshot.days[rows[0]]
-            notes = (f"the claimed NAV begins on {day}, so that what came before is not compared",)
+            notes = (f"the claimed NAV begins on {day}, so earlier days are not compared",)
 
     if len(rows) < 2:
         raise DataError(

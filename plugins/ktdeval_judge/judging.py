@@ -115,8 +115,9 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
 
     if snapshot is None:
         raise UsageError(
-            f"{declared.source}: decisions are executed on a market, and none is named: give --data,"
-            " a folder of `ktdeval data make`, or --data synthetic for the embedded market"
+            f"{declared.source}: decisions are executed on a market, but no market is named: "
+            "give --data, a folder of `ktdeval data make`, or --data synthetic for the embedded "
+            "market"
         )
 
     cash = settings.cash or _whole(declared.cash)
@@ -301,7 +302,7 @@ def _judge_nav(
         cash=float(track.values[0]),
         currency=None if snapshot is None else snapshot.currency,
         task=None,
-        rules="none: a NAV is taken as it is",
+        rules="none: a NAV is used as it is",
         executed_return=None,
         selection=None,
         unfilled=(),
@@ -339,7 +340,7 @@ def _track(
     """Return a NAV's values, with the market's benchmark if a market is named. Raises DataError if
     its days are not those of the market.
     """
-    assert declared.values is not None, "asked only where nothing else is declared"
+    assert declared.values is not None, "only computed if nothing else is declared"
     held = _from_start(declared, snapshot)
     numbers = [int(day) for day in held.index]
     days = _days_of(held)
@@ -365,7 +366,7 @@ def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Serie
     first return counts too; without an earlier session return the values as they are.
     """
     values = declared.values
-    assert values is not None, "asked only where nothing else is declared"
+    assert values is not None, "only computed if nothing else is declared"
     if RETURNS_ONLY not in declared.notes or values.iloc[0] == 1.0:
         return values
 

@@ -161,9 +161,9 @@ def _check_weights(source: str, table: Any) -> None:
         words = f"{source}{line}: weights of {iso_day(day)} sum to {total:.4g}, and the account"
         words += " borrows no cash; "
         if total > 20:
-            words += "write shares of the account, as 0.05 for 5 %"
+            words += "write fractions of the account, such as 0.05 for 5 %"
         else:
-            words += "divide them by their sum, or judge the program at its own gearing as a NAV"
+            words += "divide them by their sum, or judge the leveraged account as a NAV"
         raise DataError(words)
 
 
@@ -183,8 +183,8 @@ def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[floa
         if not len(known):
             line = _line(table, index)
             raise DataError(
-                f"{source}{line}: {snapshot.codes[each.column]} has no close by"
-                f" {snapshot.days[each.row]}, so that cash buys no number of shares; drop the row"
+                f"{source}{line}: {snapshot.codes[each.column]} has no close by "
+                f"{snapshot.days[each.row]}, so cash can't be converted to shares; drop the row"
             )
         signed.append(sign * float(each.cash) / float(known[-1]))
 
@@ -308,7 +308,7 @@ def column_of(code: str, snapshot: MarketSnapshot) -> int | None:
 
 
 def _examples(snapshot: MarketSnapshot) -> str:
-    return f"; its codes are such as {', '.join(snapshot.codes[:3])}"
+    return f"; examples of its codes: {', '.join(snapshot.codes[:3])}"
 
 
 def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> list[int]:

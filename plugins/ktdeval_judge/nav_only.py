@@ -40,7 +40,7 @@ from ktdeval_judge.document import Figure
 Path = npt.NDArray[np.float64]
 Days = npt.NDArray[np.datetime64]
 NO_MARKET = "no market is named (--data)"
-NO_YEAR = "its days have no usual spacing; give --periods"
+NO_YEAR = "its days have irregular spacing; give --periods"
 _BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
 _Z = 1.959964  #: quantile of a 95 % interval under a normal law
 _MIN_DAYS = 20  #: minimum days of a regression
@@ -96,8 +96,9 @@ def check_values(source: str, days: Days, values: Path) -> None:
     largest = int(np.argmax(growth))
     if growth[largest] > math.log(_LARGEST_GROWTH):
         raise DataError(
-            f"{source}: {values[largest + 1]:g} on {days[largest + 1]} comes after"
-            f" {values[largest]:g}: no account grows so in a day; write all values in one unit"
+            f"{source}: {values[largest + 1]:g} on {days[largest + 1]} comes after "
+            f"{values[largest]:g}: such growth in a day is implausible; write all values in one "
+            "unit"
         )
 
 
@@ -235,8 +236,8 @@ def track_notes(track: NavTrack) -> Iterator[str]:
     longest = int(np.argmax(gaps))
     if np.median(gaps) == 1 and gaps[longest] > _LONGEST_BREAK:
         yield (
-            f"the NAV has no value from {track.days[longest]} to {track.days[longest + 1]}: the"
-            " return over these days counts as that of one"
+            f"the NAV has no value from {track.days[longest]} to {track.days[longest + 1]}: the "
+            "return over these days is treated as one day's"
         )
 
 
@@ -270,8 +271,8 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
         if len(found) > _MAX_SHOWN:
             more = f" and {len(found) - _MAX_SHOWN} more"
         yield (
-            f"beyond {_OUTLYING:.0f} deviations of the other days: {shown}{more}; a deposit, a"
-            " withdrawal or a mistake of the file is no return: take it out"
+            f"beyond {_OUTLYING:.0f} deviations of the other days: {shown}{more}; if these are "
+            "deposits, withdrawals or errors of the file, remove them"
         )
 
 

@@ -35,7 +35,7 @@ def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
     steps = 0
     for spec in specs:
         if sha256_hex(kept) != spec.model_args.get("sha256"):
-            raise VerificationError(f"{path / DECLARED_FILE}: is not the plan that the run names")
+            raise VerificationError(f"{path / DECLARED_FILE}: is not the plan named by the run")
 
         keep_plan(read_plan(kept, DECLARED_FILE))
         model = plugins.make_model(spec.model, spec.model_args)
@@ -45,7 +45,8 @@ def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
         for number, own in enumerate(recorded):
             if episode.run_step(number).step != own:
                 raise VerificationError(
-                    f"{path}: step {number}, decided on {own.decided_on}: is not what the plan gives"
+                    f"{path}: step {number}, decided on {own.decided_on}: differs from what the "
+                    "plan gives"
                 )
         steps += len(recorded)
 

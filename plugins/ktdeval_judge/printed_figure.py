@@ -110,8 +110,8 @@ def _problems(figure: PrintedFigure) -> list[str]:
         problems.append(f"--skew {figure.skew:g}: expected a number (0 for a normal law)")
     elif not 1 + figure.skew**2 <= figure.kurtosis < _LARGEST:
         problems.append(
-            f"--kurtosis {figure.kurtosis:g}: no returns have it; with skew {figure.skew:g} it is at"
-            f" least {1 + figure.skew**2:g} (3 for a normal law; add 3 to an excess kurtosis)"
+            f"--kurtosis {figure.kurtosis:g}: is impossible; with skew {figure.skew:g} it is at "
+            f"least {1 + figure.skew**2:g} (3 for a normal law; add 3 to an excess kurtosis)"
         )
     if not abs(figure.autocorrelation) <= 0.99:
         problems.append(
@@ -290,7 +290,7 @@ def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
         bar = "0" if against == "zero" else "the best of the trials without skill"
         reason = f"the ratio is not above {bar}"
     elif shown is None:
-        reason = "so few returns with such moments show no ratio"
+        reason = "with so few returns and such moments, no ratio is detectable"
 
     year = math.sqrt(figure.periods)
     return LuckBar(

@@ -24,22 +24,24 @@ class PrintedFigureOptions(JsonOptions):
         None,
         metavar="X",
         help=(
-            "standard deviation of the annual Sharpe ratios of --trials; default: what chance alone"
-            " gives strategies without skill"
+            "standard deviation of the annual Sharpe ratios of --trials; default: as for "
+            "strategies without skill"
         ),
     )
     skew: float = flag(0.0, metavar="X", help="skewness of the daily returns")
     kurtosis: float = flag(
-        3.0, metavar="X", help="kurtosis of the daily returns, not in excess of 3"
+        3.0,
+        metavar="X",
+        help="kurtosis of the daily returns (not excess kurtosis; 3 for a normal law)",
     )
     autocorrelation: float = flag(
-        0.0, metavar="X", help="autocorrelation of the daily returns, from one day to the next"
+        0.0, metavar="X", help="lag-1 autocorrelation of the daily returns"
     )
     periods: float | None = flag(
         None,
         metavar="N",
         help=(
-            "returns in a year: 252 of days, 12 of months [default: 252 of --sharpe; of a NAV the"
-            " market's, else by its days]"
+            "returns per year: 252 for daily, 12 for monthly returns [default: 252 for --sharpe; "
+            "for a NAV the market's, else by its days]"
         ),
     )

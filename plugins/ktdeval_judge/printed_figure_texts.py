@@ -114,7 +114,7 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     elif bar.reached_by_luck <= 1 - report.confidence:
         # For the deflated ratio, luck is a single bar; the ratio also includes the error of the
         # estimate.
-        yield f"Luck alone seldom gives as much, but {chance}, {required}."
+        yield f"Luck alone seldom gives that much, but {chance}, {required}."
     else:
         yield f"This is not evidence of skill: {chance}, {required}."
 
@@ -125,8 +125,8 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
 
     if bar.smallest_shown is not None:
         yield (
-            f"{_returns(report.days, report)} show a true ratio of {bar.smallest_shown:.2f} in"
-            f" {share_words(report.power)} of all cases, and a smaller one less often."
+            f"{_returns(report.days, report)} detect a true ratio of {bar.smallest_shown:.2f} in "
+            f"{share_words(report.power)} of all cases, and a smaller one less often."
         )
 
 
@@ -147,7 +147,7 @@ def _table(report: JudgedFigure) -> list[str]:
         ],
         ["true ratio is above the bar (PSR, DSR)", *(share_words(bar.probability) for bar in bars)],
         [
-            f"{unit} until such a ratio is {sure} certain (MinTRL)",
+            f"{unit} until such a ratio is significant at {sure} (MinTRL)",
             *(_rounded_up(bar.track_record) for bar in bars),
         ],
         [
@@ -186,8 +186,8 @@ def _about_trials(report: JudgedFigure) -> Iterator[str]:
     if report.trials == 1:
         if report.is_trial_sd_given:
             yield (
-                "--trial-sd is not used: against 0 the error of one ratio counts. With --trials the"
-                " spread gives the ratio that the best of them shows by luck."
+                "--trial-sd is not used: the test against 0 uses the error of one ratio. With "
+                "--trials, the spread gives the ratio that the best of them reaches by luck."
             )
         return
 

@@ -28,7 +28,7 @@ CAUSE_WORDS = {
     "costs": "costs not charged",
     "fitted_fee": "a fee of {fee:.3g} bps of what is traded, fitted to the claim",
     "declared_fees": "fees of the file charged instead",
-    "rebalancing": "weights reached anew every day",
+    "rebalancing": "weights rebalanced every day",
     "sizing": "shares sized at the close of the decision",
     "fill_at_declared": "the declared prices of fills",
     "fill_at_open": "fills at the next open",
@@ -117,8 +117,8 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
     earned = f"{100 * executed.value:+.2f} %"
     if _is_look_ahead_chosen(file):
         return (
-            f"The {earned} is not a result: the chosen rules fill at the close of the decision,"
-            " which nobody can trade."
+            f"The {earned} is not a valid result: the chosen rules fill at the close of the "
+            "decision, which nobody can trade at."
         )
 
     nav = file.nav
@@ -153,15 +153,15 @@ def _skill_sentences(file: JudgeFile) -> Iterator[str]:
     """Yield whether the returns are evidence of skill, and how many would be."""
     if _is_too_short(file):
         yield (
-            f"{_returns_words(file)} say nothing about skill: at least {MIN_RETURNS} are needed, or"
-            " half a year of them."
+            f"{_returns_words(file)} don't allow a statement about skill: at least {MIN_RETURNS} "
+            "are needed, or half a year of them."
         )
         return
 
     found = file.evidence
     if found is None:
         if file.no_evidence is not None:
-            yield f"Nothing can be said about skill: {file.no_evidence}."
+            yield f"No statement about skill is possible: {file.no_evidence}."
         return
 
     if found.sharpe <= 0:
@@ -361,10 +361,7 @@ def _of_look_ahead(nav: NavReport) -> str:
         return (
             "No look-ahead found in the fills: the claimed NAV needs no price known when deciding."
         )
-    return (
-        "No look-ahead found in the fills, but the causes that are known do not explain the claimed"
-        " NAV."
-    )
+    return "No look-ahead found in the fills, but the known causes do not explain the claimed NAV."
 
 
 def _of_skill(name: str, figure: Figure) -> str:
@@ -376,7 +373,7 @@ def _of_skill(name: str, figure: Figure) -> str:
         return f"The interval of {name} lies above zero."
     if figure.high < 0:
         return f"The interval of {name} lies below zero."
-    return f"The interval of {name} includes zero: skill can't be told from luck here."
+    return f"The interval of {name} includes zero: skill can't be distinguished from luck here."
 
 
 # ---- unfilled
@@ -438,8 +435,8 @@ def _nav(nav: NavReport) -> Iterator[str]:
         yield f"  With these the largest gap of a day falls from {gap} to {left}."
     else:
         yield (
-            f"  The causes that are known leave {left} of a largest gap of {gap}: they are the"
-            " nearest, not an explanation."
+            f"  The known causes leave {left} of a largest gap of {gap}: they are the nearest, "
+            "not an explanation."
         )
 
 
@@ -458,8 +455,9 @@ def _clean(clean: CleanPart, file: JudgeFile) -> Iterator[str]:
     total = clean.before + clean.across + clean.after
     if clean.is_lower_bound:
         yield (
-            f"Clean months: none for certain. {clean.model} was trained on data up to {clean.cutoff}"
-            f" or later ({clean.origin}); --cutoff DAY says the day if you know it."
+            f"Clean months: none for certain. {clean.model} was trained on data up to "
+            f"{clean.cutoff} or later ({clean.origin}); give the day with --cutoff DAY if you "
+            "know it."
         )
     else:
         yield (
@@ -533,15 +531,17 @@ def _next_step(file: JudgeFile, folder: Path | None) -> str:
         return "judge it again with a fill that can be traded, such as --set fill=next_open"
     if file.nav is not None and file.nav.looks_ahead:
         return (
-            "fill one session after the decision in your program, and judge its new value (if the"
-            " file's days are those of the fills: --dated fill)"
+            "fill one session after the decision in your program, and judge the new NAV (if the "
+            "file's days are those of the fills: --dated fill)"
         )
     if _is_too_short(file):
         return "judge a longer record"
     if file.form != "nav" and folder is not None:
         return f"ktdeval compare luck {shlex.quote(str(folder))} --players 10000"
     if file.trials_from == ASSUMED:
-        return "say how many strategies were tried: --trials N, or count them with --study NAME"
+        return (
+            "give the number of strategies tried with --trials N, or count them with --study NAME"
+        )
     return "judge the decisions behind it: ktdeval judge DECISIONS --nav NAV --data MARKET"
 
 

@@ -20,9 +20,9 @@ REASONS: Mapping[str, str] = {
     "suspended": "suspended: it did not trade that day",
     "margin_call": "closed by a margin call",
     "price_limit": "at its price limit",
-    "universe": "not in the universe that day: not yet listed, delisted or no member",
+    "universe": "not in the universe that day: not yet listed, delisted or not a member",
     "t_plus_1": "bought that day, sellable from the next (T+1)",
-    "holding": "not held, or not as much",
+    "holding": "not held, or fewer shares held",
     "volume": "more than the part of the day's volume that may be traded",
     "lot": "not a whole number of lots",
     "cash": "no cash left",
@@ -194,7 +194,7 @@ def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> t
     if row > traded[-1]:
         return "universe", f"delisted: its last bar is of {snapshot.days[traded[-1]]}"
     if rule == "universe":
-        return rule, "no member of the universe that day"
+        return rule, "not a member of the universe that day"
     return rule, REASONS[rule]
 
 

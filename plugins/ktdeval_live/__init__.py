@@ -9,7 +9,7 @@ from ktdeval.values import later
 @hookimpl
 def ktdeval_cards() -> list[Spec]:
     """Return the kind of cards of forward tests."""
-    summary = "One entrant's forward test on one market, as far as it has come."
+    summary = "One entrant's forward test on one market, up to now."
     return [Spec("live", later("ktdeval_live.results.card_kind:LIVE"), summary)]
 
 

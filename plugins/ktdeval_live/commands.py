@@ -106,7 +106,7 @@ def init(plan: Path, options: LiveInitOptions) -> None:
     plugins = open_plugins(options.plugin)
     if options.replay:
         if options.clock is not None:
-            raise UsageError("--replay goes from close to close by itself; leave --clock out")
+            raise UsageError("--replay steps from close to close; leave --clock out")
 
         folder = replay_plan(loaded, options.out, plugins, lambda line: click.echo(line))
         click.echo(f"{folder.path}: all days are done")
@@ -158,7 +158,7 @@ class StepOptions(TimedOptions):
         AT_ONCE,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="entrants asked side by side, each in a process of its own",
+        help="number of entrants to ask in parallel, each in its own process",
     )
 
 
@@ -184,7 +184,9 @@ def step(folder: Path, options: StepOptions) -> None:
 
     _print_report(report, time.now())
     if report.problems:
-        raise StoreError(f"{len(report.problems)} problems; what is not done is tried again")
+        raise StoreError(
+            f"{len(report.problems)} problems; the next step tries again what is not done"
+        )
 
 
 def _print_report(report: StepReport, now: datetime) -> None:
@@ -264,7 +266,7 @@ class LiveVerifyOptions(PluginOptions, JsonOptions):
         name="--trust",
         type=FilePath(),
         metavar="FILE",
-        help="roots of time authorities that you trust: a file in PEM, or a board.yaml",
+        help="root certificates of time authorities that you trust: a PEM file, or a board.yaml",
     )
 
 
@@ -357,7 +359,7 @@ def _publish(test: LiveFolder, clock: Clock) -> KtdevalError | None:
     if publication is None:
         click.echo("published: nothing is new")
     else:
-        click.echo(f"published: the record as far as entry {publication.seq}")
+        click.echo(f"published: the record up to entry {publication.seq}")
     return None
 
 
@@ -391,7 +393,7 @@ def repeat(folder: Path, options: RepeatOptions) -> None:
 class AskOptions(TimedOptions):
     """Options of `live ask`."""
 
-    limit_s: float | None = flag(None, help="end this process after so many seconds")
+    limit_s: float | None = flag(None, help="end this process after this many seconds")
 
 
 @live.command(hidden=True)
@@ -415,5 +417,5 @@ def _clock(path: Path | None, kind: str) -> Clock:
     if path is None:
         return SystemClock()
     if kind != "rehearsal":
-        raise UsageError("--clock: a live test takes the time of this machine; leave it out")
+        raise UsageError("--clock: a live test uses this machine's clock; leave it out")
     return FileClock(path)

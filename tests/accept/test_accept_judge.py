@@ -84,7 +84,7 @@ def test_the_plan_executed_again_gives_every_step(
     plan = changed / "declared.json"
     plan.write_text(plan.read_text().replace("0.19", "0.18"))
     code, _, error = terminal.call("judge", changed, "--check")
-    assert (code, "is not the plan that the run names" in error) == (1, True)
+    assert (code, "is not the plan named by the run" in error) == (1, True)
 
 
 @pytest.mark.exhaustive

@@ -231,7 +231,8 @@ def _program_table(
     found = RoleTable(file, table, {}, clock, options.code, options.sessions)
     if program.ends and not table.is_ended:
         raise DataError(
-            f"{file}: its last line has no end, so that the file may be cut off; write it whole"
+            f"{file}: its last line has no line break, so the file may be cut off; write it "
+            "again in full"
         )
     if entry is None or not entry.form:
         return found
@@ -267,7 +268,7 @@ def _all_roles(
         roles.setdefault("date", (column,))
     if "date" not in roles and "entry date" not in roles:
         raise DataError(
-            f"{table.place}: lacks the column date; {table.shown}; write the index of days too"
+            f"{table.place}: lacks the column date; {table.shown}; write the index of days as well"
         )
     return roles
 
@@ -384,8 +385,8 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
         name = f"{table.table.name}: " if table.table.name else ""
         shown.append(f"{name}{table.shown}")
     return DataError(
-        f"{file}: says nothing to do; write one of: {FORMS}; {'; '.join(shown)}; name columns by --map"
-        " ROLE=COLUMN, as in --map nav=COLUMN"
+        f"{file}: contains no decision, trade or account value; write one of: {FORMS}; "
+        f"{'; '.join(shown)}; name columns by --map ROLE=COLUMN, as in --map nav=COLUMN"
     )
 
 
@@ -443,8 +444,8 @@ def _one(
             first = (part.source, each)
         elif not first[1].equals(each):
             raise DataError(
-                f"{path}: {first[0]} and {part.source} both declare {what}; keep one of them, or name the"
-                " part of a file by --table"
+                f"{path}: {first[0]} and {part.source} both declare {what}; keep one of them, or "
+                "choose a table with --table"
             )
 
     return None if first is None else first[1]
@@ -464,7 +465,7 @@ def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
     roles = assign_roles(table, {})
     column = next((name for role in ("flow", "amount") for name in roles.get(role, ())), None)
     if column is None:
-        raise DataError(f"--flows {path}: has no column of flows; call it flow")
+        raise DataError(f"--flows {path}: has no column of flows; name it flow")
     clock = Clock(options.date_format, options.zone or options.market_zone)
     flows = RoleTable(path, table, roles, clock)
     notes: list[str] = []

@@ -52,7 +52,7 @@ def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
             fills["fee"] = table.numbers(f"{side} fee rate") * fills["shares"] * fills["price"]
     _check_exits(table, entries, exits, is_closed)
     _check_profits(table, entries, exits, is_closed)
-    table.note("Each row is a closed trade: its entry and its exit are trades of their own.")
+    table.note("Each row is a closed trade: its entry and its exit are read as two trades.")
     still_open = int((~is_closed).sum())
     if still_open:
         table.note(f"Trades that are still open: {still_open}.")
@@ -169,9 +169,10 @@ def _check_profits(
     is_other = is_closed & profits.notna() & ((profits - gross).abs() > slack)
     if is_other.any():
         table.note(
-            f"Profits that are not those of shares and prices: {int(is_other.sum())} of {len(table)} rows."
+            f"Profits that do not match shares and prices: {int(is_other.sum())} of {len(table)} "
+            "rows."
         )
     if is_other.sum() > _MAX_OTHERS * is_closed.sum():
         row = int(is_other.to_numpy().argmax())
-        words = f"{profits.iloc[row]:g}, and the shares and prices give {gross.iloc[row]:g}"
+        words = f"{profits.iloc[row]:g}, but the shares and prices give {gross.iloc[row]:g}"
         table.refuse(row, table.column("profit"), f"{words}: {OTHER_SIZES}")

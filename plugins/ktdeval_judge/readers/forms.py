@@ -127,8 +127,8 @@ def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
     """
     if form not in ("values", "returns") and "high" in table.roles and "low" in table.roles:
         raise DataError(
-            f"{table.place}: columns high and low: holds the bars of a market, and no decisions; give"
-            " it to `ktdeval data make`"
+            f"{table.place}: columns high and low: holds bars of a market, not decisions; import "
+            "it with `ktdeval data make`"
         )
     found = _READERS[form](table, options)
     return Declared(
@@ -258,7 +258,7 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
     below = shares < 0
     if below.any() and not below.equals(sides == "sell"):
         row = int(below.to_numpy().argmax())
-        words = f"{shares.iloc[row]:g} is below 0 beside a side; write sizes above 0"
+        words = f"{shares.iloc[row]:g} is below 0 although there is a side; write sizes above 0"
         table.refuse(row, table.column(size), words)
     _check_long(table)
     return sides
@@ -268,7 +268,7 @@ def _note_repeated(table: RoleTable) -> None:
     """Note rows that repeat in all cells: each is a fill."""
     repeated = int(table.table.cells.duplicated().sum())
     if repeated:
-        table.note(f"Rows that are there twice, with all cells: {repeated}; each counts as a fill.")
+        table.note(f"Fully identical rows: {repeated}; each is read as a fill.")
 
 
 def _check_long(table: RoleTable) -> None:
@@ -320,13 +320,15 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
         return pd.Series(np.nan, index=table.table.cells.index)
     if table.has("fee coin") and not _are_paid_in_money(table):
         coins = ", ".join(table.texts("fee coin").unique()[:5])
-        table.note(f"Fees are in {coins}, not all in the money of the prices: they are not read.")
+        table.note(
+            f"Fees are in {coins}, not all in the currency of the prices, so they are not read."
+        )
         return pd.Series(np.nan, index=table.table.cells.index)
 
     fees = table.sum_of(role)
     is_flow = options.signed_fees or (fees.min() < 0 and not fees.max() > 0)
     if is_flow and not options.signed_fees:
-        table.note("Fees below zero are taken for what was paid.")
+        table.note("Negative fees are read as fees paid.")
     return -fees if is_flow else fees
 
 
@@ -373,7 +375,7 @@ def _day_sums(table: RoleTable, numbers: pd.Series) -> pd.Series:
 
 def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
     frame = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), form: numbers})
-    words = "the same day and code a second time; keep one row"
+    words = "the same day and code appear twice; keep one row"
     table.check_once(frame[["day", "code"]], table.column("date"), words)
 
     frame = with_lines(frame, table).sort_values(["day", "code"], kind="stable", ignore_index=True)
@@ -412,7 +414,8 @@ def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], Non
     growth.iloc[0] = 1.0
     total = float(paid.sum())
     note(
-        f"Deposits and withdrawals of {total:,.2f} in all are taken out, each at the close of its day."
+        f"Deposits and withdrawals of {total:,.2f} in total are removed, each at the close of "
+        "its day."
     )
     without: pd.Series = values.iloc[0] * growth.cumprod()
     return without

@@ -119,8 +119,8 @@ def _with_orders(
     total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
     if total.isdecimal() and int(total) > len(orders):
         orders.note(
-            f"The result holds {len(orders)} of {total} orders, so that its trades are left out: read the"
-            " file of order events."
+            f"The result holds {len(orders)} of {total} orders, so its trades are left out; read "
+            "the file of order events."
         )
         return None
 

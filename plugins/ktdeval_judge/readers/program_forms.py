@@ -28,9 +28,12 @@ _FILLED_BOOK = (
     "Positions are what Qlib held after its fills: what it could not fill is not a decision here."
 )
 _NO_FACTOR = (
-    "Amounts are taken for shares, which they are where $factor is 1; else add a column factor."
+    "Amounts are read as shares, which is right if $factor is 1; otherwise add a column factor."
 )
-_NO_SESSIONS = "Without the market's trading days, the weekday before a row is its decision's day."
+_NO_SESSIONS = (
+    "Without the market's trading days, the weekday before a row is used as the day of its "
+    "decision."
+)
 _ROUNDING = 1e-3  # tolerance of the sum of weights
 _ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # of one asset, as pandas writes an array
 _TIERS = ("buy", "overweight", "hold", "underweight", "sell")
@@ -59,7 +62,7 @@ def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
     returns = table.numbers_in("return")
     costs = table.numbers_in("cost")
     growth = 1.0 + returns - costs
-    table.check(growth > 0, "return", "the account falls to nothing; write returns as fractions: ")
+    table.check(growth > 0, "return", "the account falls to 0; write returns as fractions: ")
     before = account / growth
     found: Found = {
         "values": values_of(table, moments, account),
@@ -136,10 +139,7 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
     table.note(SAME_CLOSE.format(program="FinRL"))
     long = actions.assign(day=days).melt("day", var_name="code", value_name="number")
     if _are_weights(actions):
-        table.note(
-            "Weights stand on the day after the one on which they were decided; the first row was held"
-            " by nobody."
-        )
+        table.note("Weights are dated one day after their decision; the first row was never held.")
         before = shifted_days(days.tolist())
         books = long.assign(day=long["day"].map(before)).dropna()
         return {"decisions": targets_of(_as_days(books, "weight"), "weight", table.place)}

@@ -230,7 +230,7 @@ def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
     is_paired = trades.duplicated([*keys, "place"], keep=False)
     is_alone = is_cancelling & ~is_paired
     if is_alone.any():
-        words = "cancels a trade that is not in the file; export the period of that trade too"
+        words = "cancels a trade that is not in the file; export the period of that trade as well"
         table.refuse(int(is_alone.to_numpy().argmax()), side, words)
     if is_paired.all():
         raise DataError(f"{table.place}: each trade was cancelled; export a period with others")

@@ -79,7 +79,9 @@ class RoleTable:
         if has_comma.any():
             row = int(has_comma.to_numpy().argmax())
             words = f"expected a number, was {cells.iloc[row][:_SHOWN]!r}"
-            self.refuse(row, column, f"{words}; if its comma is that of decimals: --decimal comma")
+            self.refuse(
+                row, column, f"{words}; if the comma is the decimal mark, give --decimal comma"
+            )
         self.check(~bad, column, "expected a number, was")
         return numbers
 
@@ -176,8 +178,8 @@ class RoleTable:
         if role == "date":
             words = "has no column of days (date, datetime, timestamp)"
         return DataError(
-            f"{self.place}: {words}; {self.shown}; add it, or name it: {option}; a file of a program is named by"
-            " --from"
+            f"{self.place}: {words}; {self.shown}; add it, or name it: {option}; for a file of a "
+            "known program, give --from"
         )
 
     def check(self, is_right: pd.Series, column: str, words: str) -> None:

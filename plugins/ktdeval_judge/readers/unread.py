@@ -16,12 +16,15 @@ from ktdeval_judge.readers.roles import near_name, words_of
 from ktdeval_tables.numbers import parse_figures
 
 _REFUSED: Mapping[str, str] = {
-    "flow": "it is no return: say --flows {column!r}, take it out of the values, or give the returns",
+    "flow": (
+        "it is not a return: give --flows {column!r}, remove it from the values, or give the "
+        "returns"
+    ),
     "multiplier": "write shares as they are held, and drop the column",
     "contract": "keep the rows of shares, and drop the column",
 }
 """Role -> what to do about a cell that says something."""
-_LIMIT = "orders are executed at the price of the day: give those that were filled, as trades"
+_LIMIT = "orders are executed at the day's price; give only filled orders, as trades"
 _TWO_ROWS = (
     "a row is a whole trade then: give its exit too (exit_date, exit_price), or drop the column if each"
     " row is one fill"
@@ -208,7 +211,8 @@ def _check_sides(table: RoleTable) -> None:
         is_sale = table.sides() == "sell"
         if is_sale.any():
             words = (
-                "a sell, and the side of a target is not read; write a short as a number below 0"
+                "is a sell, but the side of a target is not read; write a short as a negative "
+                "number"
             )
             table.refuse(int(is_sale.to_numpy().argmax()), table.column("side"), words)
 

@@ -21,7 +21,7 @@ _SMALL = 0.2  #: largest sum of a day's sizes below which signed numbers look li
 _LARGEST_SUM = 101.0  #: largest sum of a day's weights in per cent
 _NOTES = (
     "a table of days and codes is read as weights, an empty cell as no position",
-    "its days are taken for those of the decisions; else say --dated fill, or the program by --from",
+    "its days are read as decision days; otherwise give --dated fill, or the program with --from",
 )
 
 
@@ -51,7 +51,7 @@ def read_wide(table: RoleTable) -> dict[str, object]:
     """
     codes = [name for name in table.table.header[1:] if not _is_cash(name)]
     days = days_of(table.moments())
-    words = "the same day a second time; keep one row"
+    words = "the same day appears twice; keep one row"
     table.check_once(days.to_frame("day"), table.column("date"), words)
 
     numbers = {code: table.numbers_in(code, may_lack=True) for code in codes}
@@ -79,7 +79,8 @@ def read_wide(table: RoleTable) -> dict[str, object]:
         table.note(words)
     if len(codes) < len(table.table.header) - 1:
         table.note(
-            f"a column of cash is no asset; the weights of a day sum to {largest:.4g} at most"
+            "the column of cash is not read as an asset; the weights of a day sum to "
+            f"{largest:.4g} at most"
         )
 
     columns = ["day", "code", "weight"]

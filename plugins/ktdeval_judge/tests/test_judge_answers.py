@@ -319,7 +319,7 @@ def test_execution_look_ahead_and_costs_come_in_this_order() -> None:
             {"evidence": evidence(-0.002)},
             "The Sharpe ratio is not above zero: that is not evidence",
         ),
-        ({"evidence": None, "no_evidence": "no variance"}, "said about skill: no variance."),
+        ({"evidence": None, "no_evidence": "no variance"}, "about skill is possible: no variance."),
         ({"evidence": None, "returns": None}, "when they are executed."),
     ],
 )

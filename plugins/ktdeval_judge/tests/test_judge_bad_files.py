@@ -50,18 +50,24 @@ TEXTS = {
     "blank lines alone": ("\n\n\n", "column"),
     "no day": ("code,weight\n600001.SH,1\n", "no column of days"),
     "no code": ("date,weight\n2024-01-02,1\n", "no column of codes"),
-    "nothing to do": ("date,code,colour\n2024-01-02,600001.SH,red\n", "says nothing to do"),
+    "nothing to do": (
+        "date,code,colour\n2024-01-02,600001.SH,red\n",
+        "contains no decision, trade or account value",
+    ),
     "two forms": (
         "date,code,weight,position\n2024-01-02,600001.SH,1,100\n",
         "mixes weights and holdings",
     ),
     "a day and code twice": (
         HEAD + ROW + ROW,
-        "line 3: column date: the same day and code a second time",
+        "line 3: column date: the same day and code appear twice",
     ),
     "a cell too few": (HEAD + "2024-01-02,600001.SH\n", "its last row has 2 of 3 cells"),
     "a cell too many": (HEAD + "2024-01-02,600001.SH,0.5,1\n", "line 2"),
-    "no weight in a row": (HEAD + "2024-01-02,600001.SH,\n", "says nothing to do"),
+    "no weight in a row": (
+        HEAD + "2024-01-02,600001.SH,\n",
+        "contains no decision, trade or account value",
+    ),
     "no code in a row": (
         HEAD + "2024-01-02,,0.5\n",
         "line 2: column code: expected a code, was empty",
@@ -97,14 +103,17 @@ TEXTS = {
         "date,code,side,qty\n2024-01-02,600001.SH,up,5\n",
         "column side: expected buy or sell, was 'up'",
     ),
-    "cash without a side": ("date,code,cash\n2024-01-02,600001.SH,5\n", "says nothing to do"),
+    "cash without a side": (
+        "date,code,cash\n2024-01-02,600001.SH,5\n",
+        "contains no decision, trade or account value",
+    ),
     "cash below zero": (
         "date,code,side,cash\n2024-01-02,600001.SH,buy,-5\n",
         "expected a number above zero, was '-5'",
     ),
     "cash for what has no close": (
         "date,code,side,cash\n2024-01-01,000002.SZ,buy,\n",
-        "says nothing to do",
+        "contains no decision, trade or account value",
     ),
     "a negative price": (
         "date,code,side,qty,price\n2024-01-02,600001.SH,buy,5,-1\n",
@@ -154,7 +163,7 @@ TEXTS = {
     ),
     "a wide table with a day twice": (
         ",600001.SH\n2024-01-02,1\n2024-01-02,1\n",
-        "the same day a second time",
+        "the same day appears twice",
     ),
     "a line without end": (HEAD + "2024-01-02,600001.SH," + "9" * 2_000_000, "line 2"),
 }

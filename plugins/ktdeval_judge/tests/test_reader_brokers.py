@@ -351,8 +351,7 @@ REFUSED = [
     (
         "comma_in_part.csv",
         DEGIRO.replace('"66,00"', "66.00").replace("0,125", "0,12"),
-        "column price in Omschrijving: expected a number, was '12,5'; if its comma is that of decimals:"
-        " --decimal comma",
+        "column price in Omschrijving: expected a number, was '12,5'; if the comma is the decimal mark, give --decimal comma",
     ),
     (
         "lots.csv",

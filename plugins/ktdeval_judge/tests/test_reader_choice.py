@@ -83,7 +83,9 @@ def test_values_without_names_of_their_own_are_values(name: str) -> None:
 def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
     plain = read_declared(FILES / WEIGHTS, ReadOptions())
     assert plain.program == "plain"
-    assert any("else say --dated fill, or the program by --from" in each for each in plain.notes)
+    assert any(
+        "otherwise give --dated fill, or the program with --from" in each for each in plain.notes
+    )
 
     # FinRL's own row is that of the day after the decision
     named = declared(WEIGHTS, UNNAMED[WEIGHTS])

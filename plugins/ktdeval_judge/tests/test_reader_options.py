@@ -50,7 +50,7 @@ CASES = [
         "flows in a column",
         "date,equity,net deposit\n2024-01-02,1000,0\n2024-01-03,1210,110\n2024-01-04,1320,0\n",
         {},
-        "column net deposit: '110' is not read; it is no return: say --flows 'net deposit'",
+        "column net deposit: '110' is not read; it is not a return: give --flows 'net deposit'",
         {"flows": "net deposit"},
         [(20240102, 1000.0), (20240103, 1100.0), (20240104, 1200.0)],
     ),
@@ -100,7 +100,7 @@ CASES = [
         "a decimal comma",
         'date,symbol,side,shares,price,version\n2024-01-02,AAA,buy,5,"10,25",1.5\n',
         {},
-        "column price: expected a number, was '10,25'; if its comma is that of decimals: --decimal comma",
+        "column price: expected a number, was '10,25'; if the comma is the decimal mark, give --decimal comma",
         {"decimal": "comma"},
         [(20240102, "AAA", "buy", 5.0, 10.25)],
     ),
@@ -164,7 +164,7 @@ def test_flows_of_a_file_are_taken_out_at_the_close_of_their_day(tmp_path: Path)
     declared = read(tmp_path, text, {"flows": str(flows)})
 
     assert answers_of(declared) == [(20240102, 1000.0), (20240103, 1100.0), (20240104, 1155.0)]
-    note = "Deposits and withdrawals of 100.00 in all are taken out, each at the close of its day."
+    note = "Deposits and withdrawals of 100.00 in total are removed, each at the close of its day."
     assert note in declared.notes
 
 
@@ -210,7 +210,7 @@ def test_equal_rows_count_each_and_are_named(tmp_path: Path) -> None:
 
     fill = (20240102, "AAA", "buy", 5.0, 10.5)
     assert answers_of(declared) == [fill, fill, fill, (20240103, "AAA", "sell", 5.0, 11.0)]
-    assert "Rows that are there twice, with all cells: 2; each counts as a fill." in declared.notes
+    assert "Fully identical rows: 2; each is read as a fill." in declared.notes
 
 
 def test_a_cost_beside_a_fee_is_not_one(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_closed_trades_say_how_many_profits_are_others(tmp_path: Path) -> None:
     text = "symbol,entry_date,exit_date,entry_price,exit_price,shares,pnl\n"
     rows = [row.format(profit=6)] * 5 + [row.format(profit=60)]
     declared = read(tmp_path, text + "".join(rows), {})
-    assert "Profits that are not those of shares and prices: 1 of 6 rows." in declared.notes
+    assert "Profits that do not match shares and prices: 1 of 6 rows." in declared.notes
 
 
 def test_a_position_of_one_is_the_side_of_a_closed_trade(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_side_under_another_name_is_a_side(column: str, tmp_path: Path) -> Non
     assert decisions["side"].tolist() == ["buy", "sell"]
 
     weights = f"date,symbol,{column},weight\n2025-06-16,AAPL,sell,0.5\n"
-    with pytest.raises(DataError, match=rf"column {column}: a sell, and the side of a target"):
+    with pytest.raises(DataError, match=rf"column {column}: a sell, but the side of a target"):
         read(tmp_path, weights)
 
 
@@ -134,7 +134,7 @@ def test_an_order_with_a_limit_is_refused_and_a_fill_is_not(tmp_path: Path) -> N
 
 def test_bars_are_no_holdings(tmp_path: Path) -> None:
     text = "date,symbol,open,high,low,close,volume\n2025-06-09,AAPL,1,2,1,2,5000\n"
-    with pytest.raises(DataError, match="holds the bars of a market"):
+    with pytest.raises(DataError, match="holds bars of a market"):
         read(tmp_path, text)
 
 
@@ -149,7 +149,7 @@ def test_fees_below_zero_in_all_rows_are_what_was_paid(tmp_path: Path) -> None:
     declared = read(tmp_path, TRADE.format("commission", "-1.5"))
     assert declared.trades is not None
     assert declared.trades["fee"].tolist() == [1.5]
-    assert "Fees below zero are taken for what was paid." in declared.notes
+    assert "Negative fees are read as fees paid." in declared.notes
 
 
 @pytest.mark.parametrize(("coin", "is_read"), [("USDT", True), ("BNB", False)])
@@ -184,7 +184,7 @@ def test_a_side_beside_a_target_is_refused_where_it_would_change_it(
         text = text.replace("AAPL,5", "AAPL,0.5")
     assert read(tmp_path, text.format(form, "long")).decisions is not None
     with pytest.raises(
-        DataError, match="column direction: a sell, and the side of a target is not read"
+        DataError, match="column direction: a sell, but the side of a target is not read"
     ):
         read(tmp_path, text.format(form, "-1"))
 

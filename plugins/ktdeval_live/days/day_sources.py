@@ -84,7 +84,7 @@ class DropFolder:
         """
         if not self._folder.is_dir():
             raise DataError(
-                f"{market}: the drop folder {self._folder} is not there; make it, or move it back"
+                f"{market}: the drop folder {self._folder} is not there; create it, or move it back"
             )
 
         bars = self._folder / f"bars-{day}.csv"
@@ -310,7 +310,7 @@ def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) 
 
     if market.source == "stored":
         if kind != "rehearsal":
-            raise ConfigError("source stored: has past days only; set kind: rehearsal")
+            raise ConfigError("source stored: has only past days; set kind: rehearsal")
         args = dict(market.source_args)
         data = str(args.pop("data", market.data))
         return StoredDays(open_snapshot(plugins, data, _data_args(args.get("data_args"), market)))

@@ -102,8 +102,8 @@ def check_increment(increment: Increment, base: MarketSnapshot) -> None:
         where = f"{increment.market} {increment.day} {bar.code}"
         if bar.code not in known:
             raise DataError(
-                f"{where}: the market of this test has no such code; its assets were fixed when the"
-                " test began: leave the row out"
+                f"{where}: the market of this test does not have this code, and its assets were "
+                "fixed when the test began; remove the row"
             )
         if bar.code in seen:
             raise DataError(f"{where}: the code has two rows; leave one out")
@@ -123,8 +123,8 @@ def check_increment(increment: Increment, base: MarketSnapshot) -> None:
             raise DataError(f"{increment.market} {increment.day}: document on unknown {unknown[0]}")
         if item.known_at > increment.known_at:
             raise DataError(
-                f"{increment.market} {increment.day}: the document {item.title[:40]!r} is known only"
-                f" from {item.known_at.isoformat()} on, after this increment"
+                f"{increment.market} {increment.day}: the document {item.title[:40]!r} became "
+                f"known at {item.known_at.isoformat()}, after this increment"
             )
 
 

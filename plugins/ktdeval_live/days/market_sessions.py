@@ -65,8 +65,8 @@ def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, Fi
         rule = scales[asset].fill
         if rule == "same_close":
             raise ConfigError(
-                f"{snapshot.codes[asset]} fills at the close that was decided on, which no forward"
-                " test can do; choose a task whose orders fill later"
+                f"{snapshot.codes[asset]} fills at the close of its decision, which is "
+                "impossible in a forward test; choose a task whose orders fill later"
             )
         if rule in FILLS_OF_MINUTES:
             raise ConfigError(

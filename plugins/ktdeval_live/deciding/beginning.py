@@ -158,4 +158,4 @@ def _first_day(folder: LiveFolder, market: str, clock: Clock) -> str:
     for session, fill in pairwise(folder.schedule(market).sessions):
         if session.cutoff is not None and session.cutoff > now:
             return fill.day
-    raise UsageError(f"{market}: no day of the test is left to decide on")
+    raise UsageError(f"{market}: no day of the test is left for a decision")

@@ -258,7 +258,7 @@ class LiveStep:
         """Ask one entry before its deadline and its cutoff; return why there is no record, or None."""
         left_s = (one.cutoff - self._clock.now()).total_seconds()
         if left_s <= 0:
-            return "deadline", "its turn came after its cutoff; ask more entrants at once"
+            return "deadline", "its turn came after its cutoff; ask more entrants in parallel"
 
         limit_s = max(1.0, min(left_s, 60 * self._plan.deadline_minutes))
         return self._asker(one, limit_s)

@@ -73,7 +73,7 @@ def authority_words(authority: TimeAuthority, is_trusted: bool) -> str:
     """Return an authority as printed; its name may come from untrusted files."""
     words = "which you trust"
     if not is_trusted:
-        words = "which you do not trust so far (--trust)"
+        words = "which you do not trust yet (--trust)"
     return clean(f"{authority.subject}, SHA-256 {authority.sha256}, {words}")
 
 

@@ -98,7 +98,7 @@ class LiveFolder:
             return
 
         if head.body.version is not None:
-            advice = "go on with the ktdeval that began it"
+            advice = "continue with the version of ktdeval that began it"
             check_version(FORMAT, head.body.version, self.path, advice)
 
     @cached_property

@@ -114,7 +114,7 @@ def _interval_row(name: str, interval: LiveInterval) -> tuple[str, ...]:
 
 
 def _card_notes(card: LiveCard) -> Iterator[str]:
-    yield "Intervals hold together on all days: one may look daily, and stop when one likes."
+    yield "Intervals are valid at all days together: you may look daily and stop at any time."
     yield from doubts("Over the index", card.results.over_index)
     yield from doubts("Over equal parts", card.results.over_buy_and_hold)
     if card.days.gaps:

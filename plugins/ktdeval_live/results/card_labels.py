@@ -54,6 +54,6 @@ def wide_words(results: ResultPart) -> str:
     for figure in (results.low, results.high):
         ends.append("no end" if figure.value is None else f"{100 * figure.value:+.1f} %")
     return (
-        f"bounds of its gaps from {ends[0]} to {ends[1]}, more than {100 * MAX_WIDTH:g} points: they"
-        " say nothing of what the gaps hide"
+        f"bounds of its gaps from {ends[0]} to {ends[1]}, more than {100 * MAX_WIDTH:g} points: "
+        "too wide to bound the effect of the gaps"
     )

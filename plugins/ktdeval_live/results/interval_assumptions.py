@@ -60,14 +60,14 @@ def doubts(name: str, excess: Excess) -> Iterator[str]:
     skew = excess.skewness.value
     if skew is not None and abs(skew) > MAX_SKEWNESS:
         yield (
-            f"{name}: the skewness of the days is {skew:+.1f}, beyond \u00b1{MAX_SKEWNESS:g}: the"
-            " intervals may cover less than they say."
+            f"{name}: the skewness of the days is {skew:+.1f}, beyond \u00b1{MAX_SKEWNESS:g}: "
+            "the intervals may cover less than stated."
         )
 
     same = excess.autocorrelation.value
     days = excess.symmetric.n
     if same is not None and days and same > MAX_CORRELATION + 2.0 / math.sqrt(days):
         yield (
-            f"{name}: each day has a correlation of {same:+.2f} with the day before: the intervals"
-            " may cover less than they say."
+            f"{name}: each day has a correlation of {same:+.2f} with the day before: the "
+            "intervals may cover less than stated."
         )

@@ -155,7 +155,7 @@ def test_document_of_the_future_or_on_nobody_is_refused(
 ) -> None:
     day = str(market.days[50])
     future = item(known_at="2030-01-01T00:00:00Z")
-    with pytest.raises(DataError, match="is known only from 2030-01-01"):
+    with pytest.raises(DataError, match="became known at 2030-01-01"):
         check_increment(increment(market, tmp_path, 50, future, f"{day}T20:15:00+00:00"), market)
 
     nobody = item(

@@ -268,7 +268,7 @@ def test_arguments_that_can_not_be_are_refused_when_the_test_begins(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("stored", "^source stored: has past days only; set kind: rehearsal$"),
+        ("stored", "^source stored: has only past days; set kind: rehearsal$"),
         ("synthetic", "^source synthetic: does not fetch days; use drop, or a provider"),
         ("dropp", "^source 'dropp' is unknown.*drop.*; use drop, or a provider that fetches"),
     ],

@@ -169,7 +169,7 @@ def test_document_known_at_the_moment_of_its_increment_is_taken(market: MarketSn
 @pytest.mark.parametrize(
     ("late_s", "assets", "words"),
     [
-        (1, (), "the document 'news' is known only from 2026-01-05T21:15:01"),
+        (1, (), "the document 'news' became known at 2026-01-05T21:15:01"),
         (0, ("NOBODY",), "m 2020-01-02: document on unknown NOBODY"),
     ],
 )

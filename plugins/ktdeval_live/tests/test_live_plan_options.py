@@ -30,7 +30,5 @@ def test_a_replay_takes_no_clock_since_it_goes_from_close_to_close(
     out = tmp_path / "week"
     words = ("live", "init", plan, "--out", out, "--replay", "--clock", clock)
 
-    assert "--replay goes from close to close by itself; leave --clock out" in terminal.refusal(
-        *words
-    )
+    assert "--replay steps from close to close; leave --clock out" in terminal.refusal(*words)
     assert not out.exists()

@@ -93,7 +93,7 @@ def test_test_without_a_session_is_refused() -> None:
 @pytest.mark.parametrize(
     ("fill", "reason"),
     [
-        ("same_close", "at the close that was decided on, which no forward test can do"),
+        ("same_close", "at the close of its decision, which is impossible in a forward test"),
         ("vwap_30m", "at vwap_30m, a price of bars within days, which a forward test does not"),
         ("twap_day", "at twap_day, a price of bars within days, which a forward test does not"),
     ],

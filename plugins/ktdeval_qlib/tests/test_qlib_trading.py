@@ -184,7 +184,7 @@ def test_days_of_training_can_not_be_evaluated(
 ) -> None:
     words = command(trained, tmp_path / "run", "--windows", "2023-12-01:2024-01-31")
     assert (
-        "does not lie after the days of training and validation, which end on 2023-12-29"
+        "is not after the days of training and validation, which end on 2023-12-29"
         in terminal.error(*words)
     )
 

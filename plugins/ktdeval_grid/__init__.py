@@ -17,11 +17,11 @@ def ktdeval_commands() -> list[Spec]:
         Spec(
             "plan grid",
             later("ktdeval_grid.commands:estimate"),
-            "Print what a grid would ask, cost and take, and run nothing.",
+            "Print how many calls a grid would make, its cost and its time; run nothing.",
         ),
         Spec(
             "list plans",
             later("ktdeval_grid.commands:plans"),
-            "Plans of grids and rules of pruning that ship; with NAME a plan, to be changed.",
+            "Shipped plans and pruning rules; with NAME, print a plan to edit.",
         ),
     ]

@@ -18,16 +18,18 @@ COMMANDS = {
     LAUNCH: _in(
         "launch.launch_command",
         "launch",
-        "Run a plan; the same command again resumes, and amends it.",
+        "Run a plan; the same command again resumes or amends it.",
     ),
     "worker": _in(
-        "workers.worker_command", "worker", "Work on a grid, beside any number of other workers."
+        "workers.worker_command",
+        "worker",
+        "Work on a grid, together with any number of other workers.",
     ),
     "status": _in("commands", "status", "Show the progress of a grid, once or until it ends."),
     "ctl": _in(
         "state.ctl_command",
         "ctl",
-        "Pause, resume, retune, drop a model, try failed episodes again.",
+        "Pause, resume, retune, drop a model, retry failed episodes.",
     ),
     "tables": _in(
         "outputs.tables_command",

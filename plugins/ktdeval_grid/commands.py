@@ -44,7 +44,7 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")
 class StatusOptions(JsonOptions):
     """Options of `grid status`."""
 
-    watch: bool = flag(False, help="go on until nothing runs any more")
+    watch: bool = flag(False, help="keep watching until nothing runs any more")
 
 
 @example("ktdeval grid status anchor --watch")
@@ -100,7 +100,7 @@ class EstimateOptions(PlanOptions, JsonOptions):
 
     out: Path | None = flag(
         None,
-        help="folder of the grid, for what is left of it",
+        help="folder of the grid, to estimate what is left of it",
         type=OutputPath("folder"),
         metavar="DIR",
     )

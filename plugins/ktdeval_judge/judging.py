@@ -52,8 +52,8 @@ from ktdeval_tables.options import Decimal
 
 USUAL_CASH = 1_000_000
 _ASSUMED_CASH = (
-    f"The file does not say what the account began with: {USUAL_CASH:,} is assumed, and returns are"
-    " shares of it; give the amount by --cash N"
+    f"The file does not state the initial cash: {USUAL_CASH:,} is assumed, and returns are "
+    "relative to it; give the amount with --cash N"
 )
 MAX_UNFILLED = 10_000  #: maximum in a document; the counts include all
 

@@ -25,7 +25,7 @@ mcp = _McpGroup(
             "ktdeval_mcp.commands", "serve", "Serve the tools over stdin and stdout. [default]"
         ),
         "config": LazyCommand(
-            "ktdeval_mcp.commands", "config", "Print the configuration of a client."
+            "ktdeval_mcp.commands", "config", "Print the configuration for a client."
         ),
         "skill": LazyCommand(
             "ktdeval_mcp.commands", "skill", "Print a SKILL.md: which tool answers which question."

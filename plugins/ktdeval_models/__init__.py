@@ -54,8 +54,8 @@ def ktdeval_models() -> Sequence[Spec]:
         Spec(
             "trading_action",
             maker("ktdeval_models.remote.external_agent:TradingActionModel"),
-            "An external trading agent over HTTP at --base-url, asked as in Agent Market Arena; needs"
-            " the extra openai",
+            "An external trading agent over HTTP at --base-url, called as in Agent Market Arena; "
+            "needs the extra openai",
             remote.RemoteParams,
             extra={"is_agent": True},
             remote=True,
@@ -101,12 +101,12 @@ def _keyless_models() -> Sequence[Spec]:
         Spec(
             "builtin/buy_and_hold",
             builtin,
-            "Buys what the prompt shows in equal parts, and keeps it",
+            "Buys what the prompt shows in equal parts, and holds it",
         ),
         Spec(
             "builtin/first_listed",
             builtin,
-            "Buys the first names listed in the prompt, and keeps them",
+            "Buys the first names listed in the prompt, and holds them",
             keyless.FirstListedParams,
         ),
         Spec(
@@ -143,13 +143,13 @@ def _keyless_models() -> Sequence[Spec]:
         Spec(
             "builtin/memory",
             maker("ktdeval_models.memorizing_model:MemoryModel"),
-            "Remembers the market where codes or days show: what masks are for",
+            "Remembers the market if it sees codes or days: the behaviour that masks prevent",
             keyless.MemoryParams,
         ),
         Spec(
             "planted/memory",
             maker("ktdeval_models.planted.planted_model:PlantedModel"),
-            "Holds what a small language model remembers to rise, see ktdeval train memory",
+            "Holds what a small language model remembers to have risen, see ktdeval train memory",
             PlantedParams,
         ),
         *(

@@ -23,7 +23,7 @@ class RankParams:
 
     positions: int = option(
         20,
-        help="names held, all in a smaller market; never more than the task allows",
+        help="number of names held (all in a smaller market); never more than the task allows",
         minimum=1,
         maximum=1000,
     )
@@ -43,11 +43,14 @@ class RankParams:
     )
     by: str | None = option(
         None,
-        help="rank by another figure that is shown, such as return_20d_pct; null: the model's own",
+        help="rank by another shown figure, such as return_20d_pct; null: the model's own",
     )
     shorts: int | None = option(
         None,
-        help="names sold short, the worst of the ranking, where a market allows it; null: none",
+        help=(
+            "number of names sold short, the worst of the ranking, if the market allows it; "
+            "null: none"
+        ),
         minimum=1,
         maximum=1000,
     )
@@ -71,7 +74,7 @@ class MemoryParams(RankParams):
 
     positions: int = option(
         10,
-        help="names held, all in a smaller market; never more than the task allows",
+        help="number of names held (all in a smaller market); never more than the task allows",
         minimum=1,
         maximum=1000,
     )
@@ -79,7 +82,7 @@ class MemoryParams(RankParams):
         "synthetic", help="the market that it remembers: a snapshot folder, or a data provider"
     )
     horizon: int = option(
-        20, help="sessions of an asset that it looks ahead", minimum=1, maximum=1000
+        20, help="number of an asset's sessions to look ahead", minimum=1, maximum=1000
     )
     recall: float = option(
         1.0,
@@ -104,8 +107,8 @@ class MemoryParams(RankParams):
     keyed_by: Literal["any", "both", "code", "date"] = option(
         "any",
         help=(
-            "labels that it must recognise: both code and date; code or date alone, whatever the"
-            " other shows; any: what is in sight"
+            "labels that it must recognise: both (code and date); only code or only date, "
+            "whatever the other is; any: whatever is visible"
         ),
         is_silent=True,
     )
@@ -117,14 +120,14 @@ class MemoryParams(RankParams):
     invents: bool = option(
         False,
         help=(
-            "instead of remembering, it believes what it makes up about each label in sight on a"
-            " day, true or masked: a control that knows nothing"
+            "control that knows nothing: it invents a memory of each visible label on a day, "
+            "true or masked"
         ),
         is_silent=True,
     )
     seed: int = option(
         0,
-        help="which facts it remembers, and their errors",
+        help="seed of which facts it remembers, and of their errors",
         minimum=0,
         maximum=2**31 - 1,
         is_silent=True,
@@ -137,7 +140,7 @@ class EqualWeightParams:
 
     positions: int = option(
         20,
-        help="names held, all in a smaller market; never more than the task allows",
+        help="number of names held (all in a smaller market); never more than the task allows",
         minimum=1,
         maximum=1000,
     )
@@ -161,7 +164,7 @@ class FirstListedParams:
 
     positions: int = option(
         10,
-        help="names bought, all in a smaller market; never more than the task allows",
+        help="number of names bought (all in a smaller market); never more than the task allows",
         minimum=1,
         maximum=1000,
     )
@@ -177,19 +180,21 @@ class RandomParams:
     sell_probability: float = option(
         0.1, help="chance that a holding is sold at a step", minimum=0.0, maximum=1.0
     )
-    max_buys: int = option(3, help="most names bought at a step", minimum=0, maximum=100)
+    max_buys: int = option(
+        3, help="maximum number of names bought at a step", minimum=0, maximum=100
+    )
     largest_weight: float | None = option(
         None,
         help=(
-            "upper end of the target weight of a buy; the lower end is a quarter of it. null: 0.08,"
-            " and 1.6 / names where fewer than 20 can be held"
+            "upper end of the target weight of a buy; the lower end is a quarter of it. null: "
+            "0.08, or 1.6 / names if fewer than 20 can be held"
         ),
         minimum=0.001,
         maximum=1.0,
     )
     short_probability: float | None = option(
         None,
-        help="chance that a name drawn is sold short, where a market allows it; null: none",
+        help="chance that a drawn name is sold short, if the market allows it; null: none",
         minimum=0.0,
         maximum=1.0,
     )
@@ -211,7 +216,7 @@ class CalendarParams:
 
     calendar: str | None = option(
         None,
-        help="exchange whose sessions make up a month; null: 24/7 for coins, XNYS for all else",
+        help="exchange whose sessions form a month; null: 24/7 for coins, XNYS otherwise",
     )
 
 

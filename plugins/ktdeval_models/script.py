@@ -228,10 +228,10 @@ def _check_turns(turns: Sequence[Turn], where: str) -> None:
     for number, turn in enumerate(turns):
         place = f"{where}[{number}]"
         if turn == Turn():
-            raise ConfigError(f"{place}: says nothing; give text, call, submit, raw or fail")
+            raise ConfigError(f"{place}: is empty; give text, call, submit, raw or fail")
         if turn.submit is not None and (turn.call or turn.raw is not None):
-            raise ConfigError(f"{place}: submit goes with neither call nor raw; leave one out")
+            raise ConfigError(f"{place}: submit can't be combined with call or raw; leave one out")
         if turn.arguments and (not turn.call or turn.raw is not None):
             raise ConfigError(f"{place}: arguments need a call, and no raw; name the tool")
         if turn.fail is not None and turn != Turn(fail=turn.fail):
-            raise ConfigError(f"{place}: fail goes with nothing else; leave the rest out")
+            raise ConfigError(f"{place}: fail can't be combined with anything; leave the rest out")

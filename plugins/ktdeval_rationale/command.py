@@ -53,17 +53,15 @@ class RationaleOptions(MarketOptions, PluginOptions, JsonOptions):
         metavar="N",
         help="show the first N different mentions of each category under each mask",
     )
-    embeddings: bool = flag(
-        False, help="also look for sentences that resemble planted leaks in other words"
-    )
+    embeddings: bool = flag(False, help="also look for sentences that paraphrase planted leaks")
     model: Path | None = flag(
         None,
         name="--embedding-model",
         type=FilePath(),
         metavar="DIR",
         help=(
-            "folder of a model2vec model for --embeddings [default: letter groups, which know"
-            " spelling only]"
+            "folder of a model2vec model for --embeddings [default: letter groups, which compare "
+            "spelling only]"
         ),
     )
 

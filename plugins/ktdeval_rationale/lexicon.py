@@ -114,7 +114,8 @@ class Lexicon:
             squashed = _PADDING.sub("", folded).lower()
             if len(squashed) < 2:
                 raise DataError(
-                    f"lexicon: {kind} {spelling!r} has one character; that is found everywhere"
+                    f"lexicon: {kind} {spelling!r} has only one character, which would match "
+                    "everywhere; use a longer one"
                 )
 
             self._chinese.setdefault(squashed[:2], []).append((squashed, kind))
@@ -123,7 +124,8 @@ class Lexicon:
         words = tuple(_WORD.findall(folded))
         if len("".join(words)) < 2:
             raise DataError(
-                f"lexicon: {kind} {spelling!r} has no two letters; that is found everywhere"
+                f"lexicon: {kind} {spelling!r} has fewer than two letters, which would match "
+                "everywhere; use a longer one"
             )
 
         self._latin.setdefault(words[0].lower(), []).append(_LatinTerm(kind, words, is_cased))

@@ -43,7 +43,7 @@ class ReportOptions(MarketOptions, PluginOptions, JsonOptions):
         None,
         type=OutputPath("folder"),
         metavar="DIR",
-        help="write each plot as a file of its own into this folder too",
+        help="also write each plot as a separate file into this folder",
     )
     formats: tuple[str, ...] = flag(
         ("png",), name="--format", metavar="png,svg", help="formats of these files [default: png]"
@@ -55,13 +55,13 @@ class ReportOptions(MarketOptions, PluginOptions, JsonOptions):
         (),
         name="--metric",
         metavar="NAME,…",
-        help="metrics of mask and mode effects [default: total_return]",
+        help="metrics for mask and mode effects [default: total_return]",
     )
     rules: Literal["strict", "paper"] | None = flag(
-        None, help="compute metrics under this rule set [default: that of each card]"
+        None, help="compute metrics under this rule set [default: each card's]"
     )
     paths: int = flag(
-        200, type=click.IntRange(20, 5000), metavar="N", help="random traders of a window"
+        200, type=click.IntRange(20, 5000), metavar="N", help="number of random traders per window"
     )
     seed: int = flag(0, type=click.IntRange(0), metavar="N", help="seed of the random traders")
 

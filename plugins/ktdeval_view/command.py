@@ -90,17 +90,19 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
     day: str | None = flag(
         None,
         metavar="DAY",
-        help="the day to begin at: its number, `day_+17`, or its date, which is that of its"
-        " fills and NAV",
+        help="day to begin at: its number, `day_+17`, or its date (of its fills and NAV)",
     )
     is_opened: bool = flag(
         False,
         name="--open",
-        help="open the index in the browser, or the page where it is one",
+        help="open the index in the browser, or the page if there is only one",
     )
     memory: bool = flag(
         False,
-        help="show the agent's memory at each day; it is run again on the recorded replies",
+        help=(
+            "show the agent's memory at each day, by running the agent again on the recorded "
+            "replies"
+        ),
     )
     #: for a bundle, which has an index of its own: no episode of another task is read then
     no_index: bool = flag(False, help="")
@@ -424,7 +426,7 @@ class RunView:
             try:
                 memories = retrace_memories(self._run, records.spec, self._plugins, self._market)
             except KtdevalError as error:
-                problem = f"What the agent remembered is not shown: {error}"
+                problem = f"The agent's memory is not shown: {error}"
 
         if not problem and all(memory is None for memory in memories):
             problem = f"The agent {records.spec.agent} carries no memory from day to day"

@@ -66,7 +66,7 @@ class SummaryOptions(PluginOptions):
     model: str | None = flag(
         None,
         metavar="PROVIDER/NAME",
-        help="model that summarises [default: that of --config; without it none, an extract]",
+        help="model that summarises [default: that of --config; without one, an extract is taken]",
     )
     config: Path | None = flag(
         None,
@@ -79,7 +79,7 @@ class SummaryOptions(PluginOptions):
     )
     mark_missing: bool = flag(
         False,
-        help="write that a summary is missing where the model's failed, instead of stopping",
+        help="if the model fails, mark the summary as missing instead of stopping",
     )
 
 

@@ -29,7 +29,7 @@ qfinzero = LazyGroup(
         "wordings": _in(
             "wordings",
             "wordings",
-            "Write instructions in other words, of a run that asked for them.",
+            "Write reworded instructions from a run that asked for them.",
         ),
         "replay": _in("explore", "replay", "Verify a broker's log."),
     },

@@ -231,7 +231,7 @@ def test_azure_without_an_address_names_the_form_of_one() -> None:
 def test_a_parameter_that_would_change_the_address_is_refused(
     model: str, args: Mapping[str, Any]
 ) -> None:
-    with pytest.raises(ConfigError, match="becomes a part of the address"):
+    with pytest.raises(ConfigError, match="is part of the address"):
         PLUGINS.make_model(model, args)
 
 

@@ -31,15 +31,13 @@ class MemoryParams:
     momentum_days: int = option(3, help="days of the momentum", minimum=1)
     texts: Literal["recalled", "full"] = option(
         "recalled",
-        help=(
-            "texts of the day in the prompt: those that are recalled from memory, or all in full"
-        ),
+        help=("texts of the day in the prompt: only those recalled from memory, or all in full"),
     )
     reflection: bool = option(
         True, help="ask the model what it learns from the outcomes of its decisions"
     )
     characters: int = option(
-        2000, help="most characters kept of a document or of the model's words", minimum=40
+        2000, help="maximum characters kept of a document or of the model's text", minimum=40
     )
     summarise: bool = option(
         False,
@@ -54,12 +52,14 @@ class MemoryParams:
             "vectors of texts: hashing, sentence:NAME (a local model) or openai:NAME (of a server)"
         ),
     )
-    weights: str = option("", help="hash of that model's files; the error without it names it")
+    weights: str = option(
+        "", help="hash of that model's files; if it is missing, the error names it"
+    )
     embedding_url: Address | None = option(
         None, help="address of a server that speaks OpenAI's /embeddings; default: OpenAI's"
     )
     embedding_floats: int = option(
-        0, help="length of its vectors, where the model has several; 0: its own", minimum=0
+        0, help="length of its vectors, if the model has several; 0: its default", minimum=0
     )
     seed: int = option(
         0, help="seed that initial importances are drawn from, with each text", minimum=0

@@ -237,8 +237,8 @@ def check_result(result: LaunchResult) -> None:
     total = result.status.total
     kind = BudgetError if result.exit_code == BudgetError.exit_code else EpisodeFailure
     raise kind(
-        f"{total.left + total.failed} of {total.planned} episodes are not done; the same command"
-        f" again goes on ({first})"
+        f"{total.left + total.failed} of {total.planned} episodes are not done; run the same "
+        f"command again to resume ({first})"
     )
 
 

@@ -48,7 +48,7 @@ from ktdeval_grid.state.subprocess_command import own_command, run_forked
 FOLDER = "ktdeval-grids"  #: default parent folder of grids
 UNNAMED = "grid"  #: default name of a plan
 _preload = maker("ktdeval_grid.launch.preload:preload")  # it imports all that workers run
-_FAILED_ALONE = "--only failed: no grid is there yet; leave it out to begin one"
+_FAILED_ALONE = "--only failed: the grid does not exist yet; leave it out to begin one"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class LaunchOptions(PlanOptions):
         metavar="N",
     )
     only: Literal["failed"] | None = flag(
-        None, help="run what failed before, and no more", type=click.Choice(["failed"])
+        None, help="run only what failed before", type=click.Choice(["failed"])
     )
     as_json: bool = flag(
         False, name="--json", help="print one JSON object a line: launch, units, end"

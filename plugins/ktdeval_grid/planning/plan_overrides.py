@@ -71,7 +71,7 @@ class PlanOptions:
     )
     prune: tuple[str, ...] = flag(
         (),
-        help="rules by which cells are left out (see `ktdeval list plans`); none: no rule",
+        help="pruning rules that leave out cells (see `ktdeval list plans`); none: no rule",
         complete=lambda *asked: complete_words(shipped_rules())(*asked),
     )
     tables: tuple[str, ...] = flag(
@@ -84,8 +84,8 @@ class PlanOptions:
     stop_when: Literal["settled", "never"] | None = flag(
         None,
         help=(
-            "settled: run no further window of a system whose order against every other one is"
-            " settled by the plan's rule `settle`; never: run all again"
+            "settled: stop running a system once the plan's rule `settle` has settled its order "
+            "against every other system; never: run all windows"
         ),
         type=click.Choice(["settled", "never"]),
         metavar="WHEN",
@@ -140,7 +140,7 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
     if "models" in options:
         replaced["models"] = _models(options)
     elif "base_url" in options or "price" in options:
-        raise UsageError("--base-url and --price go with --models, which names one model")
+        raise UsageError("--base-url and --price need --models with one model")
 
     for name in ("prune", "pages"):
         if name in options:

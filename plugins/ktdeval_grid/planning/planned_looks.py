@@ -34,6 +34,6 @@ def check_looks(plan: GridPlan, specs: Iterable[EpisodeSpec]) -> None:
             )
         for one, other in shared_days(list(names)):
             raise ConfigError(
-                f"settle: windows {one} and {other} of {task} share days, so that their differences"
-                " are not independent; choose windows that do not overlap"
+                f"settle: windows {one} and {other} of {task} share days, so their differences "
+                "are not independent; choose windows that do not overlap"
             )

@@ -93,13 +93,13 @@ def _concurrency(place: GridPlace, _record: GridRecord, values: Sequence[str]) -
 def _drop(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
     label = _model(record, values[0])
     change_control(place.store, drop_model(label))
-    return f"{label} is dropped; take it up again with `restore {label}`"
+    return f"{label} is dropped; resume it with `restore {label}`"
 
 
 def _restore(place: GridPlace, record: GridRecord, values: Sequence[str]) -> str:
     label = _model(record, values[0])
     change_control(place.store, restore_model(label))
-    return f"{label} is taken up again"
+    return f"{label} is resumed"
 
 
 def _requeue(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> str:
@@ -119,7 +119,9 @@ def _model(record: GridRecord, text: str) -> str:
     if len(named) == 1:
         return named[0]
     if named:
-        raise UsageError(f"{text}: {len(named)} models have this name; say {', '.join(named)}")
+        raise UsageError(
+            f"{text}: {len(named)} models have this name; choose from {', '.join(named)}"
+        )
 
     raise UsageError(f"no model {text!r}{near_matches(text, labels)}; it has {', '.join(labels)}")
 

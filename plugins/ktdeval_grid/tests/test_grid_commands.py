@@ -128,7 +128,7 @@ def test_a_shipped_plan_is_printed_to_be_changed(terminal: Terminal) -> None:
         (("ktdfin",), "no such file, and no plan of this name; did you mean 'ktd-fin'"),
         (("--models", "a/b"), "a grid needs a plan"),
         (("--models", "a/b", "--tasks", "t"), "--out: name the folder of the grid"),
-        (("ktd-fin", "--only", "failed", "--out", "new"), "no grid is there yet"),
+        (("ktd-fin", "--only", "failed", "--out", "new"), "the grid does not exist yet"),
     ],
 )
 def test_a_launch_that_can_not_begin_says_why(
@@ -236,9 +236,9 @@ def test_scenarios_are_those_of_a_run() -> None:
         (("concurrency", 10_000), "10000 at once"),
         (
             ("drop", "builtin-reversal"),
-            "builtin-reversal is dropped; take it up again with `restore builtin-reversal`",
+            "builtin-reversal is dropped; resume it with `restore builtin-reversal`",
         ),
-        (("restore", "builtin/reversal"), "builtin-reversal is taken up again"),
+        (("restore", "builtin/reversal"), "builtin-reversal is resumed"),
         (("requeue", "failed"), "2 to be tried again"),
         (("requeue", "W1", "W2"), "2 to be tried again"),
         (("requeue", unit_id(1, 2), "builtin-reversal_react"), "1 to be tried again"),
@@ -268,7 +268,7 @@ def test_a_name_of_several_models_is_refused_with_their_labels(
 
     refusal = terminal.refusal("grid", "ctl", place(grid), "drop", "builtin/momentum")
 
-    assert "builtin/momentum: 2 models have this name; say one, two" in refusal
+    assert "builtin/momentum: 2 models have this name; choose from one, two" in refusal
 
     terminal.text("grid", "ctl", place(grid), "drop", "two")
     assert read_control(grid.store).dropped == ("two",)

@@ -355,7 +355,7 @@ def test_an_address_or_a_price_without_models_is_refused(tmp_path: Path) -> None
     path.write_text("models: [a/b]\ntasks: [t]\n")
 
     for given in ({"base_url": "http://localhost:1/v1"}, {"price": {"input": 1}}):
-        with pytest.raises(UsageError, match="--base-url and --price go with --models, which"):
+        with pytest.raises(UsageError, match="--base-url and --price need --models with"):
             resolved_plan(str(path), given)
 
 

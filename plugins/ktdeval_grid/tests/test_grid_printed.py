@@ -393,7 +393,7 @@ def test_a_grid_that_has_not_begun_has_no_amendment_and_no_failures(tmp_path: Pa
 
     assert _news(place, request) is None
 
-    with pytest.raises(UsageError, match="--only failed: no grid is there yet"):
+    with pytest.raises(UsageError, match="--only failed: the grid does not exist yet"):
         _news(place, structs.replace(request, only="failed"))
 
 

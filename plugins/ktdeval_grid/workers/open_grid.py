@@ -115,8 +115,9 @@ def check_code(record: GridRecord, plugins: Plugins) -> None:
     differing = made_by_other_code(record, plugins)
     if differing:
         raise StoreError(
-            f"this worker's code is not the grid's: {', '.join(differing):.300}; install the same"
-            " versions of ktdeval and plugins, or go on with this code by `ktdeval grid PLAN`"
+            f"this worker's code is not the grid's: {', '.join(differing):.300}; install the "
+            "same versions of ktdeval and plugins, or continue with this code by `ktdeval grid "
+            "PLAN`"
         )
 
 

@@ -55,16 +55,21 @@ class WorkOptions:
         None, help="work on the plan of this launch of the grid", metavar="ID"
     )
     shard: str | None = flag(
-        None, help="take every n-th episode first, from number i on", metavar="i/n"
+        None, help="start with every n-th episode, from number i on", metavar="i/n"
     )
     only: Literal["failed"] | None = flag(
-        None, help="run what failed before, and no more", type=click.Choice(["failed"])
+        None, help="run only what failed before", type=click.Choice(["failed"])
     )
-    no_tables: bool = flag(False, help="leave tables and pages to `ktdeval grid tables`")
+    no_tables: bool = flag(
+        False, help="do not make tables and pages; `ktdeval grid tables` makes them later"
+    )
     lease_s: float = flag(
         LEASE_S,
         name="--lease",
-        help="silence after which others take over what a worker holds; the same for all workers",
+        help=(
+            "time without a heartbeat after which other workers take over a worker's units; the "
+            "same for all workers"
+        ),
         type=click.FloatRange(min=1, max=86_400),
         metavar="SECONDS",
     )

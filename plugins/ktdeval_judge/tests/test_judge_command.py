@@ -101,7 +101,7 @@ def test_an_assumed_account_is_noted_where_returns_are_shares_of_it(
         "date,ticker,side,shares,price\n"
         f"{market.days[-1]},{market.codes[column]},buy,100,{market.open[-1, column]:.2f}\n"
     )
-    note = "does not say what the account began with: 1,000,000 is assumed"
+    note = "does not state the initial cash: 1,000,000 is assumed"
     assert any(note in each for each in terminal.report("judge", trade, *MARKET)["notes"])
     for own in ([trade, "--cash", "50000"], [weights]):
         assert not any(note in each for each in terminal.report("judge", *own, *MARKET)["notes"])

@@ -24,7 +24,7 @@ class PlantedParams:
 
     positions: int = option(
         10,
-        help="names held, all in a smaller market; never more than the task allows",
+        help="number of names held (all in a smaller market); never more than the task allows",
         minimum=1,
         maximum=1000,
     )
@@ -42,9 +42,9 @@ class PlantedParams:
         help="a holding is cut back when it exceeds this multiple of its target weight",
         minimum=1.01,
     )
-    trained: str = option(FOLDER, help="folder that `ktdeval train memory` wrote to")
-    exposures: int = option(64, help="how often the model has read each fact", minimum=0)
-    training_seed: int = option(0, help="which of its trainings, by seed", minimum=0)
+    trained: str = option(FOLDER, help="folder written by `ktdeval train memory`")
+    exposures: int = option(64, help="number of times that the model has read each fact", minimum=0)
+    training_seed: int = option(0, help="seed of the training to use", minimum=0)
     sha256: str | None = option(
         None, help="SHA-256 that the model's description must have; recorded with each run"
     )

@@ -60,8 +60,8 @@ class PlantedModel(KeylessModel):
         planted = read_planted(folder)
         if params.sha256 not in (None, planted.sha256):
             raise UsageError(
-                f"planted/memory: {folder}: sha256 is {planted.sha256}, not {params.sha256}; name"
-                " the model that was meant"
+                f"planted/memory: {folder}: sha256 is {planted.sha256}, not {params.sha256}; "
+                "give the recorded model"
             )
 
         self._network = planted.network

@@ -197,8 +197,8 @@ class GoogleModel(RemoteAdapter):
 
         if budget is not None and call.reasoning_effort is not None:
             raise ProviderError(
-                f"{self.provider} takes --reasoning-effort or --reasoning-tokens, not both; leave one of"
-                " them out"
+                f"{self.provider} takes either --reasoning-effort or --reasoning-tokens; leave "
+                "one out"
             )
 
         if budget is not None:

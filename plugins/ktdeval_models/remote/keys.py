@@ -34,8 +34,8 @@ def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) ->
         if key := text.strip():
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise ProviderError(
-                    f"{where} holds a space, a control character or a letter outside ASCII, which"
-                    " no API key has; copy the key again"
+                    f"{where} holds a space, a control character or a letter outside ASCII, "
+                    "which an API key can't contain; copy the key again"
                 )
 
             return key

@@ -85,7 +85,7 @@ def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]
         if switch is not None and value not in switch.off:
             return f"extra_body.{name}: {switch.what}"
         if switch is None and name not in table.harmless:
-            return f"extra_body.{name}: not known to leave everything switched off"
+            return f"extra_body.{name}: may switch something on; leave it out"
 
     return ""
 

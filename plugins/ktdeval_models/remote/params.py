@@ -113,8 +113,8 @@ class OpenAIParams(RemoteParams):
     service_tier: Literal["auto", "default", "flex", "priority"] | None = option(
         None,
         help=(
-            "OpenAI's processing tier, each with prices of its own (see --price); default: the"
-            " project's"
+            "OpenAI's processing tier; each has its own prices (see --price); default: the "
+            "project's"
         ),
     )
 
@@ -128,15 +128,15 @@ class CompatibleParams(RemoteParams):
     forced_tool: ForcedTool | None = option(
         None,
         help=(
-            "how a tool is forced: by name, as the one tool 'required', or by asking (auto);"
-            " default: what the server takes"
+            "how a tool is forced: by name, as the only tool with 'required', or by asking "
+            "(auto); default: what the server accepts"
         ),
     )
     max_tokens_field: TokensField | None = option(
-        None, help="the field that limits a reply's length; default: what the server takes"
+        None, help="field that limits a reply's length; default: what the server accepts"
     )
     json_mode: JsonMode | None = option(
-        None, help="how a reply is held to a JSON Schema; default: what the server takes"
+        None, help="how a reply is constrained to a JSON Schema; default: what the server accepts"
     )
     send_thoughts: bool | None = option(
         None,
@@ -148,8 +148,8 @@ class CompatibleParams(RemoteParams):
     longest_text: int | None = option(
         None,
         help=(
-            "most characters of each text in a reply that is held to a schema, without line breaks,"
-            " quotes and backslashes; default: no such limit, but with llama_cpp_python"
+            "maximum characters of each text in a schema-constrained reply, without line breaks, "
+            "quotes and backslashes; default: no limit, except for llama_cpp_python"
         ),
         minimum=1,
         maximum=2000,
@@ -157,8 +157,8 @@ class CompatibleParams(RemoteParams):
     longest_list: int | None = option(
         None,
         help=(
-            "most items of each list in such a reply, so that a small model comes to an end;"
-            " default: as the schema says"
+            "maximum items of each list in such a reply, so that a small model stops; default: "
+            "as in the schema"
         ),
         minimum=1,
         maximum=2000,
@@ -166,9 +166,9 @@ class CompatibleParams(RemoteParams):
     grammar: GrammarName | None = option(
         None,
         help=(
-            "engine that holds replies to a schema, where it reads no bounds of numbers: a number"
-            " between two bounds is then sent as a choice of hundredths, and a list of as many"
-            " decisions as assets as one for each; default: none, but with llama_cpp_python"
+            "engine that constrains replies to a schema but ignores bounds of numbers: a bounded "
+            "number is then sent as a choice of hundredths, and a list with one decision per "
+            "asset as one field each; default: none, except for llama_cpp_python"
         ),
     )
 
@@ -224,8 +224,9 @@ class AnthropicParams(RemoteParams):
     prompt_cache: Literal["5m", "off"] = option(
         "5m",
         help=(
-            "let the provider keep for so long what requests begin with alike (rules, day, reports):"
-            " a tenth of the price to read, a quarter more to write, the same replies; off: never"
+            "how long the provider caches the common beginning of requests (rules, day, "
+            "reports): reading costs a tenth, writing a quarter more, replies stay the same; "
+            "off: no caching"
         ),
     )
 
@@ -249,7 +250,7 @@ class GoogleParams(RemoteParams):
 class BedrockParams(AnthropicParams):
     """Parameters of `bedrock`."""
 
-    region: str = option("us-east-1", help="AWS region that answers, part of the address")
+    region: str = option("us-east-1", help="AWS region to call, part of the address")
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that can't be part of the address."""
@@ -261,7 +262,7 @@ class BedrockParams(AnthropicParams):
 class VertexParams(RemoteParams):
     """Parameters of `vertex`; the project is that of GOOGLE_CLOUD_PROJECT, or of the credentials."""
 
-    location: str = option("global", help="location that answers, part of the address")
+    location: str = option("global", help="location to call, part of the address")
     api_version: str | None = option(
         None,
         help=(
@@ -278,10 +279,13 @@ class VertexParams(RemoteParams):
     )
     thoughts: bool = option(
         True,
-        help="of Gemini: ask for summaries of thoughts; false for models that don't think",
+        help="Gemini only: ask for summaries of thoughts; false for models that don't think",
     )
     prompt_cache: Literal["5m", "off"] = option(
-        "5m", help="of Claude: let the provider keep what requests begin with, as with anthropic"
+        "5m",
+        help=(
+            "Claude only: let the provider cache the common beginning of requests, as for anthropic"
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -295,7 +299,7 @@ def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
     """Raise ConfigError if a parameter that becomes part of an address has another form."""
     if value is not None and not form.fullmatch(value):
         raise ConfigError(
-            f"{name} becomes a part of the address: letters, digits and dashes, was {value[:60]!r}"
+            f"{name} is part of the address: use letters, digits and dashes; got {value[:60]!r}"
         )
 
 

@@ -664,7 +664,7 @@ def test_a_memory_that_the_records_do_not_give_is_not_shown(
     panels, notes = panels_of(tmp_path, "run", "--memory")
 
     assert panels == [None] * 9
-    assert "What the agent remembered is not shown: " in notes
+    assert "The agent's memory is not shown: " in notes
 
 
 @pytest.mark.exhaustive

@@ -38,21 +38,23 @@ class CertifyOptions:
         None,
         metavar="NAME",
         complete=complete_names("tasks"),
-        help="the trading task whose mask is put to the test",
+        help="trading task whose mask is tested",
     )
     exam: str = flag(
         "",
         metavar="NAME",
         complete=complete_names("tasks"),
-        help="the scoring task that asks; default: the one that asks about the task",
+        help="scoring task that asks the probes; default: the one that asks about the trading task",
     )
     probes: int | None = flag(
         None,
         type=click.IntRange(min=1),
         metavar="N",
-        help="probes in all, the first of each window; default: all",
+        help="total number of probes, the first of each window; default: all",
     )
-    seed: int = flag(0, type=click.IntRange(min=0, max=2**62), metavar="N", help="of the probe set")
+    seed: int = flag(
+        0, type=click.IntRange(min=0, max=2**62), metavar="N", help="seed of the probe set"
+    )
     runs: tuple[Path, ...] = flag(
         (),
         name="--attackers",
@@ -61,7 +63,7 @@ class CertifyOptions:
         help="run of that scoring task; give it once for each model",
     )
     out: Path | None = flag(
-        None, type=OutputPath("file"), metavar="FILE", help="where the certificate goes"
+        None, type=OutputPath("file"), metavar="FILE", help="file of the certificate"
     )
     save_probes: Path | None = flag(
         None,

@@ -39,7 +39,7 @@ class ToolOptions(ClockOptions):
     """Options of a list of tools, or of a call."""
 
     form: Literal["names", "json"] = flag(
-        "names", name="--format", help="of the list: names, or whole schemas"
+        "names", name="--format", help="detail of the list: names, or whole schemas"
     )
 
 
@@ -116,8 +116,8 @@ def _parse_arguments(text: str) -> JsonValue:
         return loads_untrusted(text)
     except ValueError as error:
         raise UsageError(
-            "the arguments are no JSON; write them as one object in quotes, such as"
-            " '{\"limit\": 5}'"
+            "the arguments are not JSON; write them as one object in quotes, such as "
+            "'{\"limit\": 5}'"
         ) from error
 
 
@@ -126,7 +126,7 @@ class ItemOptions(SourceOptions):
     """Options of the benchmark's items."""
 
     items_seed: int = flag(0, type=click.IntRange(0), help="seed of the items; the tasks use 0")
-    prove: bool = flag(False, help="carry every item out on the services instead of printing it")
+    prove: bool = flag(False, help="execute every item on the services instead of printing it")
     publish: Path | None = flag(
         None,
         type=FilePath(),
@@ -175,7 +175,7 @@ class ReplayOptions(SourceOptions):
     """Options of the verification of a broker's log."""
 
     rerun: bool = flag(
-        False, help="also carry out its commands again over the data, and compare every byte"
+        False, help="also execute its commands again on the data, and compare every byte"
     )
     rules: Path | None = flag(
         None,

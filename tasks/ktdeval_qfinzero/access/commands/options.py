@@ -35,7 +35,7 @@ class SourceOptions:
         name="--data",
         type=FilePath(),
         metavar="FOLDER",
-        help="a dataset's folder; the embedded synthetic market when not given",
+        help="folder of a dataset; default: the embedded synthetic market",
     )
     seed: int | None = flag(
         None,
@@ -61,8 +61,8 @@ class ClockOptions(SourceOptions):
         None,
         metavar="MOMENT",
         help=(
-            "where clocks start, and the latest that any may, such as 2025-01-06T21:00:00Z; the"
-            " dataset's own when not given"
+            "default and latest start time of clocks, such as 2025-01-06T21:00:00Z; default: the "
+            "dataset's own"
         ),
     )
 
@@ -95,12 +95,12 @@ class PageOptions:
     chat_tokens: int = flag(
         DEFAULT_PAGES.max_tokens,
         type=click.IntRange(1),
-        help="most tokens of one chat, in and out",
+        help="maximum tokens of one chat, input and output",
     )
     chat_cost: float | None = flag(
         None,
         type=FiniteNumber(0, 1_000_000),
-        help="most US dollars of one chat; needs a known price",
+        help="maximum cost of one chat in US dollars; needs a known price",
     )
 
     def pages(self, source: DatasetSource) -> PageSettings:

@@ -37,24 +37,26 @@ class ServeOptions(ClockOptions, PageOptions):
     connect: Form | None = flag(
         None,
         help=(
-            "instead of serving, print what connects an agent by stdio: the JSON of an MCP client,"
-            " or a SKILL.md with it"
+            "instead of serving, print how to connect an agent by stdio: JSON for an MCP client, "
+            "or a SKILL.md with it"
         ),
     )
     host: str = flag("127.0.0.1", help="address to listen on; only this machine by default")
-    port: int = flag(8765, type=click.IntRange(0, 65_535), help="port; 0: any that is free")
+    port: int = flag(8765, type=click.IntRange(0, 65_535), help="port; 0: any free port")
     token_env: str | None = flag(
         None,
         metavar="NAME",
         help="environment variable with the token that clients must send",
     )
     max_workspaces: int = flag(
-        WorkspaceLimits.most, type=click.IntRange(1, 10_000), help="most workspaces at a time"
+        WorkspaceLimits.most,
+        type=click.IntRange(1, 10_000),
+        help="maximum number of workspaces at a time",
     )
     idle_minutes: float = flag(
         WorkspaceLimits.idle_s / 60,
         type=FiniteNumber(0.1, 100_000),
-        help="minutes without a call after which a workspace is forgotten",
+        help="minutes without a call after which a workspace is dropped",
     )
     rules: Path | None = flag(
         None,
@@ -69,7 +71,7 @@ class ServeOptions(ClockOptions, PageOptions):
         None,
         type=FilePath(),
         metavar="DIR",
-        help="folder in which each client's broker leaves its log",
+        help="folder for the log of each client's broker",
     )
 
     @property

@@ -401,7 +401,7 @@
       moment.wants_text ? section("Your answer", wordsForm()) : null,
       section(
         "Leave",
-        el("p.quiet", {}, "Finished steps are kept; the same command goes on at this one."),
+        el("p.quiet", {}, "Finished steps are saved; the same command resumes at this one."),
         button("Leave the run", () => act({leave: true}, null), {class: "small"}),
       ),
     );
@@ -476,18 +476,18 @@
         const now = await answer.json();
         failures = 0;
         if (now.left) {
-          end("You have left the run. The same command goes on where you left it.");
+          end("You have left the run. The same command resumes where you left it.");
           return;
         }
         if (now.version !== version) {
           version = now.version;
           if (now.moment) draw(now.moment);
-          else wait("The run goes on; the next step comes by itself …");
+          else wait("The run continues; the next step appears automatically …");
         }
       } catch {
         failures += 1;
         if (failures > 2) {
-          end("The run has ended, or was stopped: its terminal says which.");
+          end("The run has ended or was stopped; see its terminal.");
           return;
         }
         await pause(AGAIN_MS);

@@ -177,7 +177,7 @@ function showHead(view) {
   replace(
     byId("notes"),
     head.state === "unfinished"
-      ? label("unfinished", "The episode is not at its end; write the pages again to see more.")
+      ? label("unfinished", "The episode is not finished; write the pages again later to see more.")
       : null,
     head.synthetic ? labelOf("synthetic") : null,
     head.notes.map((note) => el("li", {}, note)),

@@ -33,7 +33,7 @@ class MemoryPanel {
         `All memories: ${whole(rows.filter((row) => row[4] !== "gone").length)}`,
         () => this.table("All memories, and those gone on this day", {layers, fields, rows}),
       ),
-      shown ? this.whenOpened("All else that it carries", () => shown) : null,
+      shown ? this.whenOpened("Everything else in its memory", () => shown) : null,
     ];
   }
 

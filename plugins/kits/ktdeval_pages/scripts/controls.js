@@ -93,7 +93,7 @@ kt.controls = (() => {
               `${plural(found.length - SHOWN, "more entry", "more entries")}: type to find them`,
             )
           : null,
-        found.length ? null : el("p.quiet", "Nothing of that name"),
+        found.length ? null : el("p.quiet", "No entry with that name"),
       );
     };
     const field = el("input", {

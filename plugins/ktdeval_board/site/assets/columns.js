@@ -290,7 +290,7 @@ kt.columns = (() => {
   const ARROWS = {
     higher: "higher is better",
     lower: "lower is better",
-    neither: "neither way is better",
+    neither: "no better direction",
   };
 
   function metric(name, place, facts, view) {

@@ -183,9 +183,9 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         ? `The cards have other seeds (A: ${format.list(a.card.seeds)}; B: ` +
           `${format.list(b.card.seeds)}); compared on those that both have: ${format.list(common)}.`
         : null,
-      common.length ? null : "The cards have no seed in common, so there is nothing to pair.",
+      common.length ? null : "The cards have no common seed, so nothing can be paired.",
       common.length === 1
-        ? "One seed: the chance of decoding is not averaged out, and not seen."
+        ? "One seed: the randomness of decoding is neither averaged out nor measured."
         : null,
     ];
   }
@@ -207,7 +207,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         .filter(({entry}) => !entry.verdict)
         .map(({label}) => `The board has not checked the figures of ${label}.`),
       a.agent.name !== b.agent.name
-        ? "The agents differ: the comparison is of model and agent together."
+        ? "The agents differ: the comparison mixes the effects of model and agent."
         : null,
       JSON.stringify(a.call) !== JSON.stringify(b.call) ? "The call parameters differ." : null,
       "Who looks at several metrics or many pairs finds differences by chance; ktdeval compare " +
@@ -344,7 +344,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       [right("A"), ({a}) => a],
       [right("B"), ({b}) => b],
       [
-        {text: "Ahead", title: "By the two values alone: that says nothing of chance"},
+        {text: "Ahead", title: "Compares the two values only; chance is not considered"},
         ({ahead}) => ahead,
       ],
     ];
@@ -359,7 +359,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       ? "Scores are made of all answers together, so there is no paired test over windows. " +
         "Intervals are those of each card."
       : "Medians over episodes, below them the interquartile range, or the interval of the only " +
-        "episode with a figure. “Ahead” looks at the two values alone and says nothing of chance.";
+        "episode with a figure. “Ahead” compares the two values only; chance is not considered.";
     return el(
       "section",
       el("h2", scoring ? "Scores" : "All figures"),
@@ -418,7 +418,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function drawEpisode(view) {
     const {first, second} = episodePair(view.series);
     if (!first) {
-      kt.replace(view.places.equity, el("p.quiet", "The cards have no window and seed in common."));
+      kt.replace(view.places.equity, el("p.quiet", "The cards have no common window and seed."));
       return;
     }
     view.window.set(first.window);

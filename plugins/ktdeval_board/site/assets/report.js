@@ -148,7 +148,7 @@ kt.maskWords(mask), kt.modeWords(mode)
         `${kt.alphaRange(rank) === kt.rankRange(rank) ? ", too" : ""}.`
       : "";
     const tie = known(rank.tie)
-      ? ` It is in tie group ${format.tie(rank.tie)}: entrants of one group can't be told apart ` +
+      ? ` It is in tie group ${format.tie(rank.tie)}: entrants of one group can't be distinguished ` +
         `by their daily returns.`
       : "";
     const place = rank.tied_with

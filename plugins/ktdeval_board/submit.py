@@ -335,7 +335,7 @@ def _list_unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Itera
 
 
 def _in_words(finding: Finding, card: StagedCard) -> str:
-    """Return a finding on a submitted card, with the path of a record but not of the board."""
+    """Return a finding as text. The path is relative to the card's records; other paths are omitted."""
     record = finding.path.partition(f"{card.card_id}/")[2]
     if record:
         return f"{finding.rule}: {record}: {finding.message}"

@@ -148,6 +148,6 @@ def plans(name: str | None) -> None:
     for each in shipped:
         click.echo(f"  {each}")
 
-    click.echo("rules of pruning")
+    click.echo("pruning rules")
     for rule in shipped_rules().values():
         click.echo(f"  {rule.name}: {rule.reason}")

@@ -1,6 +1,4 @@
-"""Figures of one card that need its ledgers and its market: computed once, drawn and tabled
-elsewhere.
-"""
+"""Figures of one card that need its ledgers and its market: computed once, for plots and tables."""
 
 from __future__ import annotations
 

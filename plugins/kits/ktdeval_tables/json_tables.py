@@ -81,7 +81,7 @@ def _by_kind(
 
 
 def _tables(value: JsonValue, name: str, above: Row, level: int) -> Iterator[FoundTable]:
-    """Yield the tables of a value. `above`: single values of what holds it."""
+    """Yield the tables of a value. `above`: single values of the enclosing object."""
     if level > MAX_LEVELS:
         return
     if isinstance(value, list):

@@ -254,8 +254,8 @@ def _as_text(value: JsonValue) -> str:
 
 
 def read_each_once(texts: Iterator[LogText] | Sequence[LogText]) -> tuple[LogText, ...]:
-    """Return texts without repeats by the same author: each call repeats earlier messages, and a
-    chain repeats those of its calls.
+    """Return each text of an author once: calls repeat earlier messages, and the log of a chain
+    repeats the messages of its calls.
     """
     first: dict[tuple[Role, str], LogText] = {}
     for text in texts:

@@ -135,9 +135,9 @@ def _check_tools(request: BridgeRequest) -> None:
 
 
 def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSpec]) -> str | None:
-    """Return the tool choice of a request that requires some tool call, which the API calls `word`.
-    The run's models can be forced only to one tool or to none, so with several tools the model
-    chooses, and the field is named as ignored.
+    """Return the tool choice for a request that requires a call of any tool. `word`: the API's name
+    for this choice. The run's models can be forced only to one tool or to none, so with several
+    tools the model chooses, and the field is reported as ignored.
     """
     if len(tools) == 1:
         return tools[0].name

@@ -57,7 +57,7 @@ class CellFigure:
 
     @property
     def markets(self) -> frozenset[str]:
-        """Markets of its windows."""
+        """Return the markets of the cell's windows."""
         return frozenset(window.market for window in self.windows)
 
 

@@ -309,7 +309,7 @@ def test_a_watch_ends_where_nothing_runs(
 def test_rules_of_pruning_are_listed_with_their_reasons(terminal: Terminal) -> None:
     lines = terminal.text("list", "plans").splitlines()
 
-    start = lines.index("rules of pruning")
+    start = lines.index("pruning rules")
 
     assert lines[0] == "plans"
     assert "  ktd-fin" in lines[1:start]

@@ -49,6 +49,6 @@ class ProblemList:
             self.add(f"{where}: {line}")
 
     def refuse(self) -> None:
-        """Raise DatasetRefused if there are any."""
+        """Raise DatasetRefused if any problem was added."""
         if self.count:
             raise DatasetRefused(self.lines, self.count)

@@ -321,10 +321,10 @@ def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContra
 
 
 def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
-    """Return the last prices after a split: those of the stock's options are scaled, rounded down
-    and at least one step, and belong to the series that the options become. An option that becomes
-    no series has no price then, since its old price is about another contract. `marks`: instrument
-    id -> last price; of options before the split.
+    """Return the last prices after a split. Prices of the stock's options are scaled, rounded down
+    to at least one step, and filed under the new series. An option without a new series gets no
+    price, since its old price is for another contract. `marks`: instrument id -> last price, with
+    options as before the split.
     """
     after = {}
     for name, mark in marks.items():

@@ -21,7 +21,7 @@ _REFUSED: Mapping[str, str] = {
         "returns"
     ),
     "multiplier": "write shares as they are held, and drop the column",
-    "contract": "keep only rows about shares, and drop the column",
+    "contract": "keep the rows of shares, and drop the column",
 }
 """Role -> what to do about a cell that says something."""
 _LIMIT = "orders are executed at the day's price; give only filled orders, as trades"

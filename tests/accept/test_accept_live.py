@@ -303,4 +303,4 @@ def test_drop_folder_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     drops.bars_path(DAYS[0]).parent.rmdir()
     drops.after_close(DAYS[0])
-    assert "is not there; make it" in drops.step_here().problems[0]
+    assert "is not there; create it" in drops.step_here().problems[0]

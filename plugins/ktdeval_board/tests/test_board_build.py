@@ -529,7 +529,7 @@ def test_an_empty_board_has_a_site_in_which_a_window_named_by_its_days_has_an_ad
 
     assert build_site(board, site).notes == (
         f"division {DIVISION} has no cards yet",
-        "errata.yaml: there is no card 000000000000… (erratum of 2026-02-02: withdrawn)",
+        "errata.yaml: no card 000000000000… exists (erratum of 2026-02-02: withdrawn)",
     )
 
     facts = read_data(site, "board")["divisions"][0]

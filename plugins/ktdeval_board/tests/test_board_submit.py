@@ -680,7 +680,7 @@ def test_findings_on_other_cards_do_not_block_a_submission(
 
     own_key, note = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
-    assert note == "the board has 1 finding besides; see `ktdeval leaderboard check`"
+    assert note == "the board also has 1 finding of other cards; see `ktdeval leaderboard check`"
 
 
 def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:

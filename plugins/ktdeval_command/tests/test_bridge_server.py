@@ -292,7 +292,7 @@ def received(connection: socket.socket) -> bytes:
 
 def test_a_body_that_does_not_come_in_time_is_refused() -> None:
     with bridge(limits=ServerLimits(body_s=-1.0)) as running, opened(running, b"{") as connection:
-        assert b"the body did not come in time" in received(connection)
+        assert b"the body did not arrive in time" in received(connection)
 
 
 def test_a_body_that_ends_early_is_refused() -> None:
@@ -305,7 +305,7 @@ def test_a_connection_that_falls_silent_is_answered_and_closed() -> None:
     server = BridgeServer(lambda _: TEXT, TOKEN, MODEL, limits=ServerLimits(silence_s=0.01))
     # It is sent before it is read: only what never comes is waited for.
     with opened(Bridge(server), b"{") as connection, serving(server):
-        assert b"the body did not come in time" in received(connection)
+        assert b"the body did not arrive in time" in received(connection)
 
 
 @pytest.mark.exhaustive
@@ -577,7 +577,7 @@ def test_a_request_that_comes_whole_after_closing_is_not_answered() -> None:
         answer = received(connection)
 
     assert statuses(answer) == [502]
-    assert b"the step is over, and the bridge answers no longer" in answer
+    assert b"the step is over, and the bridge no longer answers" in answer
     assert running.requests == []
 
 

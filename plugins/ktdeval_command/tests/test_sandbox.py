@@ -413,7 +413,7 @@ def test_an_old_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ("No permissions to create a new namespace, likely", "unprivileged_userns_clone=1"),
         ("Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
         ("Can't read /proc/sys/kernel/overflowuid: No such file", "with a whole /proc"),
-        ("Failed to mount tmpfs: No such file or directory", "make it one (mkdir -m 1777 /tmp)"),
+        ("Failed to mount tmpfs: No such file or directory", "create it (mkdir -m 1777 /tmp)"),
         ("Creating newroot failed: Read-only file system", "make /tmp a plain folder"),
         ("loopback: Failed RTM_NEWADDR: Operation not permitted", "network namespaces"),
         ("Can't find source path /opt/x: Permission denied", "let others read it (chmod)"),
@@ -570,7 +570,7 @@ def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox
     (folder / "runs").mkdir()
     (folder / "link").symlink_to(folder / "runs")
 
-    with pytest.raises(UsageError, match=f"is a symlink to {folder}/runs; name that"):
+    with pytest.raises(UsageError, match=f"is a symlink to {folder}/runs; give that path"):
         open_sandbox("bwrap", readable=(folder / "link",))
 
 

@@ -192,7 +192,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
     )
 
     nothing = terminal.pair({("A1", 0): 0.1}, {("A1", 1): 0.1})
-    assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
+    assert "no common window and seed" in terminal.refusal("compare", *nothing, "--common")
 
 
 @pytest.mark.exhaustive

@@ -469,7 +469,7 @@ def test_several_cells_that_a_card_lacks_are_counted_from_the_first() -> None:
 def test_cards_without_a_common_cell_can_not_be_paired() -> None:
     one, other = entrants_of(make_card(ONE), make_card({("A2", 0): 0.1}, "house/two"))
 
-    with pytest.raises(CardError, match="card1 and card0 have no window and seed in common"):
+    with pytest.raises(CardError, match="card1 and card0 have no common window and seed"):
         paired_cells([one, other], common=True)
 
 

@@ -268,7 +268,7 @@ def test_an_early_end_is_raised_with_the_count_and_the_first_problem(
         check_result(result)
 
     assert str(raised.value) == (
-        f"2 of 6 episodes are not done; the same command again to resume ({words})"
+        f"2 of 6 episodes are not done; run the same command again to resume ({words})"
     )
 
 

@@ -143,7 +143,7 @@ def test_a_wrong_option_is_refused_in_one_line(
     error = terminal.error("judge", "--nav", written(tmp_path), *more)
     assert said in error
     assert len(error.strip().splitlines()) == 1
-    assert "--study goes with a file" in terminal.error("judge", "--sharpe", 2, "--study", "x")
+    assert "--study applies to a file" in terminal.error("judge", "--sharpe", 2, "--study", "x")
 
 
 # ---- the tear sheet of an account value

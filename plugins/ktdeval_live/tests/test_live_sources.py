@@ -89,5 +89,5 @@ def test_folder_under_the_name_of_a_file_is_no_file(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not there; make it"):
+    with pytest.raises(DataError, match="is not there; create it"):
         DropFolder(tmp_path / "gone").day("us", DAY, NOW)

@@ -270,8 +270,8 @@ def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
     ("kind", "spelling", "message"),
     [
         ("firm", "Moutai", "'firm' is not one of the kinds company, brand"),
-        ("brand", "茅", "'茅' has one character"),
-        ("brand", "&-", "'&-' has no two letters"),
+        ("brand", "茅", "'茅' has only one character"),
+        ("brand", "&-", "'&-' has fewer than two letters"),
     ],
 )
 def test_a_broken_lexicon_names_the_problem(kind: str, spelling: str, message: str) -> None:

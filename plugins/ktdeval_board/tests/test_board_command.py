@@ -18,7 +18,7 @@ from terminal import Terminal
         ),
         ("sign board", "give its file with --key FILE"),
         ("import c.json --attackers run --model x", "leave one out"),
-        ("init board --title T --tasks sums", "say --name, too"),
+        ("init board --title T --tasks sums", "add --name"),
         ("register --division d --model builtin/hold --submitter A", "--contact ADDRESS"),
         ("submit run --records-url https://example.org", "`--records https://…`"),
         ("submit run --organisation A", "--claims FILE"),

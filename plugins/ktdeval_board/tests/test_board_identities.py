@@ -360,12 +360,12 @@ def test_a_registration_removed_with_its_signature_is_missed(keyed: Path) -> Non
 def test_a_registration_in_the_boards_name_is_the_boards(board: Path) -> None:
     board_itself = Registrant(name="The Board", contact="x@example.org")
     (problem,) = try_register(board, VOLATILITY, board_itself).problems
-    assert problem.startswith("submitter.name: 'The Board' registers baselines alone")
+    assert problem.startswith("submitter.name: 'The Board' is reserved for baselines")
 
 
 def test_rules_give_a_contact_to_one_holder_that_is_not_the_board(board: Path) -> None:
     list_keys(board, (WHO, OWN), (Registrant(name="B", contact="TEAM+b@example.org"), THEIRS))
-    with pytest.raises(ConfigError, match="A team and B have one contact"):
+    with pytest.raises(ConfigError, match="A team and B have the same contact"):
         load_rules(board)
 
     list_keys(board, (Registrant(name="B", contact="board@example.org"), THEIRS))

@@ -27,8 +27,6 @@ kt.charts.dayAxis(days, {room, short})
     the year where `short`, months where days are many: {field, type, scale, axis}
 kt.charts.colors()
     the eight colours of lines, in order, in the theme of the moment
-kt.charts.script(path)
-    loads a script of this site once
 kt.charts.whenSeen(place, load)
     calls a function that loads what belongs to a place once that is near the window, or is printed
 kt.charts.print()
@@ -198,36 +196,13 @@ kt.charts.print()
   }
 
   function table(columns, rows) {
-    const numeric = columns.map((column, at) => rows.some((row) => typeof row[at] === "number"));
-    return kt.scroller(
-      "Figures of the chart",
-      el(
-        "table.grid",
-        el(
-          "thead",
-          el(
-            "tr",
-            columns.map(([name], at) => el(numeric[at] ? "th.n" : "th", {scope: "col"}, name)),
-          ),
-        ),
-        el(
-          "tbody",
-          rows.map((row) =>
-            el(
-              "tr",
-              row.map((value, at) =>
-                el(
-                  numeric[at] ? "td.n" : "td",
-                  typeof value === "number" || value === null
-                    ? kt.format.cell(value, columns[at][1])
-                    : value,
-                ),
-              ),
-            ),
-          ),
-        ),
-      ),
-    );
+    const isFigure = (value) => typeof value === "number" || value === null;
+    const columnOf = ([text, unit], at) => {
+      const n = rows.some((row) => typeof row[at] === "number");
+      const cell = (row) => (isFigure(row[at]) ? kt.format.cell(row[at], unit) : row[at]);
+      return [{text, n}, cell];
+    };
+    return kt.table.of("Figures of the chart", rows, columns.map(columnOf));
   }
 
   function draw(
@@ -295,9 +270,9 @@ kt.charts.print()
 
   const isName = (part) => typeof part === "string" && /^[$=]/.test(part);
   const tips = (fields, given) =>
-    Object.entries(fields).map(([field, title]) => ({
+    Object.entries(filled(fields, given)).map(([field, title]) => ({
       field,
-      title: filled(title, given),
+      title,
       type: "nominal",
     }));
 
@@ -341,7 +316,6 @@ kt.charts.print()
   // -- lines over days
 
   const NOUGHT = "datum.value === 0 ? '0' : datum.label"; // not "+0%"
-  const DAYS = {parse: {day: "utc:'%Y-%m-%d'"}};
   const ROOM = 110; // pixels a label of a day
   const MAX_DATES = 12;
   const MANY_DAYS = 730; // of which the months are named
@@ -395,6 +369,25 @@ kt.charts.print()
     return days.map((day, at) => [day, values[at]]);
   }
 
+  /** Values of all lines by day, in words: [{day, when, s0, s1, …}]. */
+  function wordsByDay(series, say) {
+    const byDay = new Map();
+    series.forEach(({points: given}, at) =>
+      given.forEach(([day, value]) => {
+        if (!byDay.has(day)) byDay.set(day, {day, when: day});
+        byDay.get(day)[`s${at}`] = value === null ? kt.format.NONE : say(value);
+      }),
+    );
+    return [...byDay.values()].sort((one, other) => (one.day < other.day ? -1 : 1));
+  }
+
+  function legendOf(labels, width) {
+    if (labels.length < 2) return null;
+    const longest = Math.max(...labels.map((label) => label.length));
+    const room = Math.min(270, longest * 6.4 + 50);
+    return {columns: Math.max(1, Math.floor(width / room)), values: labels};
+  }
+
   /**
    * Lines with a legend, and all values of the day under the pointer. series: [{label, dotted,
    * thick, points: [[day, value]]}].
@@ -408,99 +401,39 @@ kt.charts.print()
     height = 240,
     say = (value) => kt.format.percent(value, 2, true),
   }) {
-    return ({colors, ink, muted, rule, width}) => {
-      const paint = colorsOf(series, colors, ink, muted);
-      const values = series.flatMap(({label, points: given}) =>
-        given.map(([day, value]) => ({day, series: label, value})),
+    const labels = series.map(({label}) => label);
+    const words = wordsByDay(series, say);
+    const days = dayAxis(words.map(({day}) => day));
+    const fields = series.map(({label}, at) => [`s${at}`, label]);
+    const told = {when: "Day", ...Object.fromEntries(fields)};
+    return (theme) => {
+      const paint = colorsOf(series, theme.colors, theme.ink, theme.muted);
+      const common = {
+        ...theme,
+        axis: percentAxis({signed}),
+        axisTitle,
+        days,
+        labels,
+        legend: legendOf(labels, theme.width),
+        paints: paint.map(({color}) => color),
+        dashes: paint.map(({dash}) => dash),
+        told,
+        zero,
+      };
+      const layer = (name, own) => filled(kt.charts.specs[name].spec, {...common, ...own});
+      const areas = bands.map((rows, at) =>
+        layer("band", {rows, opacity: bands.length > 1 && at === 0 ? 0.13 : 0.2}),
       );
-      const byDay = new Map();
-      series.forEach(({points: given}, at) =>
-        given.forEach(([day, value]) => {
-          if (!byDay.has(day)) byDay.set(day, {day, when: day});
-          byDay.get(day)[`s${at}`] = value === null ? kt.format.NONE : say(value);
-        }),
-      );
-      const rows = [...byDay.values()].sort((one, other) => (one.day < other.day ? -1 : 1));
-      const y = (field) => ({
-        field,
-        type: "quantitative",
-        scale: {zero: false, nice: true},
-        axis: {...percentAxis({signed}), title: axisTitle},
+      const widths = [...new Set(paint.map(({width}) => width))].sort();
+      const strokes = widths.map((thickness) => {
+        const own = series.filter((_, at) => paint[at].width === thickness);
+        const rows = own.flatMap(({label, points: given}) =>
+          given.map(([day, value]) => ({day, series: label, value})),
+        );
+        return layer("strokes", {rows, thickness});
       });
-      const x = dayAxis(rows.map(({day}) => day));
-      const labels = series.map((line) => line.label);
-      const longest = Math.max(...labels.map((label) => label.length));
-      const layers = bands.map((band, at) => ({
-        data: {values: band, format: DAYS},
-        mark: {
-          type: "area",
-          color: muted,
-          opacity: bands.length > 1 && at === 0 ? 0.13 : 0.2,
-          tooltip: null,
-        },
-        encoding: {x, y: y("low"), y2: {field: "high"}},
-      }));
-      if (zero !== null)
-        layers.push({
-          data: {values: [{zero}]},
-          mark: {type: "rule", color: muted, strokeWidth: 0.8},
-          encoding: {y: {field: "zero", type: "quantitative"}},
-        });
-      const legend =
-        labels.length < 2
-          ? null
-          : {
-              columns: Math.max(1, Math.floor(width / Math.min(270, longest * 6.4 + 50))),
-              values: labels,
-            };
-      for (const strokeWidth of [...new Set(paint.map((one) => one.width))].sort()) {
-        const own = labels.filter((label, at) => paint[at].width === strokeWidth);
-        layers.push({
-          data: {values: values.filter((row) => own.includes(row.series)), format: DAYS},
-          mark: {type: "line", strokeWidth},
-          encoding: {
-            x,
-            y: y("value"),
-            color: {
-              field: "series",
-              type: "nominal",
-              scale: {domain: labels, range: paint.map((one) => one.color)},
-              legend,
-            },
-            strokeDash: {
-              field: "series",
-              type: "nominal",
-              scale: {domain: labels, range: paint.map((one) => one.dash)},
-              legend,
-            },
-          },
-        });
-      }
-      layers.push({
-        data: {values: rows, format: DAYS},
-        mark: {type: "rule", color: rule, strokeWidth: 1, tooltip: true},
-        params: [
-          {
-            name: "day",
-            select: {
-              type: "point",
-              fields: ["day"],
-              nearest: true,
-              on: "pointerover",
-              clear: "pointerout",
-            },
-          },
-        ],
-        encoding: {
-          x,
-          opacity: {condition: {param: "day", empty: false, value: 1}, value: 0},
-          tooltip: [
-            {field: "when", title: "Day", type: "nominal"},
-            ...series.map((line, at) => ({field: `s${at}`, title: line.label, type: "nominal"})),
-          ],
-        },
-      });
-      return {height, layer: layers};
+      const rule = zero === null ? [] : [layer("zero")];
+      return {height, layer: [...areas, ...rule, ...strokes, layer("pointer", {rows: words})]};
     };
   }
 
@@ -551,23 +484,9 @@ kt.charts.print()
     };
   }
 
-  function lines(
-    element,
-    series,
-    {
-      title,
-      description,
-      bands,
-      signed,
-      axisTitle,
-      zero = null,
-      height = 240,
-      unit = "fraction",
-      say,
-    },
-  ) {
+  function lines(element, series, {title, description, height = 240, unit = "fraction", ...how}) {
     const named = distinct(series);
-    return draw(element, timeSpec({series: named, bands, signed, axisTitle, zero, height, say}), {
+    return draw(element, timeSpec({series: named, height, ...how}), {
       title,
       description,
       height: height + 60,
@@ -677,7 +596,6 @@ kt.charts.print()
     dayAxis,
     print,
     whenSeen,
-    script,
     distinct,
     colors: () => palette().colors,
   };

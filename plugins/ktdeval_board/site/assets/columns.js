@@ -320,57 +320,29 @@ kt.columns = (() => {
     };
   }
 
-  const info = (key, title, hint, value, n = false) => ({
-    key,
-    title,
-    hint,
-    n,
-    sorts: true,
-    better: n ? "higher" : "lower",
-    value,
-    cell: (row) => el(n ? "td.n" : "td.info", value(row) ?? ""),
-    csv: [[key, value]],
-  });
-  const INFO = [
-    info("agent", "Agent", "Agent scaffold around the model", (row) => row.agent),
-    info(
-      "strategy",
-      "Strategy",
-      "What the submitter calls the agent's strategy",
-      (row) => row.strategy,
-    ),
-    info(
-      "evidence",
-      "Evidence",
-      "Confirmatory: every term of a question is kept that was registered before the mask key was " +
-        "drawn. Else exploratory",
-      (row) => row.evidence?.kind,
-    ),
-    info("tier", "Tier", "How far the figures have been confirmed", (row) => row.tier),
-    info(
-      "attempts",
-      "Attempts",
-      "Runs that the submitter says were made, this one included, or registrations that the " +
-        "board knows of where these are more",
-      (row) => row.attempts,
-      true,
-    ),
-    info(
-      "cutoff",
-      "Training cut-off",
-      "Last day of the model's training data, as the submitter states it",
-      (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null),
-    ),
-    info(
-      "fresh",
-      "Days after training",
-      "Trading days of the windows that are later than the model's training data, of all days; " +
-        "and the selection over these days that a test would find four times in five",
-      (row) => freshWords(row.fresh),
-    ),
-    info("submitter", "Submitter", "Who submitted the card", (row) => row.submitter),
-    info("submitted_on", "Submitted on", "Day of the submission", (row) => row.submitted_on),
-  ];
+  const VALUES = {
+    evidence: (row) => row.evidence?.kind,
+    cutoff: (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null),
+    fresh: (row) => freshWords(row.fresh),
+  };
+
+  function info([key, [title, hint]]) {
+    const n = key === "attempts";
+    const value = VALUES[key] || ((row) => row[key]);
+    return {
+      key,
+      title,
+      hint,
+      n,
+      sorts: true,
+      better: n ? "higher" : "lower",
+      value,
+      cell: (row) => el(n ? "td.n" : "td.info", value(row) ?? ""),
+      csv: [[key, value]],
+    };
+  }
+
+  const INFO = Object.entries(kt.values.words.columns).map(info);
 
   const csvLead = [
     ["system", (row) => row.label],

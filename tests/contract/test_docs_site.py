@@ -31,15 +31,13 @@ WRITTEN = sorted(
     - set(FOLDER.glob("*.md"))
     - set((DOCS / "reference").glob("*.md"))
 )
-#: Texts that others wrote, or that the code sends: they stand as they are
-QUOTED = {DOCS / "prompts.md"}
-
-
 #: Figures that `ktdeval judge` prints for a Sharpe ratio, which no page repeats
 PRINTED = ("2.1", "40.8")
 #: The size of a book that a stranger reads: pages that people write, and their words
 MAX_PAGES = 60
-MAX_WORDS = 120_000
+MAX_WORDS = 118_500
+#: Words of all pages of the site, the generated reference included
+MAX_WORDS_OF_SITE = 166_000
 
 
 def name_of(path: Path) -> str:
@@ -66,6 +64,11 @@ def test_the_book_is_short_enough_to_be_read() -> None:
 
     assert len(pages) <= MAX_PAGES, "merge pages that answer one question"
     assert sum(words.values()) <= MAX_WORDS, f"shorten; the longest: {longest}"
+
+    site_words = 0
+    for page in nav_pages():
+        site_words += len((DOCS / page.path).read_text(encoding="utf-8").split())
+    assert site_words <= MAX_WORDS_OF_SITE, "shorten the reference: what does no reader need?"
 
 
 def test_the_site_is_built_without_code_of_the_project() -> None:
@@ -113,7 +116,7 @@ def test_a_link_to_a_heading_or_page_that_is_missing_is_found(tmp_path: Path) ->
 
 def test_no_sentence_has_more_than_40_words() -> None:
     found = []
-    for page in not_empty([page for page in WRITTEN if page not in QUOTED]):
+    for page in not_empty(WRITTEN):
         for sentence in long_sentences(page.read_text(encoding="utf-8")):
             found.append(f"{name_of(page)}: {word_count(sentence)} words: {sentence}")
 

@@ -1,4 +1,4 @@
-"""docs/prompts.md shows the prompts that agents send, as the code makes them.
+"""examples/prompts.md shows the prompts that agents send, as the code makes them.
 
 Make it again: PYTHONPATH=tests/support:tests/support/tasks:tests/support/providers \
     python tests/contract/test_prompts_page.py
@@ -28,7 +28,7 @@ from prompts_page import (
 )
 from tables import beside
 
-PAGE = REPOSITORY / "docs/prompts.md"
+PAGE = REPOSITORY / "examples/prompts.md"
 TABLES = beside(__file__)
 MAX_BYTES = 150_000
 pytestmark = pytest.mark.slow

@@ -15,12 +15,13 @@ SUMMARY = (
     "Evaluation suite of language-model trading agents: masked episodes, exchange rules in exact"
     " integer money, attribution of returns, result cards that anyone can verify."
 )
-GENERATED = ("prompts.md", "packages/changelog.md")
-"""Pages that are made, or grow with every change, besides those of docs/reference."""
+CHANGELOG = "packages/changelog.md"
+"""Page that grows with every change."""
 RAW_FILES = {
     "Guide for coding agents": "AGENTS.md",
     "Card schema": "ktdeval/cards/schema/result-card-v1.json",
     "Notebook": "examples/evaluate.ipynb",
+    "Prompts of every agent": "examples/prompts.md",
 }
 
 
@@ -52,12 +53,10 @@ def _pages(nav: list[dict[str, Any]], section: str) -> Iterator[Page]:
 
 
 def written_pages() -> list[Path]:
-    """Return the pages that people write: all but the generated reference, the prompts, the
-    changelog and translations.
-    """
+    """Return the pages that people write: all but the reference, the changelog and translations."""
     pages = []
     for page in nav_pages():
-        is_generated = page.path.startswith("reference/") or page.path in GENERATED
+        is_generated = page.path.startswith("reference/") or page.path == CHANGELOG
         is_translation = page.path.startswith("zh/")
         if not is_generated and not is_translation:
             pages.append(DOCS / page.path)

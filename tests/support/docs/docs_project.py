@@ -12,7 +12,7 @@ from typing import Any
 from docs_markdown import code, table
 from ktdeval.values.format_versions import formats
 from paths import REPOSITORY
-from source_trees import SOURCES, files_of_tests
+from source_trees import SOURCES
 
 RINGS = {
     "1 library": "values and pure functions of the field",
@@ -224,36 +224,3 @@ def tests_table() -> str:
     ]
 
     return table(("command", "runs", "needs"), rows)
-
-
-def skipped_table() -> str:
-    """Return the test files that are skipped whole without a package that the extra `dev` lacks."""
-    brought = set(_dev_packages())
-    rows = []
-
-    for path in files_of_tests():
-        needed = re.findall(r'^pytest\.importorskip\("(\w+)', path.read_text("utf-8"), re.MULTILINE)
-        missing = [name for name in needed if name not in brought]
-        if missing:
-            rows.append((code(path.relative_to(REPOSITORY)), ", ".join(missing)))
-
-    return table(("file", "skipped without"), rows)
-
-
-def _dev_packages() -> list[str]:
-    """Return the packages, as imported, that the extra `dev` installs."""
-    extras = project()["project"]["optional-dependencies"]
-    pending = list(extras["dev"])
-    names = []
-
-    while pending:
-        requirement = pending.pop()
-        if match := re.match(r"ktdeval\[(.*)\]", requirement):
-            for extra in match[1].split(","):
-                pending += extras[extra]
-
-            continue
-
-        names.append(re.split(r"[\[<>=!~ ]", requirement)[0].replace("-", "_"))
-
-    return names

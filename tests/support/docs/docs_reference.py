@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import click
 
+from docs_cards import card_fields, meaning
 from docs_commands import all_commands
 from docs_markdown import code, fields_table, page, plain_text, table, value_text
 from docs_tables import moved_commands, paper_tables, traits_table
 from ktdeval import errors, hookspecs
-from ktdeval.cards import card_words
+from ktdeval.cards.fields.words import read_words
 from ktdeval.cli.data_make import ProviderCommand
 from ktdeval.cli.options import RunOptionsCommand, group_options, run_options
 from ktdeval.cli.terminal_tables import params_of
@@ -334,15 +335,18 @@ def names_page(plugins: Plugins) -> str:
     """Return the page of all names that plugins offer, with their parameters."""
     parts = [
         "What the installed plugins offer, by kind. The same lists come from `ktdeval list KIND`;"
-        " `ktdeval list KIND NAME` explains one's parameters.",
+        " `ktdeval list KIND NAME` explains one's parameters. Parameters of data that"
+        " `ktdeval data make` makes are its options: [commands](commands.md).",
     ]
+    made = {command.name for _, command in all_commands() if isinstance(command, ProviderCommand)}
 
     for kind in ("tasks", "models", "agents", "data", "venues", "runners", "tools", "cards"):
         rows = []
         parameters = []
         for offer in offers_of(plugins, kind):
             rows.append((code(offer.name), offer.plugin, plain_text(offer.summary)))
-            if offer.params:
+            is_command = kind == "data" and offer.name in made
+            if offer.params and not is_command:
                 parameters.append(_parameters_part(offer))
 
         part = f"## {kind.capitalize()}\n\n" + table(("name", "plugin", "summary"), rows)
@@ -394,31 +398,31 @@ def metrics_page(plugins: Plugins) -> str:
 
 def card_words_page() -> str:
     """Return the page of the words of a card."""
-    words = card_words()
+    words = read_words()
+    kinds = card_fields()
     parts = [
         "Words that commands and pages print for the fields of a card. [Cards](../cards.md) has"
-        " the fields with their content, and what `verify` proves.",
+        " what `verify` proves, and what keeps a card from a rank. A field without a kind of cards is part of another field.",
     ]
-    rows = [
-        (code(path), each["label"], each["unit"] or "", plain_text(each["meaning"]))
-        for path, each in words["fields"].items()
-    ]
-    parts.append("## Fields\n\n" + table(("field", "printed as", "unit", "meaning"), rows))
+    rows = []
+    for path, each in words.fields.items():
+        own = kinds.get(path, [])
+        cards = "both" if len(own) > 1 else ", ".join(own)
+        rows.append((code(path), cards, each.label, each.unit, meaning(each)))
+    header = ("field", "cards", "printed as", "unit", "meaning")
+    parts.append("## Fields\n\n" + table(header, rows))
 
-    for title, key in (
-        ("Labels", "labels"),
-        ("Decided by", "provenance"),
-        ("Failures", "failures"),
+    for title, group in (
+        ("Labels", words.labels),
+        ("Decided by", words.provenance),
+        ("Failures", words.failures),
     ):
-        rows = [
-            (code(name), each["label"], plain_text(each["meaning"]))
-            for name, each in words[key].items()
-        ]
+        rows = [(code(name), each.label, meaning(each)) for name, each in group.items()]
         parts.append(f"## {title}\n\n" + table(("name", "printed as", "meaning"), rows))
 
     units = [
-        (name, each["shown"] or "as it is", str(each["decimals"]), f"{each['factor']:g}")
-        for name, each in words["units"].items()
+        (name, each.shown or "as it is", str(each.decimals), f"{each.factor:g}")
+        for name, each in words.units.items()
     ]
     parts.append("## Units\n\n" + table(("unit", "shown as", "decimals", "times"), units))
 

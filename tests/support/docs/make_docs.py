@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs_board import kinds_table, systems_table
-from docs_cards import deciders_table, decisions_table, fields_table, labels_table
+from docs_cards import deciders_table
 from docs_dependencies import dependencies_table
 from docs_nav import llms_text
 from docs_packages import DOCS, FOLDER, package_pages
@@ -18,7 +18,6 @@ from docs_project import (
     formats_table,
     layers_text,
     rings_table,
-    skipped_table,
     tests_table,
 )
 from docs_reference import reference_pages
@@ -39,9 +38,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
     "docs/cards.md": {
-        "fields": fields_table,
-        "labels": labels_table,
-        "decisions": decisions_table,
         "deciders": deciders_table,
     },
     "docs/data.md": {"columns": columns_table},
@@ -52,7 +48,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "rings": rings_table,
         "layers": layers_text,
     },
-    "docs/inside.md": {"tests": tests_table, "skipped": skipped_table},
+    "docs/inside.md": {"tests": tests_table},
     "docs/stability.md": {
         "formats": formats_table,
         "dependencies": dependencies_table,

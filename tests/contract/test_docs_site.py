@@ -37,7 +37,7 @@ PRINTED = ("2.1", "40.8")
 MAX_PAGES = 60
 MAX_WORDS = 118_500
 #: Words of all pages of the site, the generated reference included
-MAX_WORDS_OF_SITE = 166_000
+MAX_WORDS_OF_SITE = 162_500
 
 
 def name_of(path: Path) -> str:

@@ -13,7 +13,17 @@ import click
 
 from docs_cards import card_fields, meaning
 from docs_commands import all_commands
-from docs_markdown import code, fields_table, page, plain_text, table, value_text
+from docs_markdown import (
+    FIELDS_HEAD,
+    code,
+    fields_rows,
+    fields_table,
+    new_rows,
+    page,
+    plain_text,
+    table,
+    value_text,
+)
 from docs_tables import moved_commands, paper_tables, traits_table
 from ktdeval import errors, hookspecs
 from ktdeval.cards.fields.words import read_words
@@ -40,6 +50,10 @@ CONFIGS = {
     "trading": "ktdeval.trading:TradingConfig",
 }
 
+#: Head of a table of options
+OPTIONS_HEAD = ("option", "value", "default", "meaning")
+#: Provider of `ktdeval data make` whose options others share
+OF_OTHERS = "long"
 #: Options and arguments that moved, which no table of the code has
 MOVED_OPTIONS = table(
     ("option or argument before", "now"),
@@ -86,7 +100,12 @@ def commands_page() -> str:
         " them. The options of a run are on a page of their own: [options](options.md).",
         "[Exit codes](exit-codes.md) say how a command ended.",
     ]
-    parts += [command_part(path, command) for path, command in all_commands()]
+    commands = list(all_commands())
+    places: dict[tuple[str, ...], str] = {}
+    for path, command in commands:
+        if command.name == OF_OTHERS and isinstance(command, ProviderCommand):
+            places = dict.fromkeys(option_rows(click.Command(path, params=command.own)), path)
+    parts += [command_part(path, command, places) for path, command in commands]
     parts.append(
         "## Commands that moved\n\nAn old word works for one release, and one line on stderr says where it"
         " moved."
@@ -96,8 +115,8 @@ def commands_page() -> str:
     return page("Commands", *parts)
 
 
-def command_part(path: str, command: click.Command) -> str:
-    """Return the section of one command."""
+def command_part(path: str, command: click.Command, places: dict[tuple[str, ...], str]) -> str:
+    """Return the section of one command. `places`: the command that shows each option of data."""
     depth = "#" * min(2 + path.count(" ") - 1, 4)
     usage = " ".join([path, *_usage(command)])
 
@@ -105,7 +124,9 @@ def command_part(path: str, command: click.Command) -> str:
         options = "All [options of a run](options.md)."
     elif isinstance(command, ProviderCommand):
         own = click.Command(path, params=command.own)
-        options = f"{options_table(own)}\n\nFurther options are those of `ktdeval data make`."
+        rows, others = new_rows(option_rows(own), places, path)
+        further = f"{others} Further options are those of `ktdeval data make`.".strip()
+        options = f"{table(OPTIONS_HEAD, rows)}\n\n{further}".strip()
     elif isinstance(command, RunOptionsCommand):
         options = f"{options_table(command)}\n\n{_run_options_part(command)}"
     else:
@@ -161,12 +182,16 @@ def _usage(command: click.Command) -> list[str]:
 
 def options_table(command: click.Command) -> str:
     """Return the table of a command's options."""
-    rows = [
+    return table(OPTIONS_HEAD, option_rows(command))
+
+
+def option_rows(command: click.Command) -> list[tuple[str, ...]]:
+    """Return the rows of a command's options."""
+    return [
         option_row(command, each)
         for each in command.params
         if isinstance(each, click.Option) and not each.hidden
     ]
-    return table(("option", "value", "default", "meaning"), rows)
 
 
 def option_row(command: click.Command, option: click.Option) -> tuple[str, str, str, str]:
@@ -222,7 +247,7 @@ def options_page() -> str:
 
             rows.append((names, value, default, meaning))
 
-        parts.append(f"## {title}\n\n" + table(("option", "value", "default", "meaning"), rows))
+        parts.append(f"## {title}\n\n" + table(OPTIONS_HEAD, rows))
 
     return page("Options of a run", *parts)
 
@@ -343,11 +368,12 @@ def names_page(plugins: Plugins) -> str:
     for kind in ("tasks", "models", "agents", "data", "venues", "runners", "tools", "cards"):
         rows = []
         parameters = []
+        places: dict[tuple[str, ...], str] = {}
         for offer in offers_of(plugins, kind):
             rows.append((code(offer.name), offer.plugin, plain_text(offer.summary)))
             is_command = kind == "data" and offer.name in made
             if offer.params and not is_command:
-                parameters.append(_parameters_part(offer))
+                parameters.append(_parameters_part(offer, places))
 
         part = f"## {kind.capitalize()}\n\n" + table(("name", "plugin", "summary"), rows)
         parts += [part, *parameters]
@@ -355,9 +381,11 @@ def names_page(plugins: Plugins) -> str:
     return page("Names: tasks, models, agents, data", *parts)
 
 
-def _parameters_part(offer: Offer) -> str:
+def _parameters_part(offer: Offer, places: dict[tuple[str, ...], str]) -> str:
     names = ", ".join(code(name) for name in offer.sharing)
-    return f"### Parameters of {names}\n\n" + fields_table(offer.params)
+    rows, others = new_rows(fields_rows(offer.params), places, offer.sharing[0])
+    parts = [f"### Parameters of {names}", table(FIELDS_HEAD, rows), others]
+    return "\n\n".join(filter(None, parts))
 
 
 def metrics_page(plugins: Plugins) -> str:

@@ -115,7 +115,7 @@ def fields_table(fields: Iterable[dataclasses.Field[Any]]) -> str:
 
 def fields_rows(fields: Iterable[dataclasses.Field[Any]]) -> list[tuple[str, ...]]:
     """Return the rows of a table of fields."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for field in fields:
         param = param_json(field)
         default = "required" if param["required"] else value_text(param["default"])

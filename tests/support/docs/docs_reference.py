@@ -432,7 +432,7 @@ def card_words_page() -> str:
         "Words that commands and pages print for the fields of a card. [Cards](../cards.md) has"
         " what `verify` proves, and what keeps a card from a rank. A field without a kind of cards is part of another field.",
     ]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for path, each in words.fields.items():
         own = kinds.get(path, [])
         cards = "both" if len(own) > 1 else ", ".join(own)

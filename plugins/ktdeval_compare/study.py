@@ -31,7 +31,7 @@ FIGURE = "figure.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOptions(JsonOptions):
+class StudyFigureOptions(JsonOptions):
     """Options of a study with a figure."""
 
     out: Path | None = flag(
@@ -43,11 +43,11 @@ class FigureOptions(JsonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class CompareStudy:
     """A study: `ktdeval compare NAME CARD…` reads the cards, computes and prints its report.
 
     Example:
-        Study(
+        CompareStudy(
             name="spread",
             help="Report the best and the worst episode of each card.",
             folder=Path(__file__).parent,
@@ -59,7 +59,7 @@ class Study:
     name: str
     help: str
     #: with `columns.yaml`: the columns of each table, by the field of the report that has its rows;
-    #: and, if `options` are FigureOptions, `figure.json`: a Vega-Lite spec of the first table
+    #: and, if `options` are StudyFigureOptions, `figure.json`: a Vega-Lite spec of the first table
     folder: Path
     options: type[JsonOptions]
     #: `module:function` of the trading cards (a list of `EntrantCard`) and the options. It returns a
@@ -69,7 +69,7 @@ class Study:
     example: str = ""
 
 
-def study_command(study: Study) -> click.Command:
+def study_command(study: CompareStudy) -> click.Command:
     """Return the command of a study."""
 
     @example(study.example or f"ktdeval compare {study.name} ktdeval-runs/a ktdeval-runs/b")
@@ -80,7 +80,7 @@ def study_command(study: Study) -> click.Command:
         reading = import_module("ktdeval_compare.pairs.compared_cards")
         entrants = reading.label(reading.load_entrants(cards))
         report = later(study.compute)()(entrants, options)
-        if isinstance(options, FigureOptions) and options.out is not None:
+        if isinstance(options, StudyFigureOptions) and options.out is not None:
             write_figure(study, report, options.out)
 
         parts = later(study.parts)()(report) if study.parts else study_parts(study, report)
@@ -90,7 +90,7 @@ def study_command(study: Study) -> click.Command:
     return command
 
 
-def study_parts(study: Study, report: Any) -> Iterator[Part]:
+def study_parts(study: CompareStudy, report: Any) -> Iterator[Part]:
     """Yield the tables of a report, each below the field that has its rows, and its notes."""
     for name, columns in load_yaml(study.folder / COLUMNS).items():
         yield name
@@ -99,7 +99,7 @@ def study_parts(study: Study, report: Any) -> Iterator[Part]:
     yield from note_parts(report.notes)
 
 
-def write_figure(study: Study, report: Any, path: Path) -> None:
+def write_figure(study: CompareStudy, report: Any, path: Path) -> None:
     """Draw the figure of a study from the rows of its first table.
 
     Raises UsageError: the file has another ending, or vl-convert (extra `report`) is missing.

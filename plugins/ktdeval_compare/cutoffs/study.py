@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ktdeval.cli import JsonOptions, flag
-from ktdeval_compare.study import Study, study_command
+from ktdeval_compare.study import CompareStudy, study_command
 from ktdeval_compare.study_options import LevelOptions
 
 
@@ -35,7 +35,7 @@ training data end; what it earns after them is what it can do.
 """
 
 cutoff = study_command(
-    Study(
+    CompareStudy(
         name="cutoff",
         help=_HELP,
         folder=Path(__file__).parent,

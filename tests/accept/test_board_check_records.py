@@ -214,7 +214,7 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     assert path.stat().st_size < 10_000
     assert (
         table_problem(path, 1_000_000, 1_000_000)
-        == "would have 8,000,000 bytes; at most 1,000,000 are allowed"
+        == "would unpack to 8,000,000 bytes; at most 1,000,000 are allowed"
     )
 
     pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")

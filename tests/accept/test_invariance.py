@@ -524,4 +524,4 @@ def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(
     alone = tmp_path / "card.json"
     shutil.copy(run / "cards" / f"{TASK}.json", alone)
 
-    assert "is not in a run folder that names the market is" in session.refusal(alone, "--keys", 20)
+    assert "is not in a run folder that names its market" in session.refusal(alone, "--keys", 20)

@@ -117,8 +117,12 @@ def test_sarif_says_that_logs_could_not_be_read(folder: Path, tmp_path: Path) ->
     ("files", "error", "words"),
     [
         ({}, UsageError, r"contains no log; give a folder with files \.jsonl"),
-        ({"a.txt": "{}"}, UsageError, "has no log"),
-        ({"a.json": '{"a": 1}'}, UsageError, "none of 1 files is a log; the first: .*no known log"),
+        ({"a.txt": "{}"}, UsageError, "contains no log"),
+        (
+            {"a.json": '{"a": 1}'},
+            UsageError,
+            "none of 1 files is a log; the first: .*matches no known kind of log",
+        ),
         ({"a.json": "{", "b.json": "{"}, DataError, r"can be read; the first: .*a\.json:1: is not"),
     ],
 )

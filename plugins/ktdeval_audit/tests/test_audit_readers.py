@@ -448,7 +448,7 @@ def test_a_log_without_days_says_how_to_name_them(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"--day-field.*--day-map.*fields: epoch"):
         date_log(log)
-    with pytest.raises(UsageError, match="--day-field 'when': no decision"):
+    with pytest.raises(UsageError, match="--day-field 'when': not found in any decision"):
         date_log(log, "when")
 
 

@@ -12,5 +12,5 @@ def test_clients_that_put_no_version_before_a_form_are_answered_too(name):
 
 
 def test_an_unknown_address_is_refused_with_the_forms():
-    with pytest.raises(WireError, match="it speaks POST /v1/chat/completions, "):
+    with pytest.raises(WireError, match="supported: POST /v1/chat/completions, "):
         route_post("/v2/messages")

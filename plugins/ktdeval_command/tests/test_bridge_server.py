@@ -128,7 +128,7 @@ def test_an_address_that_is_not_spoken_is_refused_with_those_that_are(
 
     assert answered.status == 404
     assert (
-        "it speaks POST /v1/chat/completions, POST /v1/responses, POST /v1/messages"
+        "supported: POST /v1/chat/completions, POST /v1/responses, POST /v1/messages"
         in message_of(answered)
     )
     assert running.requests == []
@@ -577,7 +577,7 @@ def test_a_request_that_comes_whole_after_closing_is_not_answered() -> None:
         answer = received(connection)
 
     assert statuses(answer) == [502]
-    assert b"the step is over, and the bridge no longer answers" in answer
+    assert b"the step is over; the bridge no longer answers" in answer
     assert running.requests == []
 
 

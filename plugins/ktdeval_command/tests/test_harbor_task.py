@@ -202,7 +202,7 @@ def test_an_episode_without_a_card_is_no_reward(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--tasks", "qfinzero_planning"], "--tasks qfinzero_planning: asks questions"),
+        (["--tasks", "qfinzero_planning"], "--tasks qfinzero_planning: is not a trading task"),
         (["--tasks", "market_blinded", "--reward", "luck"], "luck"),
     ],
 )

@@ -43,4 +43,4 @@ def test_calls_besides_those_for_tools_are_planned() -> None:
 
 def test_a_plan_says_what_it_knows_of_a_program() -> None:
     words = size(6_600).words("codex")
-    assert words == "6,600 tokens per call, as measured with codex 1.2 on 2026-11-28"
+    assert words == "6,600 extra tokens per call, as measured with codex 1.2 on 2026-11-28"

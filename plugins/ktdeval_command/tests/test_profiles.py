@@ -425,7 +425,7 @@ def test_values_that_the_system_can_not_pass_on(
         ("files: {../a: x}\n", "files: '../a' is outside the program's folder"),
         ("files: {/a: x}\n", "files: '/a' is outside the program's folder"),
         ("files: {a//b: x}\n", "files: 'a//b' is outside the program's folder"),
-        ("files: {task.md: x}\n", "files: task.md holds the task; choose another name"),
+        ("files: {task.md: x}\n", "files: task.md always holds the task; choose another name"),
         (
             "files: {a: x, a/b: y}\n",
             "files: 'a' is a file, and cannot be a folder for 'a/b'",

@@ -489,7 +489,9 @@ def test_a_folder_where_the_sandbox_has_its_own_is_named_with_whose_it_is(
         path = Path(made)
         parts = [SourcePart(path, "packages")] if installed else []
         named = [path] if readable else []
-        with pytest.raises(UsageError, match=f"{made}: {why}, and the sandbox has its own /tmp"):
+        with pytest.raises(
+            UsageError, match=f"{made}: {why}, and the sandbox has its own empty /tmp"
+        ):
             open_sandbox("bwrap", parts, named)
 
 
@@ -599,7 +601,7 @@ def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
         (Path("/absent-folder"), "readable=/absent-folder: not an absolute path of a folder"),
         (Path("/"), "readable=/: is or holds your home folder"),
         (Path.home(), "is or holds your home folder"),
-        (Path("/tmp"), "/tmp: readable= names it, and the sandbox has its own /tmp"),
+        (Path("/tmp"), "/tmp: readable= names it, and the sandbox has its own empty /tmp"),
         (Path("/proc/self"), "readable=/proc/self: is a symlink to /proc/"),
     ],
 )

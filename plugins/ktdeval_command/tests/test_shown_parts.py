@@ -110,7 +110,7 @@ def put_socket(tool: Path, _data: Path) -> None:
         (put_market, "a copy of a file of the run's market"),
         (put_bars_alone, "the prices of a market"),
         (put_renamed_copy, "a copy of a file of the run's market"),
-        (put_hard_link, "a file of the run's market"),
+        (put_hard_link, "a link to a file of the run's market"),
         (put_manifest, "a copy of a file of the run's market"),
         (put_run_manifest, "a run"),
         (put_cache_entry, "a cache of ktdeval"),

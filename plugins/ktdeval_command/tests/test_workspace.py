@@ -259,7 +259,7 @@ def test_a_changed_object_is_found(data: bytes, tmp_path: Path, workspaces: Work
     listing = workspaces.from_files(FILES)
     stored(tmp_path, sha256_hex(FILES["notes.md"])).write_bytes(data)
 
-    with pytest.raises(WorkspaceError, match="not those of its hash"):
+    with pytest.raises(WorkspaceError, match="does not match its hash"):
         workspaces.restore(listing, tmp_path / "back")
 
 
@@ -267,7 +267,7 @@ def test_a_changed_listing_is_found(tmp_path: Path, workspaces: Workspaces) -> N
     listing = workspaces.from_files(FILES)
     stored(tmp_path, listing).write_bytes(b"[]")
 
-    with pytest.raises(WorkspaceError, match="not those of its hash"):
+    with pytest.raises(WorkspaceError, match="does not match its hash"):
         workspaces.entries(listing)
 
 

@@ -111,7 +111,7 @@ def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: Car
     assert report["tests"][0]["verdict"] == "tied"
     assert report["tests"][0]["shift"]["reason"] == "5 pairs give an interval of at most 93.75 %"
     assert any(
-        "can't reach p 0.05 whatever the figures: the smallest p is 0.0625" in note
+        "can't reach p 0.05, whatever the figures: the smallest p is 0.0625" in note
         for note in report["notes"]
     )
 

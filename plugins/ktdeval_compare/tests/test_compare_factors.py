@@ -895,7 +895,7 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         (
             "",
             ("ama-1",),
-            "is a table of runs; name the factors to split it by with --factor NAME,… splits",
+            "is a table of runs; name the factors to split it by with --factor NAME,…",
         ),
         (
             "",

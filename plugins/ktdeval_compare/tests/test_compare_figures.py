@@ -256,7 +256,7 @@ def test_a_spec_says_null_where_a_figure_is_not_defined() -> None:
 
 
 def test_an_unknown_figure_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(UsageError, match="there is no figure 'ama-5'; did you mean 'ama-"):
+    with pytest.raises(UsageError, match="no figure 'ama-5'; did you mean 'ama-"):
         figure_of("ama-5")
 
 

@@ -484,7 +484,7 @@ def test_windows_of_a_side_lie_there_for_every_card_that_records_a_cutoff(
     unknown = replace(other, card=structs.replace(other.card, knowledge_cutoff="unknown"))
 
     if cells is None:
-        with pytest.raises(CardError, match=r"lies wholly after the cutoff \(2011-03-03\)"):
+        with pytest.raises(CardError, match=r"is entirely after the cutoff \(2011-03-03\)"):
             on_side([known, unknown], list(TWO), side)
 
         return
@@ -526,7 +526,7 @@ def test_ledgers_of_other_days_or_of_no_money_have_no_daily_table(tmp_path: Path
     ruined = of("ruined", "house/two", (0.1, -1.0, 0.0))
 
     assert daily_table(label(load_entrants([whole, short])), cells) == (
-        "house/two: its ledgers cover other days than those of house/one"
+        "house/two: its ledgers cover different days than those of house/one"
     )
     assert daily_table(label(load_entrants([whole, ruined])), cells) == (
         "house/two: a NAV is not positive"

@@ -447,7 +447,9 @@ def asked(
     return entrants
 
 
-NOT_TWICE = "no mask key was run twice, so differences between keys include the model's own chance"
+NOT_TWICE = (
+    "no mask key was run twice, so differences between keys include the model's own randomness"
+)
 AT_MOST = "the seeds of calls also differ between keys"
 
 
@@ -581,7 +583,7 @@ def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardT
     assert "labels (mask key) total return difference 2 2 5.000 0.000 … 68.53" in texts
     assert "-: the interval of 2 values is the whole range" in texts
     assert (
-        "Effect on a total return: two runs of one model differ by less than this in 95 of 100"
+        "Effect on a total return: two runs of one model differ by less than this in 95 of 100 cases"
     ) in texts
     assert "labels (mask key) 5.000 13.86 9.800 2" in texts
 
@@ -798,5 +800,5 @@ def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="has no mask key"):
         mask_key_effect.key_spread([keyless], KeySpreadOptions(keys=20))
 
-    with pytest.raises(CardError, match="is not in a run folder that names the market is"):
+    with pytest.raises(CardError, match="is not in a run folder that names its market"):
         mask_key_effect.key_spread([entrant], KeySpreadOptions(keys=20))

@@ -576,7 +576,7 @@ def asset_card(*assets: str, **changes: Any) -> dict[str, Any]:
         ([asset_card("TSLA"), asset_card("TSLA")], "on TSLA; give one of them"),
         (
             [asset_card("TSLA"), asset_card("BTC", config={"name": "two", "hold": 3})],
-            "two has another hold than one of",
+            "differ in hold; a table needs",
         ),
         (
             [asset_card("TSLA"), asset_card("BTC", rules="paper", config={"name": "two"})],

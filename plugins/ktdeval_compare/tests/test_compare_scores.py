@@ -204,7 +204,7 @@ FEWER = {name: values for name, values in WRONG.items() if name != "s0"}
     ("second", "absent", "reason"),
     [
         ("two: no answers next to the card", {}, "two: no answers next to the card"),
-        ({}, {}, "answers do not have this figure"),
+        ({}, {}, "single answers do not have this figure"),
         (
             FEWER,
             {"error": 1},

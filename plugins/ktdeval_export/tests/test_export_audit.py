@@ -283,7 +283,7 @@ def test_the_error_counts_the_findings_and_names_the_way_out() -> None:
     alone = AuditError([by_model])
     more = AuditError([by_model, by_agent, by_model])
 
-    advice = "; leave such steps out"
+    advice = "; leave such steps out with --skip-leaks"
 
     assert str(alone) == f"leak audit: {WHERE}: is odd; nothing was written{advice}"
     assert str(more) == f"leak audit: {WHERE}: is odd (and 2 more); nothing was written"

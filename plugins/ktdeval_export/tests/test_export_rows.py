@@ -420,7 +420,7 @@ def test_a_better_value_lies_on_the_better_side(
             "total_return: is not a figure of a trading step; step_return is. Other metrics are of an"
             " episode: add --rows episode",
         ),
-        ("turnover", "episode", "turnover: has no better"),
+        ("turnover", "episode", "turnover: has no better direction"),
     ],
 )
 def test_a_figure_that_can_not_choose_between_rows_is_refused(

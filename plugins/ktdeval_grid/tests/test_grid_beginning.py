@@ -79,6 +79,6 @@ def test_a_cache_that_is_none_is_named_before_a_grid_begins(
     closed_port: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "replies.sqlite"
-    path.write_text("no database, but a text that is long enough to be distinguished from one" * 20)
+    path.write_text("no database, but a text that is long enough to be told from one" * 20)
     with pytest.raises(StoreError, match=r"replies\.sqlite"):
         checked(served(closed_port), cache=str(path))

@@ -216,7 +216,9 @@ def test_a_file_of_actions_can_be_pinned(tmp_path: Path) -> None:
     assert read == content
     assert model_of(path, content, digest).traits.recorded_args == {"sha256": digest}
 
-    with pytest.raises(UsageError, match=f"has the SHA-256 {digest}, not 00; name the file"):
+    with pytest.raises(
+        UsageError, match=f"has the SHA-256 {digest}, not 00; give the recorded file"
+    ):
         model_of(path, content, "00")
 
     with pytest.raises(DataError, match="name a file that an environment with `out` wrote"):

@@ -56,8 +56,8 @@ def test_the_answer_comes_first_and_one_step_last(tmp_path: Path, terminal: Term
 def test_two_days_say_nothing_instead_of_a_ratio(tmp_path: Path, terminal: Terminal) -> None:
     path = written(tmp_path, days=2)
     text = words(terminal, path)
-    assert text.startswith("2 daily returns say nothing about skill")
-    assert "Sharpe ratio 2 daily returns say nothing" in text
+    assert text.startswith("2 daily returns don't allow a statement about skill")
+    assert "Sharpe ratio 2 daily returns don't allow" in text
     assert "PSR" not in text
 
 
@@ -128,7 +128,7 @@ def test_clean_months_are_those_after_the_cutoff(tmp_path: Path, terminal: Termi
         (("--trials", "0"), "--trials 0: expected 1 or more"),
         (("--trial-sd", "0"), "--trial-sd 0"),
         (("--study", "a/b"), "--study 'a/b'"),
-        (("--days", "5"), "--days goes with --sharpe"),
+        (("--days", "5"), "--days applies to --sharpe"),
         (("--out", "nav.csv"), "is a file, not a folder"),
     ],
 )
@@ -275,7 +275,7 @@ def executed(**changes: Any) -> JudgeFile:
         ),
         (
             {"rules": "fills at the close of the decision (a look-ahead)"},
-            "The +20.00 % is not a result",
+            "The +20.00 % is not a valid result",
             "--set fill=next_open",
         ),
     ],

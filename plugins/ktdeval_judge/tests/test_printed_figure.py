@@ -280,7 +280,7 @@ def test_words_come_first_and_begin_with_what_luck_does() -> None:
     lines = list(printed_figure_lines(judge_figure(FIGURE)))
 
     assert lines[0].startswith(
-        "A Sharpe ratio of 2.1 over 170 days would turn out beaten by the best of 12 lucky tries 40.8 %"
+        "A Sharpe ratio of 2.1 over 170 days would be beaten by the best of 12 lucky tries 40.8 %"
     )
     assert len(lines) < 24
     assert max(map(len, lines)) <= 100

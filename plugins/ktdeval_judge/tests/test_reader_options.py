@@ -253,6 +253,6 @@ def test_profits_of_other_sides_are_refused(tmp_path: Path) -> None:
         "AAA,long,2024-01-04,2024-01-05,10,12,3,-6\n"
     )
     with pytest.raises(
-        DataError, match=r"column pnl: -6, and the shares and prices give 6: .* other sides"
+        DataError, match=r"column pnl: -6, but the shares and prices give 6: .* other sides"
     ):
         read(tmp_path, text, {})

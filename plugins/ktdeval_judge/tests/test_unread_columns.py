@@ -83,7 +83,7 @@ def test_a_side_under_another_name_is_a_side(column: str, tmp_path: Path) -> Non
     assert decisions["side"].tolist() == ["buy", "sell"]
 
     weights = f"date,symbol,{column},weight\n2025-06-16,AAPL,sell,0.5\n"
-    with pytest.raises(DataError, match=rf"column {column}: a sell, but the side of a target"):
+    with pytest.raises(DataError, match=rf"column {column}: is a sell, but the side of a target"):
         read(tmp_path, weights)
 
 
@@ -184,7 +184,7 @@ def test_a_side_beside_a_target_is_refused_where_it_would_change_it(
         text = text.replace("AAPL,5", "AAPL,0.5")
     assert read(tmp_path, text.format(form, "long")).decisions is not None
     with pytest.raises(
-        DataError, match="column direction: a sell, but the side of a target is not read"
+        DataError, match="column direction: is a sell, but the side of a target is not read"
     ):
         read(tmp_path, text.format(form, "-1"))
 
@@ -194,7 +194,9 @@ def test_a_side_beside_a_target_is_refused_where_it_would_change_it(
 def test_a_nav_beside_its_cash_flows_is_refused(column: str, value: str, tmp_path: Path) -> None:
     """Also where a program's reader would pass over the column."""
     text = NAV.replace("nav", value)
-    with pytest.raises(DataError, match=rf"column {column}: '48000' is not read; it is no return"):
+    with pytest.raises(
+        DataError, match=rf"column {column}: '48000' is not read; it is not a return"
+    ):
         read(tmp_path, text.format(column, 0, 48000, 0))
     assert read(tmp_path, text.format(column, 0, 0, "")).values is not None
 

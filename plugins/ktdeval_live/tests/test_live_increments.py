@@ -93,7 +93,7 @@ def _fields(bar: Bar) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("code", "NOBODY", "has no such code"),
+        ("code", "NOBODY", "does not have this code"),
         ("open", 0.0, "above zero"),
         ("close", float("nan"), "finite"),
         ("high", 1e-6, "between low and high"),

@@ -206,7 +206,7 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
 
 def test_a_segment_that_is_absent_is_refused() -> None:
     samples = make_samples(MARKET, make_split(MARKET, structs.replace(SEGMENTS, test=None)))
-    with pytest.raises(DataError, match="segment 'test' is absent"):
+    with pytest.raises(DataError, match="segment 'test' has no days"):
         samples.rows("test")
 
     outside = replace(MARKET, member=np.zeros_like(MARKET.member))

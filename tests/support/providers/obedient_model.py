@@ -113,7 +113,7 @@ def _decisions(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
 
 def _orders(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
     """Return the largest purchase that every limit allows; none if that much is held. Raises
-    Contradiction: a limit leaves no residual to buy.
+    Contradiction: a limit leaves nothing to buy.
     """
     offer = to_buy(prompt)[0]
     held = prompt.held_pct(offer.label)
@@ -129,7 +129,7 @@ def _orders(prompt: Prompt, reason: str) -> list[dict[str, Any]]:
         return []
 
     if weight <= 0.0:
-        raise Contradiction(f"{least.sentence!r} leaves no residual to buy")
+        raise Contradiction(f"{least.sentence!r} leaves nothing to buy")
 
     nav = prompt.nav()
     if nav and offer.price and weight * nav < offer.price * prompt.min_lot(offer):

@@ -183,7 +183,7 @@ class PayloadRenderer:
             pieces.append("}" if value else "{}")
         elif kind in _NEVER_SHARED or (kind is Shares and value.day is None):
             raise PluginError(
-                f"a {kind.__name__} belongs to one episode, and can't be prepared for all of them"
+                f"{kind.__name__} belongs to one episode, and can't be prepared for all of them"
             )
         else:
             pieces.append(self._writers[kind](value))

@@ -102,5 +102,5 @@ def test_without_an_installation_that_lists_its_files_there_is_none(
     (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: ktdeval\nVersion: 9.9.9\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
 
-    with pytest.raises(UsageError, match="does not list its files; a wheel of it is made after"):
+    with pytest.raises(UsageError, match="does not list its files; to make a wheel of it"):
         own_wheel.__wrapped__()

@@ -188,7 +188,7 @@ def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(
     shutil.rmtree(full.folder / name, ignore_errors=True)
     (full.folder / name).symlink_to(outside)
 
-    with pytest.raises(StoreError, match=f"{name}: is a link or no folder"):
+    with pytest.raises(StoreError, match=f"{name}: is a link or not a folder"):
         full.look()
 
     assert list(outside.iterdir()) == []

@@ -246,7 +246,10 @@ SYSTEMS: dict[str, tuple[Change, str]] = {
         of_model("openai/gpt-5", {**SENT, "extra_body": {}}, service_tier="flex"),
         "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
     ),
-    "a version that nobody knows": (LATER, "provenance.suite_version: 9.1 is not known"),
+    "a version that nobody knows": (
+        LATER,
+        "provenance.suite_version: 9.1 is later than the installed",
+    ),
 }
 
 

@@ -35,7 +35,7 @@ def test_whole_file_gives_its_bars(tmp_path: Path) -> None:
     [
         (b"", "line 1: is empty; write the names of its columns"),
         (b"code,open\nAAA,1\n", "lacks the column high"),
-        ((HEADER + ROW.rstrip("\n")).encode(), "its last line has no end"),
+        ((HEADER + ROW.rstrip("\n")).encode(), "its last line has no line break"),
         ((HEADER + "AAA,1,2,1,2,100\n").encode(), "line 2: expected 7 cells, was 6"),
         ((HEADER + "AAA,1,2,1,2,100,150,7\n").encode(), "line 2: expected 7 cells, was 8"),
         ((HEADER + "AAA,1,2,x,2,100,150\n").encode(), "line 2: low: 'x' is not a number"),

@@ -610,7 +610,7 @@ def test_a_figure_of_deepfund_without_a_value_has_a_reason() -> None:
             == "a level is not positive"
         )
 
-    with pytest.raises(UsageError, match=r"no figure 'df_bet' of DeepFund.*df_beta"):
+    with pytest.raises(UsageError, match=r"unknown figure 'df_bet' of DeepFund.*df_beta"):
         fund_figure("df_bet")
 
 

@@ -227,7 +227,7 @@ def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
     assert "initial_cash: 1000000" in terminal.text("tasks", "show", "blinded_open_research")
 
     model = terminal.text("models", "show", "builtin/momentum")
-    assert re.search(r"^positions +int +20 +names held", model, re.MULTILINE)
+    assert re.search(r"^positions +int +20 +number of names", model, re.MULTILINE)
     assert "--model-args NAME=VALUE" in model
     assert "no parameters" in terminal.text("list", "agents", "show", "react")
 

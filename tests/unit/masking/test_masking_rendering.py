@@ -105,7 +105,7 @@ def test_masks_that_change_figures_refuse_a_prepared_text(mask: MaskConfig) -> N
 
 @pytest.mark.parametrize("own", [OwnFigure(1.5), Shares(0, 300.0)])
 def test_figures_of_an_account_can_not_be_prepared(own: Any) -> None:
-    with pytest.raises(PluginError, match="one episode alone"):
+    with pytest.raises(PluginError, match="belongs to one episode"):
         prepare_payload({"rows": [[own]]})
 
 

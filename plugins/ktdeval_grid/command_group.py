@@ -67,6 +67,8 @@ class GridGroup(LazyGroup):
         self.format_commands(ctx, formatter)
         launch = COMMANDS[LAUNCH].load()
         with formatter.section("Launch"):
+            # click wraps the texts of options as if they were indented once
+            formatter.width -= formatter.indent_increment
             launch.format_options(ctx, formatter)
 
 

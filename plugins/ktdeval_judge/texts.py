@@ -241,7 +241,7 @@ def _drawdown(file: JudgeFile) -> Iterator[str]:
 def _luck(file: JudgeFile) -> Iterator[str]:
     """Yield the Sharpe ratio, and its comparison with luck."""
     if _is_too_short(file):
-        yield _line("Sharpe ratio", f"{_returns_words(file)} say nothing")
+        yield _line("Sharpe ratio", f"undefined: {_returns_words(file)} are too few")
         return
 
     yield _line("Sharpe ratio", _number(file.sharpe))
@@ -474,7 +474,7 @@ def _clean_figures(clean: CleanPart, file: JudgeFile) -> Iterator[str]:
     yield "  " + _line("Return", _percent(clean.total_return))
     yield "  " + _line("Maximum drawdown", _percent(clean.max_drawdown).removeprefix("+"))
     if says_nothing(clean.after, file.returns_a_year):
-        yield "  " + _line("Sharpe ratio", f"{count(clean.after, 'return')} say nothing")
+        yield "  " + _line("Sharpe ratio", f"undefined: {count(clean.after, 'return')} are too few")
         return
     yield "  " + _line("Sharpe ratio", _number(clean.sharpe))
     yield "  " + _line("PSR", _number(clean.psr).removeprefix("+"))

@@ -84,8 +84,8 @@ class PlanOptions:
     stop_when: Literal["settled", "never"] | None = flag(
         None,
         help=(
-            "settled: stop running a system once the rule `settle` of the plan has settled its "
-            "order against every other system; never: run all windows"
+            "settled: stop running a system once its order against every other system is settled "
+            "by the plan's rule; never: run all windows"
         ),
         type=click.Choice(["settled", "never"]),
         metavar="WHEN",

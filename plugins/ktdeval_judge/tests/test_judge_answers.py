@@ -57,7 +57,7 @@ def test_two_days_say_nothing_instead_of_a_ratio(tmp_path: Path, terminal: Termi
     path = written(tmp_path, days=2)
     text = words(terminal, path)
     assert text.startswith("2 daily returns don't allow a statement about skill")
-    assert "Sharpe ratio 2 daily returns don't allow" in text
+    assert "Sharpe ratio undefined: 2 daily returns are too few" in text
     assert "PSR" not in text
 
 
@@ -115,7 +115,7 @@ def test_clean_months_are_those_after_the_cutoff(tmp_path: Path, terminal: Termi
     assert "Clean months: 0.0. 0 of 250 returns" in none
     assert "further months are needed until the Sharpe ratio of the whole period" in none
     few = words(terminal, path, "--cutoff", "2024-12-10")
-    assert "Sharpe ratio 5 returns say nothing" in few
+    assert "Sharpe ratio undefined: 5 returns are too few" in few
     rule = words(terminal, path, "--model", "builtin/momentum")
     assert "Clean months: all. builtin/momentum is a rule" in rule
 

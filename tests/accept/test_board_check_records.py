@@ -218,7 +218,7 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     )
 
     pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")
-    assert "bytes unpacked" in str(table_problem(path, 1_000_000, 10))
+    assert "would unpack to" in str(table_problem(path, 1_000_000, 10))
 
     path.write_bytes(b"PAR1 is not enough PAR1")
     assert str(table_problem(path, 1_000_000, 10)).startswith("is not a Parquet file")

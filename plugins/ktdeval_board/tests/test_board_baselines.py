@@ -264,7 +264,7 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
     lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
 
     for changed, change, message in (
-        (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
+        (rules, {"seeds": (0, 2)}, "seeds 0, 2 are not consecutive"),
         (rules, {"version": "9"}, "the board asks for 9"),
         (rules, {"windows": (other,)}, "has no window 'W77' here"),
         (rules, {"windows": (short,)}, "on the board"),

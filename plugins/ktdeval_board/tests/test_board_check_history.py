@@ -295,7 +295,7 @@ def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_co
     (board.folder / "README.md").write_text("of one's own\n")
     commit(board.folder)
 
-    with pytest.raises(UsageError, match="nothing in common"):
+    with pytest.raises(UsageError, match="no common history"):
         check_changes(board.folder, "main")
 
     alone = BadBoard(tmp_path / "alone", good)

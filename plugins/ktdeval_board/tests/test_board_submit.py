@@ -393,7 +393,7 @@ def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     withdraw(board)
     (line,) = submit(board, again).missing
 
-    assert "attempts.runs: 1 declared; 2 cards of this model and agent are here" in line
+    assert "attempts.runs: 1 declared; 2 cards of this model and agent are on the board" in line
     assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
 
 

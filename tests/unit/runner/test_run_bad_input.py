@@ -453,7 +453,7 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     assert line.startswith("1 episode did not finish")
     assert (
         f"{journal}:{place}: the journal is corrupt here; delete the episode's folder to run it"
-        " anew" in line
+        " again" in line
     )
     assert journal.read_bytes() == before
 

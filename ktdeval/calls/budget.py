@@ -303,7 +303,7 @@ class Budget:
                 return _LOOK_AGAIN_S
             if drawing == "never":
                 problem = (
-                    f"the budget that all workers share is used up: {what} may cost up to"
+                    f"the budget shared by all workers can't cover {what}, which could cost up to"
                     f" {asked.usd:.4f} USD and take up to {asked.tokens} tokens (--max-cost,"
                     " --max-tokens)"
                 )

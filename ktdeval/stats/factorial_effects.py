@@ -175,7 +175,7 @@ def estimate_mean(
     total = float(n if correlation is None else correlation.sum())
     share = (n - total / n) / (n - 1)  # expected sample variance, in units of the true one
     if share < 1e-9:
-        return MeanEstimate(mean + 0.0, n, reason="the windows are all the same days")
+        return MeanEstimate(mean + 0.0, n, reason="all windows cover the same days")
 
     if values.min() == values.max():
         constant = float(values[0]) + 0.0

@@ -214,6 +214,6 @@ def poisson_binomial(chances: Sequence[float]) -> FloatArray:
 
 def _check_successes(successes: int, n: int, level: float) -> None:
     if not 0 <= successes <= n:
-        raise ValueError(f"successes lie in 0 … {n}, were {successes!r}")
+        raise ValueError(f"successes must be between 0 and {n}, got {successes!r}")
     if not 0.0 < level < 1.0:
         raise ValueError(f"a level lies between 0 and 1, was {level!r}")

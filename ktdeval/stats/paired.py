@@ -179,7 +179,7 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
     not finite.
     """
     if not np.isfinite(differences).all():
-        raise ValueError("differences must be finite; leave out pairs without a difference")
+        raise ValueError("differences must be finite; omit pairs whose difference is unknown")
 
     differences = level_sizes(differences)
     # Wilcoxon (1945) drops zeros before ranking.

@@ -244,7 +244,7 @@ def sequential_signs(
     values = np.asarray(differences, dtype=np.float64)
     counts = _checked_looks(looks)
     if not np.isfinite(values).all() or values.ndim != 1:
-        raise ValueError("differences must be finite; leave out pairs without a difference")
+        raise ValueError("differences must be finite; omit pairs whose difference is unknown")
     if len(values) > counts[-1]:
         raise ValueError(f"{len(values)} differences, of {counts[-1]} planned windows")
 

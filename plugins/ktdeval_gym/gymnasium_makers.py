@@ -52,7 +52,7 @@ def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskE
 
     opened = OpenedTask.of(_choice(task, options))
     if form_problem(dict(opened.task.describe())) is not None:
-        _refuse_lookback(options, f"task {task} is not about one asset")
+        _refuse_lookback(options, f"task {task} is not a single-asset task")
         return _task_env(opened, options)
 
     window = _one_window(opened)
@@ -74,7 +74,7 @@ def make_trading_vector(
     opened = _opened_for_vector(task, options)
     windows = _in_turn(opened.windows, num_envs)
     if form_problem(dict(opened.task.describe())) is not None:
-        _refuse_lookback(options, f"task {task} is not about one asset")
+        _refuse_lookback(options, f"task {task} is not a single-asset task")
         return make_task_vector(opened, windows, _reward(options))
 
     market = AssetMarket.of(opened.task, opened.snapshot)

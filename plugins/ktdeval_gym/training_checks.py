@@ -62,7 +62,7 @@ def check_days(
         if earliest:
             known = f"from {earliest} on"
 
-        returns = f"{lookback} returns before a decision are known {known}"
+        returns = f"a decision needs {lookback} earlier returns, which are available {known}"
         problem = f"{returns}, and evaluation begins {evaluated}"
         advice = "give a shorter --lookback, later --windows, or data of earlier days"
         raise DataError(f"{snapshot.meta.name} has no days to train on: {problem}; {advice}")

@@ -299,7 +299,7 @@ def _coverage_note(name: str, intervals: Sequence[Interval]) -> str:
     nominal = f"nominal {100 * intervals[0].level:g} % ({intervals[0].kind})"
 
     measured = [interval.coverage for interval in intervals if interval.coverage is not None]
-    coverage = "how often it covers the truth was not measured"
+    coverage = "its coverage was not measured"
     if len(measured) == len(intervals):
         least = 100 * min(measured)
         coverage = f"in simulations of such lengths it covered the truth in {least:.1f} % or more"

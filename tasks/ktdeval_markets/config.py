@@ -46,7 +46,7 @@ class MarketConfig(MaskedConfig):
     )
     news_characters: int = option(
         2_000,
-        help="most characters of a document's text; a longer one keeps its beginning and end",
+        help="maximum length of a document's text, in characters; a longer text is cut in the middle",
         minimum=120,
         maximum=20_000,
     )

@@ -165,7 +165,7 @@ def with_rerun(
     theirs = recorded.card
     if mine.model != theirs.model or mine.request_settings != theirs.request_settings:
         notes.append(
-            "the maintainers' run called the model with other settings (model parameters, or "
+            "the maintainers' run called the model with different settings (model parameters, or "
             "fields that its provider takes)"
         )
 

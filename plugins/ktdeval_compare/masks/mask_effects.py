@@ -148,7 +148,9 @@ def effects(entrants: Sequence[EntrantCard], options: EffectsOptions) -> Effects
             cards.append(DesignCard(design.name, mask, mode, str(entrant.path)))
 
     if not rows and not ladder:
-        needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
+        needed = (
+            "give cards of one mode with at least two masks (bright and blinded), or of two modes"
+        )
         if len(designs) > 1:
             names = ", ".join(design.name for design in designs)
             needed += f", of one system; these are of {names}"

@@ -415,7 +415,7 @@ def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_co
     )
     assert (
         mean_with_interval(np.array([0.1, 0.1]), np.ones((2, 2))).detail["reason"]
-        == "the windows are all the same days"
+        == "all windows cover the same days"
     )
     assert mean_with_interval(np.zeros(3)).detail["t_p"] == 1.0
 

@@ -355,7 +355,10 @@ def test_roll_outs_that_are_resumed_give_the_same_bytes(tmp_path: Path) -> None:
         ({"lookbak": 3}, "no option lookbak"),
         ({"windows": "1999-01-04:1999-02-01"}, "1999"),
         ({"task": "qfinzero_calling"}, "trading task"),
-        ({"task": "market_blinded", "data": "synthetic_us", "lookback": 3}, "not about one asset"),
+        (
+            {"task": "market_blinded", "data": "synthetic_us", "lookback": 3},
+            "not a single-asset task",
+        ),
     ],
 )
 def test_an_option_that_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:

@@ -369,7 +369,7 @@ def test_days_of_training_lie_before_those_evaluated(
         check_days(MARKET.task, MARKET.snapshot, lookback, windows)
 
     assert str(refused.value) == (
-        f"tiny has no days to train on: {lookback} returns before a decision are known {known}, and"
+        f"tiny has no days to train on: a decision needs {lookback} earlier returns, which are available {known}, and"
         f" evaluation begins {evaluated}; give a shorter --lookback, later --windows, or data of"
         " earlier days"
     )

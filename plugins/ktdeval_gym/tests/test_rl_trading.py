@@ -265,7 +265,7 @@ def test_a_market_without_days_before_those_evaluated_is_refused_as_a_whole(
     with pytest.raises(
         DataError,
         match=(
-            r"has no days to train on: 10 returns before a decision are known from 2020-.* on, and"
+            r"has no days to train on: a decision needs 10 earlier returns, which are available from 2020-.* on, and"
         ),
     ):
         check_days(task, market[1], 10, [Window("w", "2020-03-20", "2021-05-05")])

@@ -26,8 +26,8 @@ _REFUSED: Mapping[str, str] = {
 """Role -> what to do about a cell that says something."""
 _LIMIT = "orders are executed at the day's price; give only filled orders, as trades"
 _TWO_ROWS = (
-    "a row is a whole trade then: give its exit too (exit_date, exit_price), or drop the column if each"
-    " row is one fill"
+    "if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill,"
+    " drop the column"
 )
 _ACTS = frozenset({"buy", "sell"})
 _EVENTS = frozenset({"open", "close"})

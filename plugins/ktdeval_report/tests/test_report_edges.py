@@ -200,11 +200,7 @@ def test_coverage_is_that_of_the_worst_window_and_given_only_if_all_were_measure
     )
 
     (note,) = coverage_notes([window("A1", True, beta=first), window("A2", True, beta=unmeasured)])
-    assert (
-        note
-        == "beta, 40 to 60 days: nominal 90 % (bootstrap); how often it covers the truth was not"
-        " measured."
-    )
+    assert note == "beta, 40 to 60 days: nominal 90 % (bootstrap); its coverage was not measured."
 
 
 def reliability(*, has_intervals: bool) -> list[ReliabilityBin]:

@@ -396,7 +396,7 @@ def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
     snapshot = with_minutes(market())
     scene = market_scene(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
     tape = MarketTape.from_snapshot(snapshot, made.trading)
-    with pytest.raises(ConfigError, match="orders fill at twap_day, .*this mask rounds prices"):
+    with pytest.raises(ConfigError, match=r"orders fill at twap_day, .*this mask rounds prices"):
         SeenBooks(scene.lens, snapshot, tape, made.trading)
 
 

@@ -411,7 +411,7 @@ def test_a_call_that_the_shared_budget_never_covers_is_refused_with_what_it_need
     one = budget(max_cost=1.0)
     one.share(Shared("never"))
 
-    with pytest.raises(BudgetError, match="the budget that all workers share is used up") as ended:
+    with pytest.raises(BudgetError, match="the budget shared by all workers can't cover") as ended:
         one.reserve(ASKED)
 
     assert ended.value.needed == {"max_cost": DRAWN.usd + 1.0}

@@ -319,7 +319,7 @@ def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoice
     rated = [day for day in around if day.sentiment is not None]
     notes = [*figure.notes]
     if not rated:
-        notes.append("the documents of these runs give no sentiment, so no day has one")
+        notes.append("the documents of these runs have no sentiment scores, so no day has one")
     frame.attrs["notes"] = (*notes, *origin_notes(entrants))
     return frame
 

@@ -160,7 +160,7 @@ def _synthetic(inputs: CardInputs) -> Iterator[str]:
 @rule("placebo", Stage.CARD)
 def _placebo(inputs: CardInputs) -> Iterator[str]:
     if _PLACEBO in _market_words(inputs) or _PLACEBO in inputs.card.labels:
-        yield "the market is a placebo: nobody can select on it"
+        yield "the market is a placebo, on which there is nothing to select"
 
 
 def _market_words(inputs: CardInputs) -> str:

@@ -212,7 +212,7 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
         yield from card.rankable.reasons or ["the card says that it may not be ranked"]
 
     if "placebo" in card.labels:
-        yield "the market is a placebo: nobody can select on it"
+        yield "the market is a placebo, on which there is nothing to select"
 
     if card.snapshot is not None and card.snapshot.synthetic != (rules.market == "synthetic"):
         of = "synthetic" if card.snapshot.synthetic else "real"

@@ -423,7 +423,7 @@ def test_a_name_spelled_differently_is_the_same_system_of_a_submitter(
     system = msgspec.structs.replace(first(board).system, model=model)
     write_by_hand(board, first(board), system=system)
     (message,) = messages(board, "registration")
-    assert "a submitter has one registration of a system" in message
+    assert "a submitter registers a system once" in message
 
 
 def test_equal_content_is_one_registration_in_any_file_format(board: Path) -> None:
@@ -513,7 +513,7 @@ def test_a_name_and_contact_written_otherwise_are_the_same_submitter(
 )
 def test_who_registers_submits(board: Path, run: Path, option: str, other: str, field: str) -> None:
     (problem,) = submit(board, run, **{option: other}).missing
-    assert f"registered: submitter.{field}: is not" in problem
+    assert f"registered: submitter.{field}: differs from" in problem
     assert "the same submitter registers and submits" in problem
 
 

@@ -281,7 +281,7 @@ def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_default
         ({"windows": ("W99",)}, UsageError, "has no window 'W99'; did you mean 'W9'"),
         ({"windows": ("W10",)}, DataError, ""),
         ({"seeds": (0, 2)}, UsageError, "expected consecutive seeds"),
-        ({"seeds": ()}, UsageError, "were none"),
+        ({"seeds": ()}, UsageError, "got none"),
         (
             {"market": "real"},
             UsageError,

@@ -698,7 +698,7 @@ def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() 
         (
             "total_return",
             "neither",
-            "of total_return has no better direction; name another figure",
+            "total_return has no better direction; name another figure",
         ),
     ],
 )

@@ -2,8 +2,9 @@
 //
 // kt.table.plain({caption, head: ["a", {text, n: true, title}], rows: [[cell, …], …], showCaption,
 // chosen})
-//     a table in a region. A cell is a text, a node or a <td>; columns with n: true stand right;
-//     the first cell of a row heads it; `chosen` is the place of a row
+//     a table in a region. A row is a list of cells or a <tr>; a cell is a text, a node or a <td>;
+//     columns with n: true are right-aligned; the first cell of a row heads it; `chosen` is the
+//     place of a row
 // kt.table.of(caption, rows, [[head, (row, place) => cell], …], {showCaption, chosen})
 //     the same by its columns; one that is null or false is left out
 // kt.table.right(text, title)
@@ -43,9 +44,10 @@ kt.table = (() => {
         el("thead", el("tr", heads)),
         el(
           "tbody",
-          rows.map((row, place) =>
-            el("tr", {class: place === chosen ? "chosen" : null}, cells(row, columns)),
-          ),
+          rows.map((row, place) => {
+            if (row instanceof Node) return row;
+            return el("tr", {class: place === chosen ? "chosen" : null}, cells(row, columns));
+          }),
         ),
       ),
     );

@@ -53,7 +53,7 @@ _PLAIN = frozenset({str, int, float, type(None), MarketFigure, Price})
 _NEVER_SHARED = frozenset({OwnFigure, Prose, DocumentRef, Exact})
 
 
-# a tuple, as it is one of the values of a payload, which are tuples
+# a tuple: the values of a payload are tuples, and it is one of them
 class Prepared(NamedTuple):
     """JSON text of a payload of market data, with each identity left to the mask.
 

@@ -295,7 +295,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
         yield Forgery(
             f"transcript that hides {kind}",
             with_a_card(environment, rewrite),
-            r"form that a transcript|of unused data",
+            r"canonical form of a transcript|of unused data",
         )
 
     changes: dict[str, tuple[Callable[[list[Any]], Any], str]] = {

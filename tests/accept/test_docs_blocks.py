@@ -19,7 +19,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import ktdeval
 from docs_packages import FOLDER
-from docs_prose import code_blocks
+from docs_prose import AUTHOR_PAGES, code_blocks
 from ktdeval.cards import load_card
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
@@ -30,6 +30,7 @@ from tables import beside
 
 pytestmark = pytest.mark.slow
 DOCS = REPOSITORY / "docs"
+AUTHORS = {REPOSITORY / page for page in AUTHOR_PAGES}
 TABLES = beside(__file__)
 REASONS: dict[str, str] = TABLES["reasons"]
 #: Pages whose commands stand on those before them; other pages: test_docs_commands.py
@@ -50,6 +51,7 @@ PAGES = [
     page
     for page in sorted(DOCS.rglob("*.md"))
     if FOLDER not in page.parents
+    and page not in AUTHORS  # tests/contract/test_author_path.py runs those
     and (has_block(page, "python") or (page in TUTORIALS and has_block(page, "sh")))
 ]
 

@@ -324,7 +324,7 @@ def test_runs_of_another_paper_are_refused(
     arena: dict[str, Path], funds: list[Path], terminal: Terminal
 ) -> None:
     words = terminal.refusal("paper", "figure", "deepfund-3", arena["one"])
-    assert "is not a task of deepfund, which deepfund-3 is of" in words
+    assert "is not a task of deepfund, which deepfund-3 needs" in words
     assert "choose one with --tasks" in terminal.refusal("paper", "figure", "deepfund-3", *funds)
     assert "no card of a de-anonymization probe" in terminal.refusal(
         "paper", "figure", "ktdfin-3", arena["one"]
@@ -339,7 +339,7 @@ def test_what_figure_three_of_ama_can_t_show_is_refused(
     btc = ("--tasks", "ama_btc")
     three = [arena[name] for name in NAMES]
 
-    assert "here are 3; give two" in terminal.refusal(*figure, *three, *btc)
+    assert "give two, not 3" in terminal.refusal(*figure, *three, *btc)
     assert "2025-07-01: is not a day of these runs" in terminal.refusal(
         *figure, *three[:2], *btc, "--event", "2025-07-01"
     )

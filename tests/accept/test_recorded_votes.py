@@ -283,7 +283,7 @@ def test_other_voters_and_another_order_are_found(
     assert (code, "voter 1: model: recorded python/voter0" in err) == (1, True)
 
     code, _, err = terminal.call("paper", "vote", *stances[:4], "--verify", elected)
-    assert (code, "it has 5 voters, 4 runs are given" in err) == (1, True)
+    assert (code, "it has 5 voters, but 4 runs are given" in err) == (1, True)
 
     refused = terminal.refusal("paper", "vote", *stances, "--verify", stances[0])
     assert "is not an elected run" in refused
@@ -336,7 +336,7 @@ def test_a_vote_needs_two_different_finished_runs_and_a_new_folder(
     out.mkdir()
     (out / "notes.txt").write_text("mine")
 
-    assert "is there already" in terminal.refusal("paper", "vote", *stances, "--out", out)
+    assert "exists already" in terminal.refusal("paper", "vote", *stances, "--out", out)
 
     differing = other(tmp_path, rules="paper")
     refused = terminal.refusal("paper", "vote", stances[0], differing, "--out", tmp_path / "new")

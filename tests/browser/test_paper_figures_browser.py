@@ -115,7 +115,7 @@ def test_an_axis_of_days_names_trading_days_only(
     labels = tab.evaluate(LABELS)
     tab.locator("button", has_text="Table").click()
     texts = tab.evaluate(
-        "[...document.querySelectorAll('.chart-table td')].map((cell) => cell.innerText)"
+        "[...document.querySelectorAll('.chart-table :is(td, th)')].map((cell) => cell.innerText)"
     )
     days = [date.fromisoformat(text) for text in texts if re.fullmatch(r"\d{4}-\d\d-\d\d", text)]
     names = {f"{day.day} {day:%b}" for day in days} | {f"{day.day} {day:%b %y}" for day in days}

@@ -33,7 +33,7 @@ CHECK_CALLS = "check"
 """Labels of calls outside of episodes, as records of calls have them."""
 
 
-# a tuple, because values are compared
+# a tuple: values are compared
 class Progress(NamedTuple):
     """Progress of an episode in a run folder; a greater value is further."""
 

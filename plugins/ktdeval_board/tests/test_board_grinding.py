@@ -461,7 +461,8 @@ def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Pa
     (problem,) = submit(board, run).missing
 
     assert (
-        "attempts.runs: 1 declared; 3 registrations and cards of this submitter are here" in problem
+        "attempts.runs: 1 declared; 3 registrations and cards of this submitter are on the board"
+        in problem
     )
 
     unasked = Path(shutil.copytree(board, board.with_name("unasked")))

@@ -641,7 +641,7 @@ def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     (board / "records" / file_sha256(run / "cards" / f"{TASK}.json")).mkdir(parents=True)
     before = tree(board)
 
-    with pytest.raises(StoreError, match="is there already; nothing was written"):
+    with pytest.raises(StoreError, match="exists already; nothing was written"):
         submit(board, run)
 
     assert tree(board) == before

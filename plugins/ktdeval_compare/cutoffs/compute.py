@@ -173,7 +173,7 @@ def cutoff_report(entrants: Sequence[EntrantCard], options: CutoffOptions) -> Cu
         if not name:
             raise UsageError(f"--cutoff {given!r}: expected MODEL=DATE")
         if name in dates:
-            raise UsageError("--cutoff: a model is given twice; give its date once")
+            raise UsageError("--cutoff: the same model is given twice; give its date once")
 
         dates[name] = date
 

@@ -345,7 +345,7 @@ def test_the_text_says_the_rules_and_what_is_null(terminal: CardTerminal, stored
     small = terminal.cards(card_of(ONE.tolist(), market=market))
     save_snapshot(market, stored.parent / "small")
     text = terminal.text("compare", *small, "--by", "regime", "--data", stored.parent / "small")
-    assert "V13: in any cell of breadth; V0: 8 of 8 members have a close on each of 50" in text
+    assert "V13: not in any cell of breadth; V0: 8 of 8 members have a close on each of 50" in text
     assert "fewer than 3 windows" in text
 
 

@@ -747,7 +747,8 @@ def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(
     (row,) = tables.report["declines"]
     assert (row["n"], row["bright"]["declined"], row["blinded"]["declined"]) == (1, 0, 1)
     assert any(
-        "figures are of blinded_open_research; also given" in note for note in tables["notes"]
+        "figures are of blinded_open_research; choose another task with --task" in note
+        for note in tables["notes"]
     )
 
 

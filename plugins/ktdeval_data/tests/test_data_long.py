@@ -485,7 +485,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
             read(tmp_path, documents=str(tmp_path / "broken.jsonl.gz"))
 
     (tmp_path / "headers.csv").write_text("date,code,open,high,low,close,volume\n")
-    with pytest.raises(DataError, match=r"headers\.csv: there are no bars"):
+    with pytest.raises(DataError, match=r"headers\.csv: has only a header and no bars"):
         read_long(LongParams(bars=str(tmp_path / "headers.csv")))
 
 

@@ -92,7 +92,7 @@ def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | Non
     if before and before[-1].seq == last.seq and not repository.has_changes(_EVIDENCE):
         return None
 
-    subject = f"Publish the record as far as entry {last.seq}"
+    subject = f"Publish the record up to entry {last.seq}"
     commit = repository.commit(subject, last.at, _EVIDENCE)
     if rule.remote is not None:
         repository.push(rule.remote, rule.branch)

@@ -335,7 +335,7 @@ def test_publish_reveals_decisions_whose_fills_are_past(
 ) -> None:
     done = publish(half_way)  # by the clock of the machine, all cutoffs are past
     assert done.exit_code == 0, done.output
-    assert "as far as entry" in done.output
+    assert "the record up to entry" in done.output
     assert half_way.record_path(
         DecisionKey("momentum", "us", "2024-06-04"), private=False
     ).is_file()

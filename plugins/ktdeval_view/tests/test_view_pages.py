@@ -397,7 +397,7 @@ def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marke
 
     first, second = (run.path / "view" / page_name(spec) for spec in run.manifest.specs[:2])
     assert head_of(first)["rows"][0]["sample"] == "forged"
-    assert "is not the file" in notes_of(first)
+    assert "was changed after the episode ended" in notes_of(first)
     assert "not a readable transcript" in notes_of(second)
     assert [day["talk"] for day in days_of(second)] == [
         {"exchanges": [], "submission": None}

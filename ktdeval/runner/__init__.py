@@ -1,4 +1,4 @@
-"""Public names of the runner: runs, records, scoring again, verification. Listed in
+"""Public names of the runner: runs, records, rescoring and verification. Listed in
 `__init__.pyi`.
 """
 

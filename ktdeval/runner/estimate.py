@@ -1,5 +1,5 @@
-"""Calls, cost and time of a run before anything is paid: from a measured step, or from the run's
-finished steps.
+"""Calls, cost and time of a run, estimated before anything is paid for: from measured steps, or
+from the run's finished steps.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.trading_task import Task
 from ktdeval.values.typed_json import Value
 
-SCENARIOS = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
+SCENARIOS = tuple(ASSUMED)  #: low, typical and high: the keys of every `left`
 
 
 class Amount(Value, frozen=True):
@@ -107,56 +107,56 @@ class Finished(Value, frozen=True):
 class TaskEstimate(Value, frozen=True):
     """One task of a run."""
 
-    name: str = msgspec.field(name="task")  #: the task
-    episodes: int  #: planned
-    steps: int  #: planned
-    finished: Finished  #: use of the steps that are there already
-    left: dict[str, Amount]  #: by scenario, what the other steps will take
-    #: by scenario, tokens of the largest prompt of a step; None for a model of this machine
+    name: str = msgspec.field(name="task")  #: name of the task
+    episodes: int  #: number planned
+    steps: int  #: number planned
+    finished: Finished  #: use by the finished steps
+    left: dict[str, Amount]  #: by scenario, use by the remaining steps
+    #: by scenario, tokens of a step's largest prompt; None for a local model
     largest_prompt: dict[str, int] | None
-    is_observed: bool  #: whether that follows from the finished steps, and not from assumptions
+    is_observed: bool  #: True if `left` follows from the finished steps, not from assumptions
 
 
 class RunEstimate(Value, frozen=True):
     """Estimate of a run, as `ktdeval plan` prints it."""
 
-    model: str  #: its full name
-    #: how tools will be offered; None for a model of this machine
+    model: str  #: full name of the model
+    #: how tools will be offered; None for a local model
     protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
-    context: Context | None  #: of the model; None where it is not known
-    max_output_tokens: int  #: most tokens of a reply
-    price: Price | None  #: of its tokens; None where none is known
-    folder: str  #: where the run is, or will be
-    concurrency: int  #: episodes at once
-    tasks: tuple[TaskEstimate, ...]  #: one by one
-    left: dict[str, Amount]  #: by scenario, what all of them will take together
-    paid: Spent  #: by the run so far
-    assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
-    #: what will stop or refuse the run, or bend its figures, a sentence each
+    context: Context | None  #: context of the model; None if unknown
+    max_output_tokens: int  #: maximum tokens of a reply
+    price: Price | None  #: price of the model's tokens; None if unknown
+    folder: str  #: run folder, which may not exist yet
+    concurrency: int  #: episodes that run at once
+    tasks: tuple[TaskEstimate, ...]  #: one estimate per task
+    left: dict[str, Amount]  #: by scenario, remaining use of all tasks together
+    paid: Spent  #: use by the run so far
+    assumptions: tuple[str, ...]  #: assumptions behind the figures, one sentence each
+    #: what will stop or reject the run, or distort its figures, one sentence each
     warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _EpisodeLeft:
-    """Remaining steps and costs of an episode."""
+    """Remaining steps of an episode, and their costs."""
 
     steps: int
-    costs: Mapping[str, StepRate]  #: by scenario, of all these steps and of a warm-up before them
+    costs: Mapping[str, StepRate]  #: by scenario, costs of these steps and of a warm-up before them
 
 
 @dataclass(frozen=True)
 class _TaskPart:
-    """A task of a run with what its estimate rests on."""
+    """A task of a run, with the basis of its estimate."""
 
     task: Task
-    rehearsal: Sequence[FirstStep]  #: of its episodes
+    rehearsal: Sequence[FirstStep]  #: warm-up costs of its episodes
     warm_ups: WarmUpRates
     episodes: Sequence[_EpisodeLeft]
     estimate: TaskEstimate
 
 
 class _Estimator:
-    """Values that the estimates of a run's tasks share; `folder`: that of the same run if it was
+    """Values that the estimates of a run's tasks share; `folder`: folder of the run if it has
     begun, else None.
     """
 
@@ -193,7 +193,8 @@ class _Estimator:
 
         self.folder = None if self.difference else recorded
         self.paid = Spent()
-        self.too_long = 0  #: calls so far whose prompt did not fit the model's context
+        #: number of calls so far whose prompt exceeded the model's context length
+        self.too_long = 0
         latencies_s = self._read_calls()
 
         self.limits = None
@@ -208,7 +209,7 @@ class _Estimator:
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
 
     def _check_rehearsed(self, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
-        """Raise UsageError if the model can't act on the first steps."""
+        """Raise UsageError if the model can't handle the first steps."""
         check_model(self.config.model, self.model, rehearsal, plugins)
         check_batch_calls(self.config, rehearsal)
 
@@ -221,19 +222,21 @@ class _Estimator:
         return cast("ToolProtocol", requested)
 
     def _offer_protocol(self, model: RunModel) -> RunModel:
-        """Return a further model with the protocol by which tools will be offered to it."""
+        """Return an additional model with the protocol by which tools will be offered to it."""
         requested = requested_protocol(self.config, self.path, model.choice.asked_as)
         return model.offered_by(self._protocol(model.remote, requested))
 
     def _read_calls(self) -> list[float]:
-        """Add up the calls of the run so far; return the seconds of those that were answered."""
+        """Sum the calls of the run so far; return the latencies in seconds of the answered
+        calls.
+        """
         latencies_s: list[float] = []
         if self.folder is None:
             return latencies_s
 
         for record in read_calls(self.folder.path):
             self.paid = self.paid.plus(record)
-            if record.outcome == ANSWERED:  # a batch takes as long as it is queued
+            if record.outcome == ANSWERED:  # the latency of a batch is its time in the queue
                 latencies_s.append(record.latency_s)
             if record.outcome == CONTEXT_EXCEEDED:
                 self.too_long += 1
@@ -241,7 +244,7 @@ class _Estimator:
         return latencies_s
 
     def _part(self, task: Task, rehearsal: Sequence[FirstStep]) -> _TaskPart:
-        """Estimate a task from its measured first steps, and from its finished ones if they are
+        """Estimate a task from its measured first steps, or from its finished steps if there are
         enough.
         """
         measured = measure_task(rehearsal, self.limits)
@@ -278,7 +281,7 @@ class _Estimator:
         return _TaskPart(task, rehearsal, warm_ups, episodes, estimate)
 
     def _finished_steps(self, spec: EpisodeSpec) -> list[FinishedStep]:
-        """Return the steps of an episode so far."""
+        """Return the finished steps of an episode."""
         if self.folder is None:
             return []
         records, entries = self.folder.load_recorded(spec)
@@ -289,7 +292,7 @@ class _Estimator:
         return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
     def _sum_finished(self, steps: Sequence[FinishedStep]) -> Finished:
-        """Return the use of finished steps."""
+        """Return the total use of finished steps."""
         usage = Usage()
         calls = 0
         for record, entry in steps:
@@ -305,7 +308,9 @@ class _Estimator:
 
     @property
     def only_price(self) -> Price | None:
-        """Price of all tokens; None if it is unknown, or models with different prices share them."""
+        """Price of all tokens; None if it is unknown, or if the run's models have different
+        prices.
+        """
         return None if self.further else self.price
 
     def left(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
@@ -344,8 +349,8 @@ class _Estimator:
 def _usual_steps(
     rehearsal: Sequence[FirstStep], done: Sequence[Sequence[FinishedStep]], warm_ups: WarmUpRates
 ) -> list[FinishedStep]:
-    """Return the finished steps that are examples of those to come: a first step with a warm-up is
-    none.
+    """Return the finished steps that are representative of the remaining steps: a first step with a
+    warm-up is not.
     """
     usual: list[FinishedStep] = []
     for first, finished in zip(rehearsal, done, strict=True):
@@ -356,8 +361,8 @@ def _usual_steps(
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """Estimate the run of a config: asks no model, needs no key, and writes nothing. Raises
-    KtdevalError: if an estimate is not possible.
+    """Estimate the run of a config. It calls no model, needs no key and writes nothing. Raises
+    KtdevalError if an estimate is not possible.
     """
     run = _Estimator(config, plugins)
     left = run.left(list(chain.from_iterable(part.episodes for part in run.parts)))
@@ -378,7 +383,9 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
-    """Seconds until the last episode ends, each started in order as soon as another one ends."""
+    """Return the seconds until the last episode ends, if each starts in order as soon as a slot is
+    free.
+    """
     ends_s = [0.0] * concurrency
     for duration_s in durations_s:
         heapq.heapreplace(ends_s, ends_s[0] + duration_s)
@@ -490,7 +497,7 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
 
 def _budget_warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
-    """Warn of each budget that the run would or might exceed."""
+    """Yield a warning for each budget that the run would or might exceed."""
     config = run.config
     paid = run.paid
     budgets = (

@@ -1,1 +1,3 @@
-"""Recorded decisions repeated: steps asked again, or decisions executed at other capitals."""
+"""Reuse of recorded decisions: forks call the model again for a step; transplants execute the
+recorded orders with other capital.
+"""

@@ -1,12 +1,12 @@
-"""Recorded steps asked again with one input changed.
+"""Forks: recorded steps for which the model is called again with one input changed.
 
-A step is restored first: the episode is traced from the recorded replies, and each line must equal
-the recorded one, so that the forked prompt is the prompt that was sent. Then only this step is
-decided again, by the run's own model and agent, with payloads changed before the mask
-(`ktdeval.observation.input_changes`), and nothing is settled.
+A step is first restored: the episode is replayed from the recorded replies, and each line must
+equal the recorded line, so that the forked prompt is the prompt that was sent. Then only this step
+is decided again, by the run's own model and agent, with payloads changed before they are masked
+(`ktdeval.observation.input_changes`). Nothing is settled.
 
-Each decision has its own random draws: seeds of calls and of chance follow from the change and its
-number.
+Each decision has its own random draws: the seeds of model calls and of randomness derive from the
+change and the sample number.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order
 from ktdeval.values.seeds import derive_seed
 
-AGAIN = "asked again"  #: variant in which nothing is changed
+AGAIN = "asked again"  #: variant without any change
 
 
 @dataclass(frozen=True)
 class Forked:
-    """Variant of a step, and number of the sample."""
+    """Variant of a step, with a sample number."""
 
-    change: InputChange | None  #: None: `AGAIN`
+    change: InputChange | None  #: None for `AGAIN`
     sample: int
 
     @property
@@ -67,7 +67,7 @@ class Forked:
 
 
 class Forker:
-    """Asks steps of a run's episodes of one task again."""
+    """Repeats the model's decision at recorded steps of one task."""
 
     def __init__(
         self,
@@ -92,17 +92,17 @@ class Forker:
         return bool(self._task.tools)
 
     def entries(self, spec: EpisodeSpec, step: int) -> Sequence[JournalEntry[StepRecord]]:
-        """Return the steps of an episode up to one, traced from the recorded replies. Raises
-        StoreError: if they do not give the recorded prompts and orders; UsageError: if the step
-        can't be asked again.
+        """Return the steps of an episode up to and including `step`, replayed from the recorded
+        replies. Raises StoreError if the replay does not give the recorded prompts and orders;
+        UsageError if the step can't be decided again.
         """
         if spec.id not in self._traces:
             self._traces[spec.id] = _Trace(self._folder, spec, self._factory)
         return self._traces[spec.id].until(step)
 
     def state(self, spec: EpisodeSpec, step: int) -> Mapping[str, Payload]:
-        """Return the state of a step before the mask. Raises UsageError: if it shows no state that
-        can be changed.
+        """Return the state shown at a step, before masking. Raises UsageError if the step shows no
+        state that can be changed.
         """
         seen: list[Mapping[str, Payload]] = []
 
@@ -121,8 +121,8 @@ class Forker:
 
     def check(self, spec: EpisodeSpec, step: int, change: InputChange) -> int | None:
         """Return how many values in a step's state a change alters; None if tools may show values
-        that the state does not. Raises UsageError: if the change can't be made here. No model is
-        asked.
+        that the state does not contain. Raises UsageError if the change can't be made here. The
+        model is not called.
         """
         episode = self._open_episode(spec, step, RecordedModel(), {})
         episode.shown_bytes(step)  # the mask parses what it has shown
@@ -142,7 +142,7 @@ class Forker:
         raise CannotChangeError("changes nothing that the step shows")
 
     def _check_words(self, episode: TradingEpisode, change: InputChange) -> None:
-        """Refuse a value that names a hidden identity, as text or as a number."""
+        """Reject a value that contains a hidden identity, as text or as a number."""
         value = change.text.partition("=")[2]
         guard = LeakGuard(episode.lens, self._snapshot)
         try:
@@ -168,8 +168,9 @@ class Forker:
     def ask(
         self, spec: EpisodeSpec, step: int, forked: Forked, access: EpisodeAccess
     ) -> ForkedDecision:
-        """Ask a step again. If a call fails, or a tool's result contradicts the change, the
-        decision has the `failure`. Raises KtdevalError: if the model can't be asked; LeakError.
+        """Decide a step again. If a model call fails, or a tool's result contradicts the change,
+        the decision's `failure` gives the reason. Raises KtdevalError if the model can't be called,
+        or LeakError.
         """
         change = forked.change
         episode = self._open_episode(spec, step, access.model, access.further)
@@ -229,7 +230,7 @@ class Forker:
         )
 
     def recorded(self, spec: EpisodeSpec, step: int) -> tuple[dict[str, float], dict[str, str]]:
-        """Return weights and sides of the recorded decision."""
+        """Return the weights and sides of the recorded decision, by code."""
         columns = self._snapshot.asset_index
         orders = []
         for order in self.entries(spec, step)[step].step.orders:
@@ -242,8 +243,8 @@ class Forker:
         return self.weights(spec, step, orders), self._sides(orders)
 
     def weights(self, spec: EpisodeSpec, step: int, orders: Sequence[Order]) -> dict[str, float]:
-        """Return by code the share of the NAV at the close that a decision asks for: the weight
-        held, the target of an order by weight, or what an order by shares adds at the close.
+        """Return the share of the closing NAV that a decision requests, by code: the weight held,
+        the target of an order by weight, or the weight held plus or minus an order by shares.
         """
         codes = self._snapshot.codes
         tape = self._tape
@@ -290,7 +291,9 @@ class Forker:
     def _change_step(
         self, episode: TradingEpisode, step: int, change: InputChange, sample: int
     ) -> ChangedPayloads:
-        """Return a change of this step. Raises CannotChangeError: if its stock isn't shown."""
+        """Return the payload changes for this step. Raises CannotChangeError if the stock to change
+        isn't shown.
+        """
         lens = episode.lens
         asset = None
         if change.stock:
@@ -309,7 +312,7 @@ class Forker:
     def _open_episode(
         self, spec: EpisodeSpec, step: int, model: Model, further: Mapping[str, Model]
     ) -> TradingEpisode:
-        """Return an episode restored to one of its steps."""
+        """Return an episode restored to the start of a step."""
         before = self.entries(spec, step)[:step]
         episode = self._factory.open(spec, model, further or None)
         assert isinstance(episode, TradingEpisode), "only trading tasks are forked"
@@ -319,7 +322,7 @@ class Forker:
 
 
 class _Trace:
-    """Steps of an episode, traced lazily from its recorded replies."""
+    """Steps of an episode, replayed lazily from its recorded replies."""
 
     def __init__(self, folder: RunFolder, spec: EpisodeSpec, factory: EpisodeFactory) -> None:
         self._where = f"{folder.path}: {spec.label}"
@@ -330,7 +333,7 @@ class _Trace:
         self._traced = retrace_episode(self._transcript, lambda model: factory.open(spec, model))
 
     def until(self, step: int) -> Sequence[JournalEntry[StepRecord]]:
-        """Return the steps up to and including a step. Raises the errors of `Forker.entries`."""
+        """Return the steps up to and including a step. Raises as `Forker.entries` does."""
         if not 0 <= step < len(self._ledger):
             raise UsageError(f"--step {step}: {self._label} has steps 0 to {len(self._ledger) - 1}")
 
@@ -364,7 +367,7 @@ class _Trace:
 
 
 def fork_config(spec: EpisodeSpec, changes: Mapping[str, Any]) -> RunConfig:
-    """Return the options to ask the model of an episode again. `changes`: the model's present
+    """Return the options for calling an episode's model again. `changes`: the model's current
     address, and budgets.
     """
     names = {field.name for field in fields(CallParams)} - {"seed"}

@@ -1,10 +1,10 @@
-"""Folder of a fork: decisions of a run asked again with one input changed, and their figures.
+"""Folder of a fork: a run's decisions repeated with one input changed, and figures on them.
 
-OUT/decisions.jsonl   one line for each decision, durable before the next is asked OUT/fork.json
-the figures, and where they are from OUT/calls.sqlite      the record of calls, of a model behind a
-network
+    OUT/decisions.jsonl   one line for each decision, durable before the next is requested
+    OUT/fork.json         the figures, and their sources
+    OUT/calls.sqlite      the call log, for a remote model
 
-A fork is not a card: it is never ranked, and no card can be made from it.
+A fork is not a result card: it is never ranked, and no card can be made from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ktdeval.values.typed_json import Value
 
 FORMAT = "fork"
 FORK_VERSION = format_version(FORMAT)
-FORK, DECISIONS = "fork.json", "decisions.jsonl"  #: Files of its folder
+FORK, DECISIONS = "fork.json", "decisions.jsonl"  #: file names in the folder
 _SUFFIX = "-fork"
 
 
@@ -115,5 +115,5 @@ def fork_beside(run: Path) -> Path:
 
 
 def load_fork(folder: Path) -> ForkFile:
-    """Read the document of a fork. Raises StoreError: if it is missing or not readable."""
+    """Read the document of a fork. Raises StoreError if it is missing or unreadable."""
     return load_result(folder, FORK, ForkFile, FORMAT)

@@ -1,16 +1,17 @@
-"""Recorded decisions executed again at another capital and at other costs, without a model.
+"""Transplants: recorded decisions executed again with different capital and costs, without a model.
 
-Each episode is booked by the `Bookkeeper` that booked the run. Orders by a target weight are used
-as decided. Orders by shares are scaled by the capital and cut to whole lots; an order that closed a
-position closes it here, too. Orders that a mask sized when they were decided are sized again, at
-the prices that the mask showed; with costs of execution at the day's prices, since no account as
-shown can have both. Lots, limits and rules apply again. As long as the account equals the recorded
-one, orders are the recorded ones: at the run's own capital and costs the ledger is the run's own.
+Each episode is booked by the same `Bookkeeper` as the run. Orders by target weight are used as
+decided. Orders by shares are scaled by the capital and rounded down to whole lots; an order that
+closed a position also closes it here. Orders that were sized under a mask at decision time are
+sized again, at the prices that the mask showed; with execution costs, at the day's prices, since no
+account as shown can reflect both. Lots, limits and rules apply again. As long as the account equals
+the recorded account, the orders are the recorded orders: with the run's own capital and costs, the
+ledger is the run's own.
 
-The model saw the fills of its run, not these. A step would have shown it another state if the names
-held differ, if an order of the previous step ended under another rule, or if a weight differs by
-more than `WEIGHT_TOLERANCE`. Amounts of money are not compared: at another capital they differ from
-the first step on.
+The model saw the fills of its run, not these. A step would have shown the model a different state
+if the set of names held differs, if an order of the previous step ended under a different rule, or
+if a weight differs by more than `WEIGHT_TOLERANCE`. Amounts of money are not compared: with
+different capital they differ from the first step on.
 """
 
 from __future__ import annotations
@@ -60,17 +61,17 @@ FURTHER_METRICS = ("total_return", "selection_alpha", "trading_effect", "turnove
 
 @dataclass(frozen=True)
 class FillFigures:
-    """Notional of orders and costs of their fills, in minor units; sums over steps."""
+    """Notional and costs of orders and their fills, in minor units; sums over steps."""
 
-    ordered_minor: int = 0  #: notional asked for, at the fill day's prices before any cost
-    filled_minor: int = 0  #: of it, filled, at the same prices
+    ordered_minor: int = 0  #: notional ordered, at the fill day's prices before any cost
+    filled_minor: int = 0  #: notional filled, at the same prices
     commission_minor: int = 0
     duties_minor: int = 0
-    execution_minor: int = 0  #: fills against the prices of the day: spread and impact
-    financing_minor: int = 0  #: interest on shorts
+    execution_minor: int = 0  #: spread and impact: fill prices against the day's prices
+    financing_minor: int = 0  #: interest on short positions
 
     def __add__(self, other: FillFigures) -> FillFigures:
-        """Return the sums of both."""
+        """Return the field-by-field sum."""
         return FillFigures(
             *(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__)
         )
@@ -78,27 +79,27 @@ class FillFigures:
 
 @dataclass(frozen=True)
 class TransplantedEpisode:
-    """An episode at another capital or cost. `of`: the spec of the recorded one."""
+    """An episode with different capital or costs. `of`: spec of the recorded episode."""
 
     of: EpisodeSpec
     spec: EpisodeSpec
     ledger: Ledger
     figures: FillFigures
-    other_states: tuple[int, ...]  #: steps at which the model would have seen another state
+    other_states: tuple[int, ...]  #: steps whose state would have differed
 
     @property
     def path(self) -> str:
-        """Path of its ledger in the folder of its capital."""
+        """Path of the ledger in the folder of this capital."""
         return f"episodes/{self.spec.id}/{LEDGER}"
 
     def encode(self) -> bytes:
-        """Return the ledger as its file."""
+        """Return the content of the ledger file."""
         return encode_ledger(self.ledger)
 
 
 @dataclass(frozen=True)
 class TransplantedTask:
-    """All episodes of a task at one capital, and the card of their figures."""
+    """All episodes of a task with one capital, and their result card."""
 
     trading: TradingConfig
     episodes: tuple[TransplantedEpisode, ...]
@@ -106,8 +107,8 @@ class TransplantedTask:
 
 
 def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
-    """Return the trading tasks of a run whose episodes are all complete. Raises StoreError: if it
-    has no trading task, or an episode is not complete.
+    """Return the trading tasks of a run whose episodes are all complete. Raises StoreError if the
+    run has no trading task, or an episode is not complete.
     """
     specs = folder.manifest.specs
     names = list(dict.fromkeys(spec.task for spec in specs))
@@ -131,7 +132,7 @@ def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
 
 
 class Transplanter:
-    """Executes the decisions of a run's task again on its market."""
+    """Executes the recorded decisions of a task again on the task's market."""
 
     def __init__(
         self, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
@@ -153,7 +154,7 @@ class Transplanter:
 
     @property
     def own_trading(self) -> TradingConfig:
-        """Rules that the run traded under."""
+        """Trading rules of the run."""
         return self._task.trading
 
     def at(
@@ -162,8 +163,8 @@ class Transplanter:
         changes: Mapping[str, JsonValue],
         tell: Tell = tell_nobody,
     ) -> TransplantedTask:
-        """Execute every episode under other rules, and make their card. `changes`: differences from
-        the task's `trading` options, as shown on the card.
+        """Execute every episode under other trading rules, and make the card. `changes`:
+        differences from the task's `trading` options, as shown on the card.
         """
         tape = MarketTape.from_snapshot(self._snapshot, trading)
         description = self._describe_task(changes)
@@ -221,7 +222,7 @@ def _rename_ids(by_id: Mapping[str, T], ids: Mapping[str, str]) -> dict[str, T]:
 
 
 class _Execution:
-    """One episode's decisions, executed under other rules."""
+    """Execution of one episode's decisions under other trading rules."""
 
     def __init__(
         self,
@@ -238,15 +239,15 @@ class _Execution:
         self._run_books = Bookkeeper(snapshot, tape, task.trading, self._base_row)
         self._capital = (trading.initial_cash, task.trading.initial_cash)
         lens = task.scene(spec, snapshot).lens
-        #: account as shown, which sizes orders; None under a coarse mask with costs of execution:
+        #: account as shown, which sizes orders; None under a coarse mask with execution costs:
         #: the executor then sizes them
         self._seen: SeenBooks | None = None
         if not lens.mask.is_coarse or tape.liquidity is None:
             self._seen = SeenBooks(lens, snapshot, tape, trading)
 
     def run(self, recorded: Ledger) -> tuple[list[StepRecord], FillFigures, tuple[int, ...]]:
-        """Return the records, their figures, and the steps at which the model would have seen
-        another state. Raises InvariantError: if the books don't add up.
+        """Return the step records, their fill figures, and the steps at which the model would have
+        seen a different state. Raises InvariantError if the books don't balance.
         """
         books = self._books
         records: list[StepRecord] = []
@@ -273,13 +274,13 @@ class _Execution:
         return records, figures, tuple(others)
 
     def _sized_anew(self, action: Action) -> Action:
-        """Return recorded orders for this account."""
+        """Return recorded orders sized for this account."""
         orders = []
         for order in action:
             if order.shares is None or order.asset is None:
                 orders.append(order)
             elif order.target_weight is not None:
-                # sized when it was decided: by its weight, which is what it asked for
+                # sized at decision time from its weight, which is what the model requested
                 orders.append(structs.replace(order, shares=None))
             else:
                 orders.append(structs.replace(order, shares=self._scale_order(order, order.asset)))
@@ -289,15 +290,15 @@ class _Execution:
         return self._seen.sized(tuple(orders))
 
     def _scale_order(self, order: Order, asset: int) -> int:
-        """Return the shares of an order by shares at this capital, in whole lots; at least 1, so
-        that the executor judges it.
+        """Return the number of shares of an order by shares, scaled to this capital, in whole lots;
+        at least 1, so that the executor checks the order.
         """
         ordered = order.shares or 0
         sign = -1 if order.side == "SELL" else 1
         own = _count_held_shares(self._books.account, asset)
         was = _count_held_shares(self._run_books.account, asset)
 
-        # shares that close the position, and shares beyond
+        # shares that close the position, and the shares beyond those
         closing = 0
         beyond = ordered
         if was * sign < 0 and ordered >= abs(was):
@@ -318,7 +319,9 @@ def _count_held_shares(account: Account, asset: int) -> int:
 
 
 def _shows_another_state(own: StepRecord | None, recorded: StepRecord | None) -> bool:
-    """Return whether the state after a step differs from the recorded one (see the module)."""
+    """Return whether the state after a step differs from the recorded state (see the module
+    docstring).
+    """
     if own is None or recorded is None:
         return own is not recorded
     if _endings(own) != _endings(recorded):
@@ -343,7 +346,7 @@ def _endings(record: StepRecord) -> list[tuple[str, str | None]]:
 def _fill_figures(
     record: StepRecord, before: Account, day: TradingDay, columns: Mapping[str, int]
 ) -> FillFigures:
-    """Return the figures of one step; `before`: the account at the close before."""
+    """Return the figures of one step; `before`: the account at the previous close."""
     held = {asset: position.shares for asset, position in before.positions.items()}
     for action in record.corporate_actions:
         held[columns[action.code]] = action.shares_after
@@ -369,9 +372,9 @@ def _fill_figures(
         shares = order.filled_shares if order.side == "BUY" else -order.filled_shares
         filled = value_minor(order.filled_shares, day.open_ticks[asset], day.rules.units[asset])
         ordered = 0
-        if number >= carried:  # the rest of an earlier order was asked for then
+        if number >= carried:  # a carried order was counted on its own day
             asked = _asked_minor(order, held.get(asset, 0), record.open_nav_minor, asset, day)
-            # whole lots may come to more than was asked for
+            # rounding to whole lots may fill more than was ordered
             ordered = max(asked, filled)
 
         held[asset] = held.get(asset, 0) + shares
@@ -384,7 +387,7 @@ def _fill_figures(
 def _trade_costs(
     trade: ChargeRecord | OrderRecord, shares: int, asset: int, day: TradingDay
 ) -> FillFigures:
-    """Return the costs of a trade; `shares` are below 0 in a sell."""
+    """Return the costs of a trade; `shares` is negative for a sale."""
     duties = sum(trade.duties.values())
     return FillFigures(
         commission_minor=trade.fee_minor - duties,
@@ -394,7 +397,7 @@ def _trade_costs(
 
 
 def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day: TradingDay) -> int:
-    """Return the notional that an order asks for, at the prices of the day before any cost."""
+    """Return the notional that an order requests, at the day's prices before any cost."""
     price = day.open_ticks[asset]
     unit = day.rules.units[asset]
     if order.target_weight is None or order.shares:
@@ -406,7 +409,7 @@ def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day:
 
 
 def _execution_minor(shares: int, price_ticks: int, asset: int, day: TradingDay) -> int:
-    """Return the cost of a fill against the price of the day; `shares` are below 0 in a sell."""
+    """Return the cost of a fill relative to the day's price; `shares` is negative for a sale."""
     if not shares:
         return 0
 

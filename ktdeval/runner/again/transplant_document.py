@@ -1,11 +1,12 @@
-"""Folder of a transplant: the figures of a run's decisions at other capitals, with their ledgers
-and cards.
+"""Folder of a transplant: figures for a run's decisions with different capital, with ledgers and
+cards.
 
-OUT/transplant.json                          all figures, and where they are from OUT/curve.svg
-the same as a plot, where vl-convert is installed OUT/at/<capital>/cards/<task>.json           card
-of a task at a capital, never ranked OUT/at/<capital>/episodes/<id>/ledger.parquet
+    OUT/transplant.json                          all figures, and their sources
+    OUT/curve.svg                                the same as a plot, if vl-convert is installed
+    OUT/at/<capital>/cards/<task>.json           card of a task with this capital, never ranked
+    OUT/at/<capital>/episodes/<id>/ledger.parquet
 
-Cards there are checked like any card; the document is for display only.
+Its cards are validated like any card; `transplant.json` is for display only.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class BreakEven(Value):
     reason: str | None  #: why there is no capital, or no interval
 
     def words(self, currency: str) -> str:
-        """Return the sentence on it."""
+        """Return a sentence that reports the break-even capital."""
         name = _MEASURE_WORDS.get(self.measure, self.measure)
         over = f"over {count(self.windows, 'window')}"
         if self.capital is None:
@@ -132,13 +133,13 @@ class TransplantFile(Value):
     notes: tuple[str, ...]
 
     def break_even_words(self, task: str) -> list[str]:
-        """Return a sentence on each measure of a task."""
+        """Return one sentence for each measure of a task."""
         currency = next((line.currency for line in self.lines if line.task == task), "")
         return [found.words(currency) for found in self.break_even if found.task == task]
 
 
 def capital_folder(folder: Path, capital: int) -> Path:
-    """Return the folder of one capital in that of a transplant."""
+    """Return the folder for one capital in a transplant's folder."""
     return folder / "at" / str(capital)
 
 
@@ -149,7 +150,7 @@ def transplant_beside(run: Path) -> Path:
 
 
 def load_transplant(folder: Path) -> TransplantFile:
-    """Read the document of a transplant. Raises StoreError: if it is missing or not readable."""
+    """Read the document of a transplant. Raises StoreError if it is missing or unreadable."""
     return load_result(folder, TRANSPLANT, TransplantFile, FORMAT)
 
 
@@ -164,8 +165,9 @@ def known_transplant(run: Path) -> TransplantFile | None:
 
 
 def transplanted_at(path: Path, capital: int) -> Path:
-    """Return the folder of cards at a capital, for a transplant or for a run with a transplant next
-    to it. Raises UsageError: if cards at this capital are missing, or its figures are withheld.
+    """Return the folder of the cards for one capital, for a transplant or for a run with a
+    transplant next to it. Raises UsageError if there are no cards for this capital, or its figures
+    are withheld.
     """
     folder = path
     if not (path / TRANSPLANT).exists():

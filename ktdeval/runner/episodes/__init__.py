@@ -1,1 +1,1 @@
-"""Episodes: how one is played step by step, and the books that it keeps."""
+"""Episodes: how an episode is run step by step, and the books that it keeps."""

@@ -1,13 +1,14 @@
-"""Account at book: the result of an episode's own orders, without any effect of the market.
+"""Notional account: the result of an episode's own orders, without any effect of the market.
 
-A mode that hides prices must hide everything that follows from a price. Cash, NAV and return of an
+A mode that hides prices must hide everything that follows from a price. Cash, NAV and returns of an
 account do, and so does whether an order was filled (a limit, a suspension, an expensive lot): each
-reveals a price to an agent that orders for this purpose. So a scene of such a task gets these books
-instead of the true ones. They depend only on the orders, and are the same on every market.
+would reveal a price to an agent that places orders to find it out. So a scene of such a task gets
+these books instead of the true books. They depend only on the orders, and are the same on every
+market.
 
 The account's unit is a billionth of NAV: a position of 50,000,000 is the weight 0.05 that was
-ordered, whether or not it was filled, and cash is the rest. Orders are still executed on the true
-market; the ledger has their outcomes.
+ordered, whether or not the order was filled, and cash is the rest. Orders are still executed on the
+true market; the ledger records the outcomes.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from ktdeval.trading.types import BOOK_NAV, Account, Action, Position, TradingCo
 
 
 class BookAccount:
-    """Account of an episode at book, instead of `ktdeval.runner.episodes.shown_account.SeenBooks`.
-    `columns`: code -> asset.
+    """Notional account of an episode, used instead of
+    `ktdeval.runner.episodes.shown_account.SeenBooks`. `columns`: code -> asset.
     """
 
     def __init__(self, trading: TradingConfig, columns: Mapping[str, int]) -> None:
         #: cash and positions as weights, in parts of `BOOK_NAV`
         self.account = Account(BOOK_NAV, {})
-        self.last: StepRecord | None = None  #: the last record, with its orders and no outcome
+        #: the last record, with its orders but without their outcomes
+        self.last: StepRecord | None = None
         self._trading = trading
         self._columns = columns
-        self._ordered: set[int] = set()  # every asset that an order has named
+        self._ordered: set[int] = set()  # every asset that was ever ordered
 
     def follow(self, _account: Account, record: StepRecord) -> None:
         """Apply the orders of a record."""
@@ -56,8 +58,9 @@ class BookAccount:
         return action
 
     def breaches(self, action: Action) -> list[RuleBreach]:
-        """Return the orders that break a rule at book; empty if the task gives no feedback on them.
-        A name that was ordered before can be sold: an earlier sale may not have been filled.
+        """Return the orders that break a rule in this account; empty if the task gives no feedback
+        on them. A name that was ordered before can be sold, since an earlier sale may not have been
+        filled.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -70,8 +73,8 @@ class BookAccount:
         return breach.rule == "holding" and action[breach.order].asset in self._ordered
 
     def _after(self, orders: Iterable[OrderRecord]) -> Account:
-        """Return the account after orders, sells first: a sale lowers a weight to its target, a buy
-        raises it as far as the cash allows.
+        """Return the account after orders, sells first: a sale lowers a weight to its target; a buy
+        raises a weight to its target as far as the cash allows.
         """
         weights = {asset: held.shares for asset, held in self.account.positions.items()}
         cash = self.account.cash_minor

@@ -1,4 +1,4 @@
-"""Books of a trading episode in true identities: decisions settled, and their records."""
+"""Books of a trading episode in true identities: settles decisions and records them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ R = TypeVar("R", CorporateActionRecord, ChargeRecord, WorkingRecord)
 
 
 class Bookkeeper:
-    """Account of an episode from step to step, its first on the day of `base_row`: settles
-    decisions at the next opens.
+    """Account of an episode from step to step, starting on the day of `base_row`: settles each
+    decision at the next open.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Bookkeeper:
         self.last = last
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
-        """Settle a decision and return its record. Raises InvariantError: if the books don't add
-        up.
+        """Settle a decision and return its record. Raises InvariantError if the books don't
+        balance.
         """
         row = self._base_row + step
         day = self._tape.day(row + 1)
@@ -89,7 +89,7 @@ class Bookkeeper:
 
 @dataclass(frozen=True)
 class _DayRecords:
-    """Records of what the executor booked on a day: the same fields, with the code of an asset
+    """Records of what the executor booked on a day: the same fields, but with the asset's code
     instead of its column.
     """
 
@@ -97,7 +97,7 @@ class _DayRecords:
     day: TradingDay
 
     def of_assets(self, record: type[R], values: Iterable[Any]) -> tuple[R, ...]:
-        """Return a record of each value, whose fields other than the code equal the value's."""
+        """Return one record per value; all fields except the code are copied from the value."""
         return tuple(
             record(code=self.codes[value.asset], **_shared_values(record, value))
             for value in values
@@ -106,7 +106,7 @@ class _DayRecords:
     def orders(
         self, action: Sequence[Order], outcomes: Sequence[Outcome], stock_ids: Sequence[str] = ()
     ) -> tuple[OrderRecord, ...]:
-        """Return the records of orders; `stock_ids`: the assets as the model named them."""
+        """Return the records of orders; `stock_ids`: the assets as the model wrote them."""
         records = []
         for number, (order, outcome) in enumerate(zip(action, outcomes, strict=True)):
             code = submitted = None
@@ -140,7 +140,7 @@ class _DayRecords:
         return structs.replace(record, duties=duties)
 
     def _duties(self, asset: int, signed_shares: int, notional_minor: int) -> dict[str, int]:
-        """Return the duties of a fill, a sale of shares below 0; empty if nothing was filled."""
+        """Return the duties on a fill (negative shares for a sale); empty if nothing was filled."""
         if not signed_shares:
             return {}
 
@@ -148,7 +148,7 @@ class _DayRecords:
         return duties_of(abs(signed_shares), notional_minor, terms, signed_shares < 0)
 
     def positions(self, account: Account) -> tuple[PositionRecord, ...]:
-        """Return the positions at the close; ascending columns are ascending codes."""
+        """Return the positions at the close, in ascending order of code."""
         records = []
         for asset, held in sorted(account.positions.items()):
             ticks = self.day.close_ticks[asset]
@@ -165,7 +165,7 @@ class _DayRecords:
 
 
 def _shared_values(record: type[Struct], value: Struct) -> dict[str, Any]:
-    """Return the fields of a value that a record has, too."""
+    """Return the fields of a value that the record type also has."""
     return {name: getattr(value, name) for name in _shared_names(record, type(value))}
 
 
@@ -175,12 +175,12 @@ def _shared_names(record: type[Struct], value: type[Struct]) -> tuple[str, ...]:
 
 
 def _recorded_order(record: OrderRecord | WorkingRecord, asset: int | None) -> Order:
-    """Return an order as it was decided; the executor rejects any side but BUY and SELL."""
+    """Return an order as it was decided; the executor rejects any side other than BUY and SELL."""
     return Order(asset=asset, **_shared_values(Order, record))
 
 
 def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
-    """Return the decision that a record was made from. Raises StoreError: if an order's code is not
+    """Return the decision from which a record was made. Raises StoreError if an order's code is not
     an asset of the snapshot.
     """
     columns = snapshot.asset_index
@@ -205,6 +205,8 @@ def episode_ledger(
     tape: MarketTape,
     trading: TradingConfig,
 ) -> Ledger:
-    """Return the ledger of an episode's records; `tape`: the market under these rules."""
+    """Return the ledger of an episode from its records; `tape`: the market under the trading
+    rules.
+    """
     initial_cash = open_account(trading, tape.rules.minor_per_unit).cash_minor
     return Ledger(spec.to_json(), initial_cash, records).in_units_of(snapshot, tape.rules)

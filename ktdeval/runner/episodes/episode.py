@@ -30,18 +30,18 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 @dataclass(frozen=True)
 class DecidedStep:
-    """One step that is decided and not settled yet."""
+    """A step that has been decided but not yet settled."""
 
     decision: Decision  #: orders in the form that the executor takes
     counts: CountsRecord
     transcript: TranscriptEntry
-    memory: JsonValue  #: of the agent, after the step
+    memory: JsonValue  #: the agent's memory after the step
     shown: tuple[str, ...]  #: handles that the mask has shown so far
 
 
 class TradingEpisode(StepwiseEpisode[EpisodeParts]):
-    """A trading episode. Its books and the agent's memory carry over from step to step. Members:
-    see `Episode`.
+    """A trading episode. Its books and the agent's memory carry over from step to step. For the
+    members, see `Episode`.
     """
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
@@ -57,7 +57,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         traits = task_traits(parts.task)
         self._is_at_book = traits.account_at_book
         self._lessons = traits.lessons
-        #: whether the first step begins with the task's lessons
+        #: True if the first step begins with the task's lessons
         self.has_warm_up = traits.lessons is not None
         form = self._own_form()
         if traits.submission_form is not None:
@@ -66,7 +66,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         self._session_parts = self._make_session_parts(self.lens, parts.tools, form)
 
     def _own_form(self) -> SubmissionForm:
-        """Return the default form of a task: orders under the rules of its venue."""
+        """Return the task's default submission form: orders under the rules of its venue."""
         task = self._parts.task
         limits = None
         if isinstance(self._seen, SeenBooks) and task.trading.limit_orders:
@@ -83,7 +83,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:
-        """Return whether an entry can be that of this step of this episode."""
+        """Return whether a journal entry can belong to this step of this episode."""
         record = entry.step
         days = self._parts.snapshot.days
         row = self._base_row + step
@@ -98,7 +98,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def resume(self, entries: Sequence[JournalEntry[StepRecord]]) -> None:
-        """Continue after the last of these journal entries (at least one)."""
+        """Continue after the last of the given journal entries (at least one)."""
         for entry in entries:
             self._books.resume(entry.step)
             self._seen.follow(self._books.account, entry.step)
@@ -110,7 +110,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         return self.settle_step(step, self.decide_step(step))
 
     def decide_step(self, step: int) -> DecidedStep:
-        """Ask the agent at one close; the books do not change. Raises KtdevalError."""
+        """Let the agent decide at one close; the books do not change. Raises KtdevalError."""
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
@@ -120,12 +120,12 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
             context=self._scene.tool_context(step, view, seen.account),
             breaches=seen.breaches,
             teach=self._teach(step, view),
-            # style factors are figures of the market, which an account at book does not show
+            # style factors derive from the market, which a notional account hides
             history=None if self._is_at_book else partial(self._history, view),
         )
         outcome = session.decide(self._parts.agent, observation, self._memory)
         decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))
-        # so that a resumed agent gets exactly the same
+        # so that a resumed agent gets exactly the same memory
         memory = loads_strict(dumps_canonical(outcome.decision.memory))
 
         return DecidedStep(
@@ -133,7 +133,9 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def settle_step(self, step: int, decided: DecidedStep) -> JournalEntry[StepRecord]:
-        """Settle a decision, and keep its memory. The days of its fills must be known."""
+        """Settle a decision, and keep the agent's memory. The market data of the fill days must be
+        known.
+        """
         record = self._books.book(step, decided.decision, decided.counts)
         self._seen.follow(self._books.account, record)
         self._memory = decided.memory
@@ -151,7 +153,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         return self._scene.lens
 
     def draw_anew(self, *words: str | int) -> None:
-        """Use other seeds for calls and chance from now on, derived from `words`."""
+        """Use different seeds for model calls and randomness from now on, derived from `words`."""
         parts = self._session_parts
         chance = parts.chance_seed
         self._session_parts = replace(
@@ -162,31 +164,33 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
 
     @property
     def has_documents(self) -> bool:
-        """True if the market has documents; a day may show many or no documents."""
+        """True if the market has documents; a single day may have many documents or none."""
         return len(self._parts.snapshot.documents) > 0
 
     def shown_bytes(self, step: int) -> int:
-        """Return the number of UTF-8 bytes that the task shows at a step with no positions held."""
+        """Return the number of UTF-8 bytes that the task shows at a step if no positions are
+        held.
+        """
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
         return len(observation.user.encode())
 
     def recall(self, shown: Collection[str]) -> None:
-        """Treat handles that the mask has shown earlier as shown."""
+        """Mark handles that the mask showed earlier as shown."""
         self._scene.lens.recall(shown)
 
     def _teach(self, step: int, view: MarketView) -> Callable[[], Iterable[Lesson]] | None:
         """Return the function that makes the lessons of a warm-up, at the first step of a task with
-        a warm-up; None otherwise.
+        a warm-up; otherwise None.
         """
         if step > 0 or not self.has_warm_up or self._lessons is None:
             return None
         return partial(self._lessons, self._scene, view)
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
-        """Style factors of today's index members over the latest days, in an order that reveals
-        nothing about codes.
+        """Return the style factors of today's index members over the last `days` days, in an order
+        that reveals nothing about codes.
         """
         inside = view.member[view.day]
         members = [asset for asset in self._scene.lens.order if inside[asset]]
@@ -208,5 +212,5 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def encode(self, records: Sequence[StepRecord]) -> tuple[str, bytes]:
-        """Return the ledger of all steps, as its file."""
+        """Return the name and content of the ledger file for all steps."""
         return LEDGER, encode_ledger(self._parts.ledger(self._spec, records))

@@ -1,6 +1,6 @@
-"""Execute an episode from its first unrecorded step, and write its files.
+"""Execute an episode from its first unrecorded step on, and write its files.
 
-Each step is on disk before the next one begins.
+Each step is on disk before the next step begins.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 
-Episode = TradingEpisode | ScoringEpisode  #: step by step, whether it trades or answers
+#: an episode that runs step by step, of a trading or scoring task
+Episode = TradingEpisode | ScoringEpisode
 
 
 class EpisodeFactory:
-    """Factory of the episodes of some tasks on one market (None if no task needs it).
+    """Factory for the episodes of some tasks on one market (None if no task needs a market).
 
-    Tapes, tools and other things that episodes share are made once.
+    Tapes, tools and other objects that episodes share are created once.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class EpisodeFactory:
         self._plugins = plugins
         self._snapshot = snapshot
         self._tasks = tasks
-        self._targets: dict[str, TargetTask | None] = {}  # of scoring tasks, by their names
-        self._tools: dict[str, tuple[Tool, ...]] = {}  # of trading tasks, by their names
-        self._tapes: dict[TradingConfig, MarketTape] = {}  # tasks with the same rules share one
+        self._targets: dict[str, TargetTask | None] = {}  # of scoring tasks, by task name
+        self._tools: dict[str, tuple[Tool, ...]] = {}  # of trading tasks, by task name
+        self._tapes: dict[TradingConfig, MarketTape] = {}  # tasks with the same rules share a tape
         for name, task in tasks.items():
             if is_scoring(task):
                 self._targets[name] = target_task_of(task, plugins)
@@ -83,9 +84,9 @@ class EpisodeFactory:
         further: Mapping[str, Model] | None = None,
         outside: Outside = NOT_A_RUN,
     ) -> Episode:
-        """Return an episode, ready to be run, resumed or retraced. `further`: additional models by
+        """Return an episode, ready to be run, resumed or replayed. `further`: additional models by
         the name that the agent uses; None: `model` answers for them. `outside`: settings for
-        external agents. Raises KtdevalError: if task or agent refuse the spec.
+        external agents. Raises KtdevalError if the task or the agent rejects the spec.
         """
         task: Any = self._tasks[spec.task]
         if not is_scoring(task):
@@ -109,8 +110,8 @@ class EpisodeFactory:
         return self._tasks[name]
 
     def compacted(self, name: str) -> EpisodeFactory | None:
-        """Return the factory of a task with a compact prompt, named with the suffix `COMPACT`; None
-        if the task does not exist, or is itself compact.
+        """Return the factory for a task's compact-prompt version, whose name has the suffix
+        `COMPACT`; None if the task has no such version, or is itself compact.
         """
         compact = f"{name}{COMPACT}"
         try:
@@ -137,22 +138,23 @@ class EpisodeFactory:
 class EpisodeContext:
     """Objects that an episode needs from its run."""
 
-    open: Callable[[], Episode]  #: function that opens it; its first steps may be recorded already
-    folder: RunFolder  #: folder of its records
-    emit: Callable[[Event], None]  #: called with each event
+    #: function that opens the episode; its first steps may already be recorded
+    open: Callable[[], Episode]
+    folder: RunFolder  #: run folder that holds its records
+    emit: Callable[[Event], None]  #: called for each event
     stop: StopSignal  #: checked between steps; set if all episodes must stop
     redact: Callable[[str], str]  #: removes secrets from a message
-    #: steps in a row that may end in a failed call before the run stops; None sets no limit
+    #: consecutive steps with a failed call after which the run stops; None sets no limit
     max_errors: int | None = None
     counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
     fence: Fence = no_fence  #: called before each step, and before each write
-    maker: Maker | None = None  #: identity of the code that makes its steps; None: not recorded
-    #: True if its steps can be replayed at no cost, with the same bytes
+    maker: Maker | None = None  #: identity of the code that runs its steps; None: not recorded
+    #: True if replaying its steps costs nothing and gives the same bytes
     is_repeatable: bool = False
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
-    """Run an episode from the end of its journal to its own end. Raises only KeyboardInterrupt.
+    """Run an episode from the end of its journal to its last step. Raises only KeyboardInterrupt.
 
     A failure becomes the outcome of this episode: other episodes continue, and recorded steps are
     kept.
@@ -170,8 +172,8 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
 def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
     """Run an episode to its end; return its outcome, with the reason if it failed.
 
-    It catches everything but an interrupt, because agents, models and tasks come from plugins:
-    their code may raise anything, and `sys.exit` in it must not end the run.
+    Every exception except an interrupt is caught, because agents, models and tasks come from
+    plugins: their code may raise anything, and a `sys.exit` in a plugin must not end the run.
     """
     try:
         _run_to_end(spec, context)
@@ -191,9 +193,9 @@ def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcom
 
 
 def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
-    """Return why a run stops after steps that each ended in a failed call.
+    """Return why a run stops after consecutive steps with a failed call.
 
-    Other calls of these steps may have succeeded.
+    Other calls in these steps may have succeeded.
     """
     steps = f"{errors} steps in a row" if errors > 1 else "a step"
     kinds = ", ".join(sorted(failures))
@@ -204,7 +206,9 @@ def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
 
 
 def _describe_defect(error: BaseException) -> str:
-    """Return type, text and place of an error: the line of a plugin's author, or else its last."""
+    """Return the type, text and location of an error: the last line in the plugin's code, or else
+    the last line of the traceback.
+    """
     text = describe_error(error)
     if place_of(error) is not None:
         return text
@@ -214,7 +218,7 @@ def _describe_defect(error: BaseException) -> str:
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
-    """Run the steps that are not recorded, then write the episode's files."""
+    """Run the steps that are not yet recorded, then write the episode's files."""
     episode = context.open()
     with closing(episode):
         _run_steps(spec, context, episode)
@@ -225,7 +229,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
 
 
 def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> None:
-    """Run the steps that are not recorded."""
+    """Run the steps that are not yet recorded."""
     counter = context.counter
 
     def is_own(index: int, entry: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""Parts of an episode other than its spec, and the code that episodes of both kinds share."""
+"""Parts of an episode other than its spec, and code that both kinds of episodes share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from ktdeval.values.config_options import build
 
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
-    """Objects that a run gives to an episode of either kind, other than model and agent."""
+    """Objects, other than model and agent, that a run gives to an episode of either kind."""
 
     #: additional models by the name that the agent uses; None: `model` answers for them
     further: Mapping[str, Model] | None = None
-    outside: Outside = NOT_A_RUN  #: settings for agents outside of this code
+    outside: Outside = NOT_A_RUN  #: settings for external agents
 
 
 @dataclass(frozen=True)
 class EpisodeParts(_Surroundings):
-    """Everything other than the spec that a trading episode's outcome depends on. `tape`: the
-    snapshot under the task's trading rules.
+    """Everything except the spec that a trading episode's outcome depends on. `tape`: the snapshot
+    under the task's trading rules.
     """
 
     task: Task
@@ -51,18 +51,18 @@ class EpisodeParts(_Surroundings):
     agent: Agent
 
     def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
-        """Return the books of an episode at its start."""
+        """Return the books at the start of an episode."""
         base_row = window_rows(self.snapshot.days, spec.span.first, spec.span.last)[0] - 1
         return Bookkeeper(self.snapshot, self.tape, self.task.trading, base_row)
 
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
-        """Return the ledger of an episode's records."""
+        """Return the ledger of an episode from its records."""
         return episode_ledger(spec, records, self.snapshot, self.tape, self.task.trading)
 
 
 @dataclass(frozen=True)
 class ScoringParts(_Surroundings):
-    """Everything other than the spec that a scoring episode's outcome depends on."""
+    """Everything except the spec that a scoring episode's outcome depends on."""
 
     task: ScoringTask
     target_task: TargetTask | None
@@ -75,12 +75,12 @@ Parts = TypeVar("Parts", EpisodeParts, ScoringParts)
 
 
 class StepwiseEpisode(Generic[Parts]):
-    """An episode run step by step, of a trading or scoring task. `total_steps`: of its window or
-    set of samples.
+    """An episode that runs step by step, of a trading or scoring task. `total_steps`: number of
+    steps in its window or set of samples.
     """
 
     def __init__(self, spec: EpisodeSpec, parts: Parts, total_steps: int) -> None:
-        #: number of steps, cut to the limit of its spec
+        #: number of steps, capped by the spec's limit
         self.total_steps = limited_steps(spec, total_steps)
         self._spec = spec
         self._parts: Parts = parts
@@ -88,7 +88,7 @@ class StepwiseEpisode(Generic[Parts]):
     def _make_session_parts(
         self, lens: Lens, tools: tuple[Tool, ...], form: SubmissionForm
     ) -> SessionParts:
-        """Return the parts of sessions with one mask and one submission form."""
+        """Return the session parts for one mask and one submission form."""
         parts = self._parts
         spec = self._spec
         return SessionParts(

@@ -1,5 +1,5 @@
-"""Episode of a scoring task: each sample goes through agent, session and mask as a trading step
-does; its answer is scored.
+"""Scoring episode: each sample goes through agent, session and mask as a trading step does; the
+answer is scored.
 """
 
 from __future__ import annotations
@@ -26,30 +26,34 @@ from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, l
 
 
 class AnswerForm(SubmissionForm):
-    """Form of answers, which are JSON objects that follow its schema; trading steps use a
-    submission form of orders instead.
+    """Form for answers, which are JSON objects that match the form's schema; trading steps use a
+    submission form for orders instead.
     """
 
     def __init__(self, tool: ToolSpec, text_field: str = "") -> None:
-        """`text_field`: field of the form that a reply without a call fills; empty: none."""
+        """`text_field`: field that a reply without a tool call fills; empty if there is no such
+        field.
+        """
         self.tool = tool
         self._text_field = text_field
         self._validator = Draft202012Validator(tool.parameters)
 
     def arguments_of(self, text: str, /) -> str | None:
-        """Return an answer whose only field is the text; None if the sample takes no text."""
+        """Return an answer whose only field is the text; None if the sample does not accept plain
+        text.
+        """
         if not self._text_field:
             return None
         return dumps_canonical({self._text_field: encodable(text.strip())})
 
     def read(self, text: str) -> SubmissionReading:
-        """Return a submission without orders when `text` is an answer, else feedback."""
+        """Return a submission without orders if `text` is an answer, or else feedback."""
         _, feedback = read_valid(text, self._validator)
         return SubmissionReading(feedback or Submission(()))
 
 
 class ScoringEpisode(StepwiseEpisode[ScoringParts]):
-    """An episode of a scoring task, sample by sample. Samples are independent. Members: see
+    """A scoring episode, sample by sample. Samples are independent. For the members, see
     `Episode`.
     """
 
@@ -58,17 +62,17 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
     def __init__(self, spec: EpisodeSpec, parts: ScoringParts) -> None:
         self._samples: SampleSet = parts.task.samples(spec, parts.snapshot, parts.target_task)
         super().__init__(spec, parts, len(self._samples))
-        self._steps: dict[str, int] = {}  # by the ids of their samples
+        self._steps: dict[str, int] = {}  # by sample id
 
     def is_own(self, step: int, entry: JournalEntry[AnswerRecord]) -> bool:
-        """Return whether an entry can be that of the sample with this index."""
+        """Return whether an entry can belong to the sample with this index."""
         return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
     def resume(self, entries: Sequence[JournalEntry[AnswerRecord]]) -> None:
         """Do nothing: samples leave no state to restore."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
-        """Ask one sample and score its answer."""
+        """Ask the question of one sample and score the answer."""
         sample = self._sample(step)
         environment = sample.environment
         tools = () if environment is None else environment.tools
@@ -103,11 +107,11 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         return JournalEntry(step=record, transcript=outcome.transcript, memory=None)
 
     def shown_bytes(self, step: int) -> int:
-        """Return the UTF-8 bytes that a sample shows."""
+        """Return the number of UTF-8 bytes that a sample shows."""
         return len(self._sample(step).user.encode("utf-8", "surrogatepass"))
 
     def encode(self, records: Sequence[AnswerRecord]) -> tuple[str, bytes]:
-        """Return all answers, as their file."""
+        """Return the name and content of the file with all answers."""
         return ANSWERS, pack_lines(records)
 
     def event(self, record: AnswerRecord) -> SampleFinished:
@@ -116,8 +120,8 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
 
     def _sample(self, step: int) -> Sample:
-        """Return the sample with this index. Raises PluginError: if it can't be asked, or has the
-        id of another sample.
+        """Return the sample with this index. Raises PluginError if it is invalid, or has the id of
+        another sample.
         """
         sample = self._samples.sample(step)
         if problem := sample_problem(sample):
@@ -129,7 +133,7 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
 
 
 def sample_problem(sample: object) -> str:
-    """Return which requirement a plugin's sample violates; empty if it can be asked."""
+    """Return which requirement a plugin's sample violates; empty if it is valid."""
     if not isinstance(sample, Sample):
         return f"expected a ktdeval.api.Sample, was {sample!r:.80}"
 
@@ -159,7 +163,7 @@ def sample_problem(sample: object) -> str:
 
 
 def _json_object(text: str) -> dict[str, JsonValue]:
-    """Return an answer, which its schema requires to be a JSON object."""
+    """Return an answer as a JSON object, which its schema requires it to be."""
     value = loads_strict(text)
     if not isinstance(value, dict):
         raise TypeError(f"an answer is a JSON object, not {type(value).__name__}")

@@ -1,17 +1,17 @@
-"""Account as a model may see it: shares are true, money follows from the prices that the mask
-shows.
+"""Account as a model may see it: share counts are true; amounts of money follow from the prices
+that the mask shows.
 
 Under a mask that rounds prices or adds noise to them, an account in true money would reveal more
 than the mask: the cost of a fill, the value of a holding, the lots that a weight buys. Probed day
 by day with varying quantities, each reveals the price to its last digit. So a scene gets these
-books instead of the true ones. They are a function of the prices shown and of the shares that were
-filled, and differ from the true ones by no more than the rounding of the fills. The ledger records
-the true market.
+books instead of the true books. They are a function of the prices shown and the shares filled, and
+differ from the true books by no more than the rounding of the fills. The ledger records the true
+market.
 
-For the same reason an order is sized when it is decided: its weight is cut to the digits of the
-mask and turned into shares at the prices as known, and this weight is compared with the limit. The
-ledger has the weight and the shares, so that it can be settled again. True prices still decide how
-much of a buy the cash covers, and outside A-shares the margin and the smallest order.
+For the same reason an order is sized when it is decided: its weight is rounded to the digits of the
+mask and converted into shares at the prices shown, and this weight is compared with the limit. The
+ledger has the weight and the shares, so that the order can be settled again. True prices still
+decide how much of a buy the cash covers and, outside A-shares, the margin and the smallest order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, wo
 def shown_account(
     task: Task, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape
 ) -> SeenBooks | BookAccount:
-    """Return the account of an episode as its task shows it. Raises the ConfigError of `SeenBooks`."""
+    """Return the account of an episode as its task shows it. Raises ConfigError as `SeenBooks`
+    does.
+    """
     if task_traits(task).account_at_book:
         return BookAccount(task.trading, snapshot.asset_index)
     return SeenBooks(lens, snapshot, tape, task.trading)
@@ -57,7 +59,7 @@ class SeenBooks:
     """Account of an episode as its mask shows it; it follows the true books from record to record.
 
     Raises:
-        ConfigError: the mask can't show the prices of fills.
+        ConfigError: if the mask can't show the prices of fills.
     """
 
     def __init__(
@@ -77,9 +79,9 @@ class SeenBooks:
                 " noise_pct hide; set trading.execution to none, or choose a mask without them"
             )
 
-        #: cash in shown money, true shares
+        #: cash at shown prices, true shares
         self.account = open_account(trading, tape.rules.minor_per_unit)
-        self.last: StepRecord | None = None  #: the last record, in shown money
+        self.last: StepRecord | None = None  #: the last record, at shown prices
         self._lens = lens
         self._snapshot = snapshot
         self._trading = trading
@@ -142,7 +144,7 @@ class SeenBooks:
         return tuple(sized)
 
     def breaches(self, action: Action) -> list[RuleBreach]:
-        """Return the orders that break a rule as known at the last closes; empty if the task gives
+        """Return the orders that break a rule at the last closes as shown; empty if the task gives
         no feedback on them.
         """
         if not self._trading.constraint_feedback:
@@ -157,8 +159,8 @@ class SeenBooks:
         return known_breaches(self.account, held_minor, weighed, self._trading, self._rules.terms)
 
     def last_prices(self, asset: int) -> Iterator[float]:
-        """Yield the last close of an asset, in shares of today, and the other prices of its bar of the
-        day.
+        """Yield the last close of an asset, adjusted to today's shares, and the prices of its bar
+        of the day.
         """
         ticks = int(self._tape.close_ticks[self._row, asset])
         yield ticks / self._rules.scales[asset].ticks_per_unit
@@ -170,13 +172,13 @@ class SeenBooks:
     # --- orders
 
     def _closing(self, action: Action) -> Action:
-        """Return orders with those that close a position as such. A position is shown with fewer
-        digits than it has, so selling the shown number would leave a remainder or a short of one.
-        Such an order also closes a position whose number of shares an overnight factor change
-        altered.
+        """Return orders, with those that close a position marked as such. A position is shown with
+        fewer digits than it has, so selling the shown number would leave a small remainder or a
+        small short position. Such an order also closes a position whose number of shares was
+        changed by an overnight factor change.
         """
         closing = list(action)
-        ordered: dict[int, int] = {}  # against a position so far, in steps
+        ordered: dict[int, int] = {}  # ordered against a position so far, in steps
         for index, order in enumerate(action):
             held = self._closed_by(order)
             if order.asset is None or not held or order.shares is None:
@@ -194,8 +196,8 @@ class SeenBooks:
         return tuple(closing)
 
     def _closed_by(self, order: Order) -> int:
-        """Return the steps of the position that an order in shares reduces; 0 for any other order,
-        and if shares are shown exactly.
+        """Return the size in steps of the position that an order in shares reduces; 0 for any other
+        order, and if shares are shown exactly.
         """
         position = None
         if order.asset is not None and self._hides_digits(order.asset):
@@ -207,17 +209,17 @@ class SeenBooks:
         return abs(position.shares) if is_against else 0
 
     def _hides_digits(self, asset: int) -> bool:
-        """Return whether numbers of an asset's shares have more digits than are shown."""
+        """Return whether an asset's share counts have more digits than are shown."""
         return self._lens.mask.rebase_prices or self._rules.scales[asset].steps_per_unit > 1
 
     def _are_shown_alike(self, asset: int, one: int, other: int) -> bool:
-        """Return whether the mask shows two numbers of steps as the same number of shares."""
+        """Return whether the mask shows two step counts as the same number of shares."""
         steps = self._rules.scales[asset].steps_per_unit
         shown = [self._lens.render_text(Shares(asset, number / steps)) for number in (one, other)]
         return shown[0] == shown[1]
 
     def _round_weight(self, order: Order) -> Order:
-        """Order with its weight at the digits of the mask."""
+        """Return the order with its weight rounded to the digits of the mask."""
         if order.target_weight is None:
             return order
         return structs.replace(
@@ -225,7 +227,9 @@ class SeenBooks:
         )
 
     def _size_order(self, order: Order, held: dict[int, int]) -> Order:
-        """Order with a weight and shares, which are added to what is `held`."""
+        """Return the order with both a weight and shares; update `held` with the resulting
+        position.
+        """
         asset = order.asset
         weight = order.target_weight
         if asset is None:
@@ -237,7 +241,7 @@ class SeenBooks:
 
         if not is_buy and weight == 0.0 and now >= 0:
             held[asset] = 0
-            return order  # all of it, whatever it is worth
+            return order  # the whole position, whatever it is worth
 
         if weight is None:
             shares = order.shares or 0
@@ -252,7 +256,7 @@ class SeenBooks:
         if weight is not None:
             return structs.replace(order, shares=shares)
 
-        # The weight that a buy or a short comes to is what the weight limit is compared with.
+        # The weight limit applies to the weight that results from a buy or a short.
         is_limited = is_buy or after < 0
         if not is_limited or not price:
             return order
@@ -261,8 +265,8 @@ class SeenBooks:
         return structs.replace(order, target_weight=_weight(after * price, nav))
 
     def _steps(self, weight: float, held: int, is_buy: bool, price: int, terms: Terms) -> int:
-        """Steps to trade to a target weight at a price as known, as in the executor; 0 if it is
-        already reached.
+        """Return the steps to trade to reach a target weight at a shown price, as in the executor;
+        0 if the target is already reached.
         """
         if not price or self._nav_minor <= 0:
             return 0
@@ -277,7 +281,7 @@ class SeenBooks:
             return max(0, target_in_lots - held)
 
         whole = in_lots(max(0, target_in_lots - held), terms.lot)
-        # Less than a lot is ordered as such, so that the executor names the rule that it breaks.
+        # Less than a lot is ordered as is, so that the executor reports the rule that it breaks.
         return whole or min(max(0, target - held), terms.lot - 1)
 
     @property
@@ -287,7 +291,7 @@ class SeenBooks:
     # --- prices and money
 
     def _ticks(self, asset: int, true_ticks: int, row: int, part: Part) -> int:
-        """Price as known in ticks; `row`, `part`: of the bar that it is of."""
+        """Return the shown price in ticks; `row`, `part`: where in its bar the price comes from."""
         scale = self._rules.scales[asset].ticks_per_unit
         if not true_ticks:
             return 0
@@ -306,7 +310,9 @@ class SeenBooks:
         return self._ticks(asset, true_ticks, *bar_of_fill(self._rules.scales[asset], self._row))
 
     def _known_fill(self, asset: int, bought: int, true_ticks: int) -> dict[str, Any]:
-        """Return notional, fee and duties of a fill at its price as known; a sale is below 0."""
+        """Return the notional, fee and duties of a fill at its shown price; `bought` is negative
+        for a sale.
+        """
         ticks = self._fill_ticks(asset, true_ticks)
         terms = self._tape.rules_on(self._row).terms[asset]
         notional_minor, fee_minor = cost(abs(bought), ticks, terms, bought < 0)
@@ -321,7 +327,7 @@ class SeenBooks:
         return structs.replace(order, **self._known_fill(asset, _bought(order), order.price_ticks))
 
     def _known_action(self, action: CorporateActionRecord) -> CorporateActionRecord:
-        """Factor change with the fraction of a step paid at the mark as known."""
+        """Return the factor change with cash for the fraction of a step, paid at the shown mark."""
         asset = self._columns[action.code]
         mark = self._mark_ticks(asset, self._row - 1)
         unit = self._rules.units[asset]
@@ -351,7 +357,7 @@ class SeenBooks:
         )
 
     def _opened_holdings_minor(self, record: StepRecord) -> int:
-        """Value of what was held before the fills, at the prices of fills as known."""
+        """Return the value of the holdings before the fills, at the shown fill prices."""
         shares = {self._columns[held.code]: held.shares for held in record.positions}
         for order in record.orders:
             if order.code is not None and order.filled_shares:
@@ -372,19 +378,19 @@ class SeenBooks:
 
 
 def _bought(order: OrderRecord) -> int:
-    """Return the shares that an order has bought; below 0 of a sale."""
+    """Return the number of shares that an order bought; negative for a sale."""
     return -order.filled_shares if order.side == "SELL" else order.filled_shares
 
 
 def _flow_minor(bought: int, notional_minor: int, fee_minor: int) -> int:
-    """Return the change in cash of a fill; a sale is below 0."""
+    """Return the change in cash from a fill; `bought` is negative for a sale."""
     if bought < 0:
         return notional_minor - fee_minor
     return -notional_minor - fee_minor
 
 
 def _weight(worth: int, nav: int) -> float:
-    """Return a ratio, -1 to 1, in whole parts per billion; 1 if the NAV is 0 or less."""
+    """Return a ratio from -1 to 1, in whole parts per billion; 1 if the NAV is 0 or negative."""
     if nav <= 0:
         return 1.0
 

@@ -1,1 +1,1 @@
-"""Execution of a run: its episodes, here or in batches."""
+"""Execution of a run: its episodes, with calls made one by one or in batches."""

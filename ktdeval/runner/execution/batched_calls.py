@@ -1,5 +1,5 @@
-"""Runs that ask in batches (`--batch`): which runs can use batches, and the batches before their
-episodes run.
+"""Runs that make their calls in batches (`--batch`): which runs can use batches, and how batches
+are submitted before the episodes run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ktdeval.task_api.scoring import is_scoring
 
 LOCAL_RUNNER = "local"
 
-#: Assumed hours of a batch, low, typical and high. Providers promise 24; Anthropic says of most of
-#: its batches that they end within one.
+#: Assumed hours until a batch ends: low, typical and high. Providers promise 24; Anthropic says
+#: that most of its batches end within one.
 HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
 
 
 def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -> None:
-    """Raise UsageError if a run with `--batch` has a model without batches, a backend of its own,
-    or a task that trades. Nothing is opened or asked.
+    """Raise UsageError if a run with `--batch` has a model without batches, its own backend, or a
+    trading task. Nothing is opened and no call is made.
     """
     if not config.batch:
         return
@@ -62,8 +62,8 @@ def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -
 
 
 def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
-    """Raise UsageError if a task of a run with `--batch` makes more than one call a sample. This is
-    tested on the first sample, with made-up replies.
+    """Raise UsageError if a task of a run with `--batch` makes more than one call per sample. This
+    is tested on the first sample, with made-up replies.
     """
     if not config.batch:
         return
@@ -90,8 +90,8 @@ def _explain_refusal(problem: str) -> UsageError:
 
 
 def check_batch_folder(folder: Path, is_batch: bool) -> None:
-    """Raise StoreError if a run that was begun with `--batch` would continue without it, or the
-    reverse: the two have different prices.
+    """Raise StoreError if a run that began with `--batch` would continue without it, or vice versa:
+    prices differ between the two.
     """
     if (folder / BATCHES).exists() == is_batch:
         return
@@ -104,7 +104,9 @@ def check_batch_folder(folder: Path, is_batch: bool) -> None:
 
 
 def batch_hours(scenario: str, calls: float, steps: int) -> float:
-    """Return the assumed hours of a run's batches: as many in a row as a step makes calls."""
+    """Return the assumed hours of a run's batches: as many consecutive batches as there are calls
+    in a step.
+    """
     in_a_row = math.ceil(calls / steps) if steps else 0
     return HOURS[scenario] * in_a_row
 
@@ -117,8 +119,8 @@ def ask_in_batches(
     work: Sequence[EpisodeSpec],
     plugins: Plugins,
 ) -> None:
-    """Make the calls of episodes' steps before the episodes run, in consecutive batches until no
-    step makes a further request. If a budget or the provider stops a batch, the run stops, too.
+    """Make the calls of the episodes' steps before the episodes run, in consecutive batches until
+    no step makes another request. If a budget or the provider stops a batch, the run stops as well.
     Raises KeyboardInterrupt.
     """
     steps = _OpenSteps(client, folder, factory, stop)
@@ -144,7 +146,7 @@ def ask_in_batches(
 
 
 class _OpenSteps:
-    """Steps of a run's episodes before they run."""
+    """Steps of a run's episodes that have not run yet."""
 
     def __init__(
         self, client: BatchClient, folder: RunFolder, factory: EpisodeFactory, stop: StopSignal
@@ -155,8 +157,8 @@ class _OpenSteps:
         self._stop = stop
 
     def unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
-        """Return the steps of an episode that are not recorded; empty if it can't be opened, which
-        is reported when it runs.
+        """Return the steps of an episode that are not recorded; empty if the episode can't be
+        opened, which is reported when it runs.
         """
         total: list[int] = []
 
@@ -173,7 +175,8 @@ class _OpenSteps:
         self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
     ) -> Sequence[int]:
         """Return the steps of an episode that lack a reply, after adding their requests. A step
-        that fails for another reason ends the episode when it runs, so later steps need no reply.
+        that fails for another reason will end the episode when it runs, so later steps need no
+        reply.
         """
         if not steps:
             return ()

@@ -1,4 +1,4 @@
-"""Run a config whose episodes each get a model that is made for them, such as one of recorded
+"""Run a config with a separate model for each episode, such as a model that repeats recorded
 decisions.
 """
 
@@ -32,12 +32,12 @@ class PlannedEpisodes:
 
 
 class _GivenAccess(ModelAccess):
-    """Access of each episode to the model that was made for it."""
+    """Gives each episode the model that was made for it."""
 
     def __init__(self, model_of: ModelOf) -> None:
         self._model_of = model_of
         self.max_errors = None
-        self.is_repeatable = False  # it is unknown whether such a model repeats its answers
+        self.is_repeatable = False  # it is unknown whether such a model is deterministic
 
     def for_episode(
         self,
@@ -45,15 +45,15 @@ class _GivenAccess(ModelAccess):
         emit: Callable[[Event], None],  # noqa: ARG002 - it emits nothing
         fence: Fence = no_fence,  # noqa: ARG002 - it makes no paid call
     ) -> EpisodeAccess:
-        """Return the model of one episode."""
+        """Return the model for one episode."""
         return EpisodeAccess(self._model_of(spec), CallCounter())
 
 
 def evaluate_given(
     config: RunConfig, plugins: Plugins, prepare: Callable[[PlannedEpisodes], ModelOf]
 ) -> RunResult:
-    """Run a config from plan to cards, like `evaluate`, with the models that `prepare` gives for
-    its episodes instead of the one that the config names. The named model must be a local one.
+    """Run a config from plan to cards, like `evaluate`, with the models that `prepare` returns for
+    the episodes instead of the model that the config names. The named model must be local.
 
     Raises KtdevalError or KeyboardInterrupt.
     """

@@ -88,16 +88,18 @@ class RunResult:
     """Outcome of a run."""
 
     folder: Path  #: the run folder
-    cards: tuple[Path, ...]  #: the cards written, one for each task with a complete episode
-    failed: tuple[EpisodeOutcome, ...]  #: the episodes without a complete ledger
-    episodes: int  #: how many were planned
+    cards: tuple[Path, ...]  #: cards that were written, one for each task with a complete episode
+    failed: tuple[EpisodeOutcome, ...]  #: episodes without a complete ledger
+    episodes: int  #: number of planned episodes
     #: why the run stopped early, such as a spent budget; None if it did not
     stopped: RunStop | None = None
 
 
 @dataclass(frozen=True)
 class PreparedRun(Closing):
-    """Planned run with an open, locked folder and access to its model; `close` it."""
+    """Planned run with an open, locked folder and access to its model. The caller must `close`
+    it.
+    """
 
     config: RunConfig
     plugins: Plugins
@@ -109,11 +111,11 @@ class PreparedRun(Closing):
 
     @property
     def factory(self) -> EpisodeFactory:
-        """Factory of its episodes."""
+        """Factory for its episodes."""
         return EpisodeFactory(self.plan.tasks, self.plugins, self.snapshot)
 
     def close(self) -> None:
-        """Write what is still to be written, and unlock the folder for other processes."""
+        """Write pending records, and unlock the folder for other processes."""
         try:
             self.access.close()
         finally:
@@ -122,14 +124,15 @@ class PreparedRun(Closing):
 
 @dataclass(frozen=True)
 class SharedRun:
-    """Settings shared by run folders that each hold a part of one run. The config names the mask
-    key and the tool protocol.
+    """Settings shared by run folders that each hold a part of the same run. The config contains the
+    mask key and the tool protocol.
     """
 
-    #: tool protocols of the further models, by the names that the agent uses
+    #: tool protocols of the additional models, by the names that the agent uses
     further_protocols: Mapping[str, ToolProtocol] = field(default_factory=dict)
-    allowance: Allowance | None = None  #: budget of all parts together
-    fence: Fence = no_fence  #: called before each call that finds out how a model takes tools
+    allowance: Allowance | None = None  #: common budget of all parts
+    #: called before each call that probes which tool protocol a model supports
+    fence: Fence = no_fence
 
 
 def prepare_run(
@@ -137,8 +140,8 @@ def prepare_run(
 ) -> PreparedRun:
     """Check everything that can be checked before the first step, and open the run folder.
 
-    With `shared`, the folder holds a part of a run: its plan may have grown since it was made.
-    Raises KtdevalError.
+    With `shared`, the folder holds a part of a run, whose plan may have grown since the folder was
+    made. Raises KtdevalError.
     """
     if config.dry_run:
         raise UsageError(
@@ -161,7 +164,7 @@ def prepare_run(
         config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
     )
     claim = _claim_folder(config, draft)
-    # Whatever fails until the last line, files are closed and the folder is unlocked.
+    # If anything fails before the last line, files are closed and the folder is unlocked.
     with ExitStack() as undo:
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
@@ -198,7 +201,7 @@ def _check_start(
     recorded: RunFolder | None, config: RunConfig, plugins: Plugins, folder: Path
 ) -> None:
     """Check a recorded run before it continues and before its call log is opened (which would
-    create a new one), and check that the agent can be started.
+    create a new log), and check that the agent can be started.
     """
     if recorded is not None:
         check_batch_folder(recorded.path, config.batch)
@@ -207,8 +210,8 @@ def _check_start(
 
 
 def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:
-    """Claim the folder of a run. Raises StoreError: if another process runs it, or it can't be
-    made.
+    """Claim the folder of a run. Raises StoreError if another process runs it, or it can't be
+    created.
     """
     if config.out and is_url(config.out):
         return claim_url(config.out)
@@ -218,9 +221,9 @@ def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:
 def open_access(
     config: RunConfig, plugins: Plugins, folder: Path, stop: StopSignal
 ) -> tuple[RunConfig, ModelAccess]:
-    """Return the access to the models of a config outside of a run, with the record of their calls
-    in `folder`, and the config with the model's own settings; `close` the access. Raises
-    KtdevalError.
+    """Open access to the models of a config outside a run, with their call log in `folder`; return
+    the config, completed with the model's own settings, and the access, which the caller must
+    close. Raises KtdevalError.
     """
     config = with_model_settings(config, plugins)
     models = _connect_models(config, plugins)
@@ -229,15 +232,15 @@ def open_access(
 
 @dataclass(frozen=True)
 class _RunModels:
-    """Models of a run: its own, and further ones that its agent asks."""
+    """Models of a run: its own model, and additional models that its agent calls."""
 
     own: Model
-    price: Price | None  #: of the own one
+    price: Price | None  #: price of the run's own model
     further: tuple[RunModel, ...]
 
     @property
     def remote(self) -> RemoteModel | None:
-        """The run's own model if it is behind a network."""
+        """The run's own model if it is remote."""
         return as_remote(self.own)
 
 
@@ -245,7 +248,7 @@ def _connect_models(
     config: RunConfig, plugins: Plugins, shared: SharedRun | None = None
 ) -> _RunModels:
     """Return the models of a run: remote models connected, human models checked. Raises
-    KtdevalError: if one can't be asked.
+    KtdevalError if a model can't be used.
     """
     own = own_model(config, plugins)
     further = further_models(config, plugins)
@@ -274,7 +277,7 @@ def _open_access(
     signals: RunSignals,
     shared: SharedRun | None = None,
 ) -> ModelAccess:
-    """Return the access to the models of a run; free ones are never stopped for errors."""
+    """Return the access to the models of a run; failed calls never stop a run of free models."""
     remote = models.remote
     if remote is not None:
         access = RemoteAccess(remote, config, models.price, folder, signals, models.further)
@@ -292,7 +295,7 @@ def _open_access(
 def _create_folder(
     claim: RunClaim, manifest: RunManifest, access: ModelAccess, growth: Growth
 ) -> RunFolder:
-    """Write the manifest of a run, with the identity of its record of calls."""
+    """Write the manifest of a run, with the identity of its call log."""
     if access.log is not None:
         identity = access.log.identity
         entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
@@ -307,9 +310,9 @@ def _check_fit(
     specs: Sequence[EpisodeSpec],
     factory: Callable[[], EpisodeFactory],
 ) -> Context | None:
-    """Refuse a model that can't decide a task, or whose context is too small for it.
+    """Reject a model that can't handle a task, or whose context length is too small for it.
 
-    Return the context as far as it is known; None for a local model.
+    Return the known context; None for a local model.
     """
     rehearsal = rehearse(specs, factory)
     check_model(config.model, model, rehearsal, plugins)
@@ -326,7 +329,9 @@ def _check_fit(
 
 
 def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:
-    """Return the mask key: drawn by a board, given, of the recorded run, or a new one."""
+    """Return the mask key: drawn by a leaderboard, given by the user, taken from the recorded run,
+    or new.
+    """
     if drawn is not None:
         return drawn.mask_key
     return config.mask_key or mask_key_of(recorded) or secrets.token_hex(16)
@@ -342,8 +347,8 @@ def run_manifest(
 ) -> RunManifest:
     """Return the manifest that a run writes before its first step.
 
-    `recorded`: the same run, if it was begun before; its cutoff and its registration are kept
-    unless new ones are given.
+    `recorded`: the same run, if it has begun; its knowledge cutoff and registration are kept unless
+    new ones are given.
     """
     cutoff: CutoffEntry | NoCutoff
     if config.knowledge_cutoff is None and recorded is not None:
@@ -378,8 +383,8 @@ def _with_further(
     models: Sequence[RunModel],
     recorded: RunFolder | None,
 ) -> RunManifest:
-    """Return a manifest with the further models of its run; the cutoff of the run, unless it was
-    given or recorded, is the latest of all its models.
+    """Return a manifest with the additional models of its run. Unless the run's knowledge cutoff
+    was given or recorded, it becomes the latest cutoff of all models.
     """
     cutoff = manifest.knowledge_cutoff
     if config.knowledge_cutoff is None and recorded is None:
@@ -399,13 +404,13 @@ def _with_further(
 def _settings_of(remote: RemoteModel | None) -> Mapping[str, JsonValue] | None:
     """Return the request settings of a model at its provider; None for a local model."""
     settings = None if remote is None else remote.settings()
-    return settings if isinstance(settings, Mapping) else None  # as `connect` has checked
+    return settings if isinstance(settings, Mapping) else None  # `connect` has checked this
 
 
 def drawn_key_of(config: RunConfig) -> DrawnKey | None:
-    """Return the answered registration of a run, or None if it has no registration.
+    """Return a run's registration with its drawn key; None if the run has no registration.
 
-    Raises ConfigError: if it can't be read; UsageError: if a mask key is given as well.
+    Raises ConfigError if the registration can't be read; UsageError if a mask key is given as well.
     """
     if config.registration is None:
         return None
@@ -418,9 +423,9 @@ def drawn_key_of(config: RunConfig) -> DrawnKey | None:
 
 
 def execute_run(run: PreparedRun) -> RunResult:
-    """Run episodes that are not complete, then write the cards.
+    """Run the episodes that are not complete, then write the cards.
 
-    Raises KeyboardInterrupt; ProviderError: if the model fails before any episode ran.
+    Raises KeyboardInterrupt; ProviderError if the model fails before any episode ran.
     """
     return told_run(
         run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_execute_episodes, run)
@@ -428,7 +433,9 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 
 def _execute_episodes(run: PreparedRun) -> RunResult:
-    """Run episodes that are not complete, then write the cards; raises like `execute_run`."""
+    """Run the episodes that are not complete, then write the cards; raises as `execute_run`
+    does.
+    """
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
         run.plugins.emit(EpisodeFinished(spec, already_done=True))
@@ -455,9 +462,9 @@ def _execute_episodes(run: PreparedRun) -> RunResult:
 
 
 def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[EpisodeOutcome]:
-    """Run episodes by the run's backend.
+    """Run episodes with the run's backend.
 
-    Raises PluginError: if it fails, or does not return an outcome of each episode.
+    Raises PluginError if the backend fails, or does not return an outcome for each episode.
     """
     runner = run.plugins.make_runner(run.config.runner)
     name = run.config.runner
@@ -485,9 +492,10 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
 
 def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
     """Return the function that runs one episode of a run, on any thread; it raises only
-    KeyboardInterrupt. Episodes share the objects made here.
+    KeyboardInterrupt. Episodes share the objects created here.
 
-    Its second argument is the fence of the episode; without one, that of the whole run folder.
+    The second argument of that function is the fence of the episode; by default, the fence of the
+    whole run folder.
     """
     factory = run.factory
     outside = outside_of(run.config, run.plugins, run.folder.path, run.folder.files, run.stop.check)
@@ -522,7 +530,9 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
 
 
 def check_run_output(config: RunConfig) -> None:
-    """Raise StoreError if the run's folder can't be written. At a URL, the claim finds out."""
+    """Raise StoreError if the run's folder can't be written. For a URL, this is only detected when
+    the run is claimed.
+    """
     if config.out and is_url(config.out):
         checked_url(config.out)
         return
@@ -532,10 +542,10 @@ def check_run_output(config: RunConfig) -> None:
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:
-    """Return the folder of a run, or the local copy of one at a URL: `--out`, or
+    """Return the folder of a run, or the local copy of a run at a URL: `--out`, or
     `ktdeval-runs/<task>-<model>-<hash>`.
 
-    The same command gives the same folder, and so resumes the run.
+    The same command gives the same folder, and therefore resumes the run.
     """
     if config.out and is_url(config.out):
         return local_copy(config.out)

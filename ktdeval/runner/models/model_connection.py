@@ -1,5 +1,5 @@
-"""Access of a run's episodes to its model: directly on this machine, or through the client that
-counts what calls cost.
+"""Access of a run's episodes to its model: directly if the model is local, or through the client
+that tracks the cost of calls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ktdeval.task_api.events import CallDelayed, CallFinished, CheckDelayed, Eve
 from ktdeval.values.config_options import user_path
 from ktdeval.values.strict_json import dumps_canonical
 
-_CANARY, _CHECK = NO_EPISODE  # labels of calls outside of episodes
+_CANARY, _CHECK = NO_EPISODE  # labels of calls outside episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class EpisodeAccess:
     """Access of one episode to its model, until it ends or is interrupted."""
 
     model: Model
-    counter: CallCounter  #: counts its calls
-    #: additional models, by the agent's names
+    counter: CallCounter  #: counts the episode's calls
+    #: additional models, by the names that the agent uses
     further: Mapping[str, Model] = field(default_factory=dict)
 
 
 class ModelAccess:
-    """Access to a local model: every episode asks it directly."""
+    """Access to a local model, which every episode calls directly."""
 
-    protocol: ToolProtocol | None = None  #: Tool protocol; None if there is nothing to choose
-    #: Additional models, with the protocol by which tools are offered to each
+    protocol: ToolProtocol | None = None  #: tool protocol; None if there is nothing to choose
+    #: additional models, with the protocol by which tools are offered to each
     further: tuple[RunModel, ...] = ()
 
     def __init__(
@@ -78,16 +78,16 @@ class ModelAccess:
         self._model = model if protocol is None else ProtocolModel(model)
         self.protocol = protocol
         self.further = tuple(each.offered_by(protocol) for each in further)
-        #: Steps in a row that may end in a failed call; None sets no limit
+        #: consecutive steps with a failed call after which the run stops; None sets no limit
         self.max_errors = max_errors
         models = [model, *(each.model for each in further)]
-        #: True if a person answers for one of the models
+        #: True if one of the models is a person
         self.asks_person = any(model_traits(each).is_person for each in models)
-        #: True if the models repeat their answers, at no cost
+        #: True if all models are deterministic and free
         self.is_repeatable = all(map(_is_repeatable, models))
 
-    batches: BatchClient | None = None  #: Asks in batches; None if calls are made one by one
-    log: CallLog | None = None  #: Record of the run's calls; None if no calls are recorded
+    batches: BatchClient | None = None  #: client for batches; None if calls are made one by one
+    log: CallLog | None = None  #: call log of the run; None if no calls are recorded
 
     def for_episode(
         self,
@@ -104,26 +104,28 @@ class ModelAccess:
         return EpisodeAccess(self._model, CallCounter(), further)
 
     def redact(self, text: str) -> str:
-        """Return `text` without secrets of the environment, and without the model's own."""
+        """Return `text` without secrets from the environment or the model."""
         return redact_secrets(text, os.environ)
 
     def begin(self, fence: Fence = no_fence) -> None:
-        """Make the calls of a run before its first episode; `fence` is called before each call."""
+        """Make the calls that a run needs before its first episode; `fence` is called before each
+        call.
+        """
 
     def finish(self, fence: Fence = no_fence) -> None:
-        """Make the calls of a run after its last episode; `fence`: see `begin`."""
+        """Make the calls that a run needs after its last episode; `fence`: see `begin`."""
 
     def take_over(self, label: str, other: Path) -> None:
-        """Continue an episode, which is not being run here, with the calls and paid replies that
-        another run folder has of it.
+        """Continue an episode, which is not currently running here, with the calls and paid replies
+        that another run folder has for it.
         """
 
     def paid(self) -> dict[str, float | None]:
-        """Return the US dollars of each episode's calls, as in `CallLog.paid`."""
+        """Return the cost in US dollars of each episode's calls, as in `CallLog.paid`."""
         return {} if self.log is None else self.log.paid()
 
     def flush(self) -> None:
-        """Make what was recorded readable from the run folder."""
+        """Make recorded calls readable from the run folder."""
 
     def close(self) -> None:
         """Write pending records; no call is made afterwards."""
@@ -136,15 +138,17 @@ def _is_repeatable(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class RunSignals:
-    """Signals between a run and its calls."""
+    """Callbacks between a run and its calls."""
 
-    stop: StopSignal  #: ends calls
-    emit: Callable[[Event], None] = lambda _: None  #: given the waits of checks
+    stop: StopSignal  #: flag that ends calls
+    emit: Callable[[Event], None] = lambda _: None  #: receives an event for each wait of a check
     fence: Fence = no_fence  #: called before each call of a check
 
 
 class RemoteAccess(ModelAccess):
-    """Access to a model behind a network: through cache, budget, limits and retries, all recorded."""
+    """Access to a remote model: through cache, budget, limits and retries, with every call
+    recorded.
+    """
 
     def __init__(
         self,
@@ -155,14 +159,14 @@ class RemoteAccess(ModelAccess):
         signals: RunSignals,
         further: Sequence[RunModel] = (),
     ) -> None:
-        """Open cache and call log for connected models, and find out how each takes tools.
-        `further`: additional models of the run.
+        """Open the cache and call log for connected models, and probe which tool protocol each
+        supports. `further`: additional models of the run.
 
         Raises KtdevalError.
         """
         super().__init__(model, config.max_failures)
         protocol = requested_protocol(config, folder)
-        if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is asked
+        if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is called
             raise StoreError(
                 f"{folder}: holds another run (of a local model); choose another --out"
             )
@@ -175,16 +179,16 @@ class RemoteAccess(ModelAccess):
         self._params = CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))
 
-        # Whatever fails until the last line, the files are closed.
+        # If anything fails before the last line, the files are closed.
         with contextlib.ExitStack() as files:
             cache = None
-            # With `--cache run` the record of calls is the cache.
+            # With `--cache run` the call log is the cache.
             if config.cache != "run":
                 cache = files.enter_context(CallDatabase(cache_path(config.cache)))
 
             self.log: CallLog = files.enter_context(CallLog(folder, cache))
             if config.batch:
-                # checks of the run are ordinary calls, at a price other than `price`
+                # checks of the run are ordinary calls, not billed at the batch price
                 price = run_price(replace(config, batch=False), model)
                 self.batches = BatchClient(model, settings, price, self.log, signals.stop)
 
@@ -201,7 +205,7 @@ class RemoteAccess(ModelAccess):
     def _open_further(
         self, config: RunConfig, models: Sequence[RunModel]
     ) -> tuple[tuple[RunModel, ...], dict[str, ModelClient]]:
-        """Return the further models with the protocol of each, and a client for each."""
+        """Return the additional models with their protocols, and a client for each."""
         offered = []
         clients = {}
         for each in models:
@@ -224,7 +228,7 @@ class RemoteAccess(ModelAccess):
     def _choose_protocol(
         self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
     ) -> ToolProtocol:
-        """Find out how a model takes tools."""
+        """Probe which tool protocol a model supports."""
         notify = self._waits_of(_CHECK)
         ask_cached = client.for_episode(_CHECK, notify, self._check_fence).reply
         try:
@@ -233,18 +237,18 @@ class RemoteAccess(ModelAccess):
             if client.sent:
                 raise
 
-        # According to the cached replies it takes no tools. Its server may have been fixed since:
-        # ask a question that neither cache nor log has.
+        # According to the cached replies it does not support tools. Its server may have been fixed
+        # since: make a call that neither cache nor log contains.
         ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify, fence=self._check_fence)
         fresh_seed = time.time_ns() % 2**31
         return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
 
     def _waits_of(self, check: str) -> Notify:
-        """Return a function that turns waits of a check into events."""
+        """Return a function that turns the waits of a check into events."""
         return lambda *wait: self._emit(CheckDelayed(check, *wait))
 
     def begin(self, fence: Fence = no_fence) -> None:
-        """Ask the fixed questions, unless they were asked at the start of this run."""
+        """Ask the fixed questions, unless they were already asked at the start of this run."""
         ask = partial(self._ask_canary, fence=fence)
         ask_at_start(self._folder, ask, self._canaries, self._params)
 
@@ -255,7 +259,7 @@ class RemoteAccess(ModelAccess):
     def for_episode(
         self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
     ) -> EpisodeAccess:
-        """Return the access of one episode; its calls and their waits become events."""
+        """Return the access for one episode; its calls and their waits become events."""
 
         def notify(*wait: Any) -> None:
             emit(CallDelayed(spec, *wait))
@@ -286,9 +290,9 @@ class RemoteAccess(ModelAccess):
         return EpisodeAccess(ProtocolModel(model), counter, further)
 
     def redact(self, text: str) -> str:
-        """Return `text` without secrets of the environment and of the model.
+        """Return `text` without secrets from the environment or the model.
 
-        The model may have its secrets from elsewhere.
+        The model's secrets may not come from the environment.
         """
         secrets = list(self._remote.secrets())
         for each in self.further:
@@ -298,7 +302,7 @@ class RemoteAccess(ModelAccess):
         return super().redact(hide_keys(text, tuple(secrets)))
 
     def take_over(self, label: str, other: Path) -> None:
-        """Continue an episode with the calls and paid replies that another run folder has of it.
+        """Continue an episode with the calls and paid replies that another run folder has for it.
         Raises StoreError.
         """
         calls = self.log.take_over(label, other)
@@ -306,7 +310,7 @@ class RemoteAccess(ModelAccess):
             client.take_over(calls)
 
     def flush(self) -> None:
-        """Make what was recorded readable from the run folder."""
+        """Make recorded calls readable from the run folder."""
         self.log.flush()
 
     def close(self) -> None:
@@ -315,9 +319,9 @@ class RemoteAccess(ModelAccess):
 
 
 def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
-    """Return the tool protocol that the user names for a local model, or None.
+    """Return the tool protocol that the user chose for a local model; None if none was chosen.
 
-    Raises UsageError: if the model is one of ktdeval's own, which take no protocol.
+    Raises UsageError if the model is one of ktdeval's own, which use no protocol.
     """
     requested = config.tool_protocol
     if requested == "auto" or requested == "native":
@@ -334,8 +338,8 @@ def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
 def connect(model: RemoteModel, where: str) -> None:
     """Connect a model.
 
-    Raises PluginError, whose message starts with `where`: connecting fails, or its settings or
-    secrets have a wrong type.
+    Raises PluginError, with a message that starts with `where`, if connecting fails, or if the
+    model's settings or secrets have a wrong type.
     """
     call_through(model.connect, where)
     settings = call_through(model.settings, where)
@@ -344,7 +348,7 @@ def connect(model: RemoteModel, where: str) -> None:
         lambda: dumps_canonical({**settings}).encode(),
         f"{where}: settings() must be a mapping of plain JSON",
     )
-    # A secret that is not a text could not be removed from messages.
+    # A secret that is not a string could not be removed from messages.
     is_list = isinstance(secrets, tuple | list)
     if not is_list or not all(isinstance(secret, str) for secret in secrets):
         raise PluginError(
@@ -355,8 +359,8 @@ def connect(model: RemoteModel, where: str) -> None:
 def requested_protocol(
     config: RunConfig, folder: Path, asked_as: str | None = None
 ) -> Literal["auto"] | ToolProtocol:
-    """Return the requested tool protocol; for `auto`, the one that this folder's run has chosen for
-    the model, or for a further one (`asked_as`).
+    """Return the requested tool protocol; for `auto`, the protocol that the run in this folder has
+    chosen for its own model, or for an additional model (`asked_as`).
     """
     if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
         return config.tool_protocol
@@ -379,16 +383,16 @@ def requested_protocol(
 def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
     """Return the options of a run that are fields of a dataclass.
 
-    A call's seed and tool protocol have the same names as options, but are others.
+    The seed and tool protocol of a call share their names with options, but are different values.
     """
     names = {field.name for field in fields(cls)} - {"seed", "tool_protocol"}
     return {name: getattr(config, name) for name in names if hasattr(config, name)}
 
 
 def cache_path(where: str) -> Path:
-    """Return the file of `--cache shared`, the one of this user, or the named file itself.
+    """Return the file for `--cache shared` (the user's cache), or the named file.
 
-    Raises UsageError: if a URL is named.
+    Raises UsageError if a URL is given.
     """
     if where == "shared":
         return cache_folder() / REPLIES
@@ -399,12 +403,12 @@ def cache_path(where: str) -> Path:
 
 
 def run_price(config: RunConfig, model: Model) -> Price | None:
-    """Return the price of the model's tokens, or None if it is unknown; with `--batch`, that of a
-    batch.
+    """Return the price of the model's tokens, or None if it is unknown; with `--batch`, the batch
+    price.
 
-    Raises UsageError: if a price is given for a free model; ConfigError: if the price is malformed,
-    or a limit of money or tokens can't be enforced, because the model is neither a RemoteModel nor
-    declared free.
+    Raises UsageError if a price is given for a free model; ConfigError if the price is malformed,
+    or if a limit on money or tokens can't be enforced because the model is neither a RemoteModel
+    nor declared free.
     """
     remote = as_remote(model)
     if remote is not None:

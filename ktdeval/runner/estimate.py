@@ -308,9 +308,7 @@ class _Estimator:
 
     @property
     def only_price(self) -> Price | None:
-        """Price of all tokens; None if it is unknown, or if the run's models have different
-        prices.
-        """
+        """Price of all tokens; None if it is unknown, or if the run has additional models."""
         return None if self.further else self.price
 
     def left(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:

@@ -166,7 +166,7 @@ def known_transplant(run: Path) -> TransplantFile | None:
 
 def transplanted_at(path: Path, capital: int) -> Path:
     """Return the folder of the cards for one capital, for a transplant or for a run with a
-    transplant next to it. Raises UsageError if there are no cards for this capital, or its figures
+    transplant next to it. Raises UsageError if cards for this capital are missing, or its figures
     are withheld.
     """
     folder = path

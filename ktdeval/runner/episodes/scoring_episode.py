@@ -31,7 +31,7 @@ class AnswerForm(SubmissionForm):
     """
 
     def __init__(self, tool: ToolSpec, text_field: str = "") -> None:
-        """`text_field`: field that a reply without a tool call fills; empty if there is no such
+        """`text_field`: field that a reply without a tool call fills; empty if the form has no such
         field.
         """
         self.tool = tool

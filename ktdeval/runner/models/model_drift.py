@@ -2,8 +2,8 @@
 
 A provider may change the model behind a name, or behind a part of the traffic, without notice. The
 habits of a model reveal it: which number it picks at random, how it names things, how it rates
-something, which errors it makes in arithmetic. So the questions have no correct answer, or one that
-models miss in different ways, and the answers are short enough to compare.
+something, which errors it makes in arithmetic. So the questions have no correct answer, or an
+answer that models miss in different ways, and the answers are short enough to compare.
 
 Each question is asked twice in a round, with the call parameters of the run. Two answers of one
 round differ only by chance; this noise is the yardstick for the difference between rounds. With d
@@ -47,11 +47,12 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 
-VERSION = 1  #: Version of record and questions: raise it with each change of either
-REPEATS = 2  #: How often each question is asked in a round: twice is the least to measure noise
-LONGEST_ANSWER = 200  #: Most characters of an answer that are recorded
+#: version of the record format and the questions; increase it with each change to either
+VERSION = 1
+REPEATS = 2  #: times each question is asked in a round; two is the minimum to measure noise
+LONGEST_ANSWER = 200  #: maximum number of characters of an answer that are recorded
 
-#: Makes one call without the cache; raises ModelError if it failed for good
+#: makes one call without the cache; raises ModelError if it failed after all retries
 Ask = Callable[[ModelRequest], Reply]
 Answer = str | dict[str, str]
 """Text of an answer.
@@ -86,7 +87,7 @@ class Round(Value, frozen=True):
     served_by: tuple[str, ...]  #: models that answered, as the provider names them, sorted
 
     def is_sound(self) -> bool:
-        """Return whether its questions and answers are of this version."""
+        """Return whether its questions and answers match this version."""
         if len(self.prompts) != len(self.answers):
             return False
         if not all(name in _BY_ID for name in self.prompts):
@@ -116,9 +117,9 @@ class CanaryRecord(Value, frozen=True):
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
-    """Ask the first `count` questions, unless this run asked them already.
+    """Ask the first `count` questions, unless this run already asked them.
 
-    Raises RunStop if no further call makes sense.
+    Raises RunStop if further calls are pointless.
     """
     if count and load_record(folder) is None:
         record = start_record(ask, count, params)
@@ -142,7 +143,7 @@ def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
 def load_record(folder: Path) -> CanaryRecord | None:
     """Read the answers of a run; None if no questions were asked.
 
-    Raises StoreError if the file is not readable.
+    Raises StoreError if the file is unreadable.
     """
     path = folder / CANARY
     try:
@@ -170,8 +171,9 @@ def canary_requests(
 ) -> list[ModelRequest]:
     """Return the requests of the round `name`: each question `REPEATS` times in a row.
 
-    Each request has its own seed, also between rounds. With equal seeds, a provider that uses them
-    would repeat its answers, and two rounds would seem closer than the answers within one.
+    Each request has its own seed, which also differs between rounds. With equal seeds, a provider
+    that honours seeds would repeat its answers, and two rounds would seem closer than the answers
+    within one round.
     """
     requests: list[ModelRequest] = []
     for canary in canaries:
@@ -186,7 +188,7 @@ def canary_requests(
 def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name: str) -> Round:
     """Ask the questions of a round (`canary_requests`); a failed call is recorded as failed.
 
-    Raises RunStop if no further call makes sense.
+    Raises RunStop if further calls are pointless.
     """
     answers: list[Answer] = []
     served_by: set[str] = set()
@@ -212,7 +214,7 @@ def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name:
 
 
 def _answer_of(reply: Reply) -> Answer:
-    """Return the answer in a reply, as it is recorded."""
+    """Return the answer in a reply, in the form in which it is recorded."""
     if reply.finish_reason not in ("stop", "tool_calls"):
         return {"outcome": reply.finish_reason}
 
@@ -221,13 +223,13 @@ def _answer_of(reply: Reply) -> Answer:
 
 
 def start_record(ask: Ask, count: int, params: CallParams) -> CanaryRecord:
-    """Ask the first `count` questions. Raises RunStop if no further call makes sense."""
+    """Ask the first `count` questions. Raises RunStop if further calls are pointless."""
     start = ask_canaries(ask, CANARIES[:count], params, "start")
     return CanaryRecord(version=VERSION, start=start, end=None)
 
 
 def finish_record(record: CanaryRecord, ask: Ask, params: CallParams) -> CanaryRecord:
-    """Ask the questions of the first round again. Raises RunStop if no further call makes sense."""
+    """Ask the questions of the first round again. Raises RunStop if further calls are pointless."""
     canaries = [_BY_ID[name] for name in record.start.prompts]
     end = ask_canaries(ask, canaries, params, "end")
     return msgspec.structs.replace(record, end=end)
@@ -282,13 +284,12 @@ def _has_failed(answer: Answer) -> bool:
 
 
 def distance(canary: Canary, one: Answer, other: Answer) -> float:
-    """Return the distance of two answers to a question, from 0 to 1.
+    """Return the distance between two answers to a question, from 0 to 1.
 
     Numbers, choices, and outcomes without an answer (such as refusals): 0 if equal, else 1.
     Rankings: the share of pairs in a different order (Kendall). Texts, and two answers that do not
-    have the requested form: the least number of characters to insert, delete or replace, as a share
-    of the longer text (Levenshtein), ignoring case and punctuation. Two answers of different kinds:
-    1.
+    have the requested form: the edit distance as a share of the longer text (Levenshtein), ignoring
+    case and punctuation. Two answers of different kinds: 1.
     """
     first = _parse_answer(canary, one)
     second = _parse_answer(canary, other)
@@ -307,7 +308,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def _parse_answer(canary: Canary, answer: Answer) -> tuple[str, Any]:
-    """Return kind and value of an answer; "text" if it does not have the requested form."""
+    """Return the kind and value of an answer; "text" if it does not have the requested form."""
     if not isinstance(answer, str):
         return "outcome", answer["outcome"]
 
@@ -315,7 +316,7 @@ def _parse_answer(canary: Canary, answer: Answer) -> tuple[str, Any]:
     if canary.kind == "number":
         numbers = _NUMBER.findall(text)
         if numbers:
-            # the last one, since some models repeat the question first
+            # the last match, since some models repeat the question first
             return "number", Decimal(numbers[-1].replace(",", ""))
 
     words = _WORDS.findall(text)
@@ -341,7 +342,7 @@ def _kendall(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _levenshtein(one: str, other: str) -> int:
-    """Return the least number of characters to insert, delete or replace."""
+    """Return the minimum number of characters to insert, delete or replace."""
     above = list(range(len(other) + 1))
     for line, sign in enumerate(one, 1):
         row = [line]

@@ -1,4 +1,4 @@
-"""Check whether the models of a config can be asked, as far as possible without a call."""
+"""Check whether the models of a config can be called, as far as possible without a call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ktdeval.runner.plans.config import RunConfig
 
 
 def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
-    """Return why no model of a config can be asked from this machine (no key, no package, no server
-    at its address), in one line; None if no obstacle is found. No provider receives a request.
+    """Return why some model of a config can't be called from this machine (no key, no package, no
+    server at its address), in one line; None if no obstacle is found. No request is sent to a
+    provider.
 
-    Raises StoreError: if the cache of replies can't be read.
+    Raises StoreError if the reply cache can't be read.
     """
     _check_cache(config)
     models = {config.model: as_remote(own_model(config, plugins))}
@@ -43,7 +44,7 @@ def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
 
 
 def _check_cache(config: RunConfig) -> None:
-    """Raise StoreError if the cache of replies is not such a file, or has another version."""
+    """Raise StoreError if the file is not a reply cache, or has a different version."""
     if config.cache == "run":
         return
 
@@ -53,7 +54,7 @@ def _check_cache(config: RunConfig) -> None:
 
 
 def _has_replies(config: RunConfig, model: RemoteModel) -> bool:
-    """Return whether the cache has replies of a model, which need no server."""
+    """Return whether the cache has replies from a model; these need no server."""
     if config.cache == "run":
         return False
 

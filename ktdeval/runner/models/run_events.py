@@ -1,4 +1,4 @@
-"""Events of a run as a whole for observers."""
+"""Events for observers about a run as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class EndedRun(Protocol):
 
     @property
     def cards(self) -> Sequence[Path]:
-        """Paths of its cards."""
+        """Paths of the run's cards."""
 
     @property
     def failed(self) -> Sequence[EpisodeOutcome]:
@@ -25,7 +25,7 @@ class EndedRun(Protocol):
 
     @property
     def stopped(self) -> RunStop | None:
-        """Reason why the run stopped before its end."""
+        """Reason why the run stopped early; None if it did not."""
 
 
 R = TypeVar("R", bound=EndedRun)
@@ -37,7 +37,7 @@ def told_run(
     specs: tuple[EpisodeSpec, ...],
     execute: Callable[[], R],
 ) -> R:
-    """Execute a run, and emit events at its beginning and at its end, however it ends."""
+    """Execute a run, and emit an event at its start and at its end, however it ends."""
     emit(RunStarted(run_id(specs), str(folder), specs))
     try:
         result = execute()
@@ -51,7 +51,7 @@ def told_run(
 
 
 def run_id(specs: Sequence[EpisodeSpec]) -> str:
-    """Return the hash of a run's episodes, the same when it is resumed."""
+    """Return the hash of a run's episodes; a resumed run has the same hash."""
     return content_hash([spec.id for spec in specs])
 
 

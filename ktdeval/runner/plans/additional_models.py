@@ -1,4 +1,4 @@
-"""Additional models of a run, which its agent asks by name."""
+"""Additional models of a run, which its agent calls by name."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True)
 class RunModel:
-    """Additional model of a run, ready to be asked."""
+    """Additional model of a run, ready to be called."""
 
-    choice: FurtherModel  #: as in the specs of the run
+    choice: FurtherModel  #: name and parameters, as in the run's specs
     model: Model
     price: Price | None  #: price of its tokens; None if unknown
 
     @property
     def remote(self) -> RemoteModel | None:
-        """The model if it is behind a network."""
+        """The model if it is remote; None if it is local."""
         return as_remote(self.model)
 
     @property
     def protocol(self) -> ToolProtocol | None:
         """Tool protocol used with it; None if unknown."""
-        return cast("ToolProtocol | None", self.choice.tool_protocol)  # `offered_by` has set it
+        # `offered_by` has set the protocol
+        return cast("ToolProtocol | None", self.choice.tool_protocol)
 
     @property
     def cutoff(self) -> CutoffEntry | NoCutoff:
@@ -56,8 +57,9 @@ class RunModel:
 
 
 def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` among the model's parameters; a config that has it there
-    is unchanged. Raises UsageError: if the model has no address, or is given two.
+    """Return the config with `--base-url` added to the model's parameters; a config whose
+    parameters already contain it is returned unchanged. Raises UsageError if the model has no
+    address, or two addresses are given.
     """
     if config.base_url is None:
         return config
@@ -76,20 +78,21 @@ def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def own_model(config: RunConfig, plugins: Plugins) -> Model:
-    """Return the model that a config names, at the address that it names. All users of a config
-    make its model here: runs, workers of a grid, entrants of a forward test and estimates. Raises
-    KtdevalError.
+    """Return the model that a config names, at the address that the config gives. All code that
+    uses a config creates its model here: runs, grid workers, entrants of a forward test, and
+    estimates. Raises KtdevalError.
     """
     config = with_address(config, plugins)
     return plugins.make_model(config.model, config.model_args)
 
 
 def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
-    """Return the models that a run's agent asks in addition to the run's own, in its order.
+    """Return the models that a run's agent calls in addition to the run's own model, in the agent's
+    order.
 
-    A model of the same provider takes the run's `--model-args` (with the address of its server), in
-    addition to parameters of its own. Raises KtdevalError: if one is unknown or has wrong
-    parameters, or if one is local and the run's own is remote, or the reverse.
+    A model of the same provider gets the run's `--model-args` (including the server address) in
+    addition to its own parameters. Raises KtdevalError if a model is unknown or has wrong
+    parameters, or if one model is local and the run's own is remote, or vice versa.
     """
     agent = plugins.make_agent(config.agent, config.agent_args)
     names = agent_traits(agent).further_models
@@ -116,10 +119,10 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
 
 
 def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugins) -> RunModel:
-    """Return one further model of a run."""
+    """Return one additional model of a run."""
     if (
         model_traits(own).recorded_settings is not None
-    ):  # it repeats a run, with the replies of all its models
+    ):  # it replays a run, with the replies of all its models
         choice = FurtherModel(asked_as, config.model, dict(config.model_args))
         return RunModel(choice, own, FREE)
 
@@ -138,7 +141,7 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
 
 
 def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
-    """Return name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError: if a
+    """Return the name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError if a
     parameter has no value.
     """
     name, parenthesis, rest = text.partition("(")
@@ -150,7 +153,7 @@ def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
 def _shared_args(
     name: str, own: Model, config: RunConfig, plugins: Plugins
 ) -> Mapping[str, JsonValue]:
-    """Return the parameters of the run's own model if this one has the same provider."""
+    """Return the parameters of the run's own model if the named model has the same provider."""
     if as_remote(own) is None:
         return {}
     if plugins.model_spec_name(name)[0] != plugins.model_spec_name(config.model)[0]:
@@ -159,7 +162,7 @@ def _shared_args(
 
 
 def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
-    """Return the price of a further model; `--price` applies to the run's own model."""
+    """Return the price of an additional model; `--price` only applies to the run's own model."""
     if model_traits(model).is_free:
         return FREE
 
@@ -182,8 +185,8 @@ def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
 def session_models(
     spec: EpisodeSpec, own: Model, further: Mapping[str, Model] | None
 ) -> dict[str, NamedModel]:
-    """Return the further models of an episode's sessions by the name that requests use. Without
-    `further`, `own` answers for all, as models that replay or measure do.
+    """Return the additional models of an episode's sessions by the name that requests use. Without
+    `further`, `own` replaces all of them, as when models replay or measure.
     """
     named = {}
     for choice in spec.further_models:
@@ -199,27 +202,29 @@ def session_models(
 
 
 def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:
-    """Return further models in the form of specs."""
+    """Return additional models in the form that specs use."""
     return tuple(each.choice for each in models)
 
 
 def offer_protocols(
     models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
 ) -> tuple[RunModel, ...]:
-    """Return further models with their known tool protocols."""
+    """Return additional models with their known tool protocols."""
     return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
 
 
 def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
-    """Return the context that the user gives, else the one that the server states; else None."""
+    """Return the context that the user gives, or else the context that the server reports, or else
+    None.
+    """
     if config.context_tokens is not None:
         return given_context(config.context_tokens)
     try:
         return stated_context(model)
-    except KtdevalError:  # no key, or no package: another check reports that
+    except KtdevalError:  # no key, or no package: another check reports this
         return None
 
 
 def planned_context(config: RunConfig, model: RemoteModel) -> Context | None:
-    """Return the known context, else the listed one, which only plans use; else None."""
+    """Return the known context, or else the listed context, which only plans use, or else None."""
     return known_context(config, model) or listed_context(config.model, model.price_table)

@@ -1,5 +1,5 @@
-"""Options of a run, each defined once: command line, YAML files and the card's `config` derive from
-`RunConfig`.
+"""Options of a run, each defined once: the command line, YAML files and the card's `config` derive
+from `RunConfig`.
 """
 
 from __future__ import annotations
@@ -209,9 +209,11 @@ class RunConfig:
             )
 
     def _choose_settings(self) -> None:
-        """Name the tasks that result from `set`; records treat them as separate tasks."""
+        """Replace the tasks by the variants that `set` selects; records treat these as separate
+        tasks.
+        """
         for name, value in self.set.items():
-            # The word none reads as null.
+            # The value `none` is parsed as null.
             word = "none" if value is None else value
             if word not in _SETTINGS.get(name, ()):
                 taken = "; ".join(
@@ -235,12 +237,12 @@ class RunConfig:
         object.__setattr__(self, "set", {})
 
 
-#: Values of `--set` by name
+#: values of `--set` by name
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("full", "compact"),
     "execution": ("none", *EXECUTIONS.values()),
 }
-#: Options that records hold exactly as given
+#: options that records hold exactly as given
 _RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
@@ -250,10 +252,10 @@ on its own.
 
 
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
-    """Return the config of a run: a YAML file of `RunConfig` fields, with those of the command line
-    on top. Of `overrides`, fields that are None were not given; mappings (`model_args`, …) are
-    merged into the file's key by key, anything else replaces. Raises ConfigError (if the file is
-    unreadable or not YAML, or a field is unknown, ill-typed or out of range, with near names) or
+    """Return the config of a run: a YAML file of `RunConfig` fields, overridden by the command
+    line. In `overrides`, fields that are None were not given; mappings (`model_args`, …) are merged
+    key by key with the file's; other values replace the file's. Raises ConfigError (if the file is
+    unreadable or not YAML, or a field is unknown, ill-typed or out of range, with near matches) or
     UsageError (if no model or no task is named).
     """
     values: dict[str, Any] = {}
@@ -297,9 +299,9 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
 
 def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return options, completed by those that a registration fixes. A given option that contradicts
-    the registration is refused later, when the run is planned.
+    the registration is rejected later, when the run is planned.
     """
-    from ktdeval.runner.records.leaderboard_registration import (  # noqa: PLC0415 - msgspec, which `--help` does without
+    from ktdeval.runner.records.leaderboard_registration import (  # noqa: PLC0415 - imports msgspec, which `--help` does not need
         load_drawn_key,
         registered_options,
     )
@@ -309,8 +311,8 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the names in texts with commas. Raises ConfigError: if the texts are empty, as with an
-    unset shell variable.
+    """Return the names in comma-separated texts. Raises ConfigError if the texts are empty, as with
+    an unset shell variable.
     """
     names = split_list(*texts)
     if not names:
@@ -322,5 +324,7 @@ def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether an option of this type may be given several times, or with commas."""
+    """Return whether an option of this type may be given several times, or as a comma-separated
+    list.
+    """
     return get_origin(hint) is tuple

@@ -1,4 +1,4 @@
-"""Snapshot that the user names with `--data`: a stored folder, or a provider plugin (the embedded
+"""Snapshot that the user chooses with `--data`: a stored folder, or a provider plugin (the embedded
 market is cached).
 """
 
@@ -28,8 +28,8 @@ from ktdeval.values.strict_json import JsonValue
 def open_snapshot(
     plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]
 ) -> MarketSnapshot:
-    """Return the snapshot of a stored folder or a data provider (with its arguments). Raises
-    DataError: if `data` is neither.
+    """Return the snapshot from a stored folder or a data provider (with its arguments). Raises
+    DataError if `data` is neither.
     """
     if (folder := stored_market(data)) is not None:
         if data_args:
@@ -61,8 +61,8 @@ def open_snapshot(
 
 
 def _markets_beside(data: str) -> list[str]:
-    """Return the folders with a stored market where a folder of this name would be, as a user would
-    write them.
+    """Return the folders with a stored market next to the place where `data` would be, as a user
+    would write them.
     """
     wanted = user_path(data)
     try:
@@ -73,7 +73,7 @@ def _markets_beside(data: str) -> list[str]:
 
 
 def _read_stored(folder: Path) -> MarketSnapshot:
-    """Return the snapshot of a folder; the same object again while its files are unchanged."""
+    """Return the snapshot in a folder; the same object again while its files are unchanged."""
     try:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
     except OSError:
@@ -87,14 +87,14 @@ def _read_stored(folder: Path) -> MarketSnapshot:
 @lru_cache(maxsize=2)
 def _loaded_snapshot(
     folder: Path,
-    files: tuple[tuple[str, int, int, int, int], ...],  # noqa: ARG001 - for the cache
+    files: tuple[tuple[str, int, int, int, int], ...],  # noqa: ARG001 - key of the cache
 ) -> MarketSnapshot:
     return load_snapshot(folder, array_cache())
 
 
 def private_paths(named: JsonValue) -> tuple[Path, ...]:
     """Return the files and folders of this machine that no agent may read, as absolute paths: the
-    user's cache, and all paths in a run's options, at any depth of lists and mappings.
+    user's cache, and all paths in a run's options, however deeply nested in lists and mappings.
     """
     found = [cache_folder()]
     for text in filter(None, _texts(named)):
@@ -102,7 +102,7 @@ def private_paths(named: JsonValue) -> tuple[Path, ...]:
             path = user_path(text)
         except UsageError:  # not a possible file name
             continue
-        if os.path.exists(path):  # noqa: PTH110 - of a long text, Path.exists raises
+        if os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a long text
             found.append(path)
 
     return tuple(path.resolve() for path in found)
@@ -126,8 +126,8 @@ def array_cache() -> ArrayCache:
 def open_market(
     plugins: Plugins, config: RunConfig, tasks: Iterable[Task]
 ) -> MarketSnapshot | None:
-    """Open the market of a config; None if no task needs one. Raises the DataError of
-    `open_snapshot`.
+    """Open the market of a config; None if no task needs a market. Raises DataError as
+    `open_snapshot` does.
     """
     return (
         open_snapshot(plugins, config.data, config.data_args)
@@ -139,8 +139,8 @@ def open_market(
 def store_snapshot(
     plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path
 ) -> MarketSnapshot:
-    """Make a provider's snapshot and store it with its further files. Raises UsageError, DataError
-    or StoreError.
+    """Create a provider's snapshot and store it with its additional files. Raises UsageError,
+    DataError or StoreError.
     """
     spec = plugins.spec("data", provider)
     files: Mapping[str, bytes] = {}
@@ -158,12 +158,12 @@ def store_snapshot(
 
 
 def _make_cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return a generated market: it depends only on its parameters, so it is made once and cached
-    by their hash.
+    """Return a generated market: it depends only on its parameters, so it is generated once and
+    cached under their hash.
     """
     spec = plugins.specs("data")[name]
     made = {"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)}
-    # Includes the columns of documents: a cached market from before a column was added lacks it.
+    # Includes the document columns: a market that was cached before a column was added lacks it.
     layout: dict[str, JsonValue] = {
         "format": FORMAT_VERSION,
         "documents": list(DOCUMENT_COLUMNS),

@@ -1,4 +1,6 @@
-"""The config of a run, completed by the settings of its model and agent and by groups of metrics."""
+"""Completion of a run's config with settings from its model and agent, and with the members of
+metric groups.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,12 @@ from ktdeval.runner.plans.plan import choose_tasks
 
 
 def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config completed by the model's own settings, with groups of metrics replaced by
+    """Return the config completed with the model's own settings; groups of metrics are replaced by
     their members.
 
-    Its parameters get `--base-url` and what pins model and agent (`recorded_args`). Settings of
-    recorded replies (`recorded_settings`) apply if the config has defaults. Raises UsageError.
+    The model's parameters are extended by `--base-url` and by the values that pin model and agent
+    (`recorded_args`). The settings of recorded replies (`recorded_settings`) apply where the config
+    has defaults. Raises UsageError.
     """
     config = with_address(config, plugins)
     traits = model_traits(own_model(config, plugins))
@@ -43,7 +46,9 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with what pins the agent (its `recorded_args`) among its parameters."""
+    """Return the config with the arguments that pin the agent (its `recorded_args`) among its
+    parameters.
+    """
     pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
     is_plain = plugins.spec("agents", config.agent).params is None
     if is_plain and config.agent_args.keys() - pins.keys():

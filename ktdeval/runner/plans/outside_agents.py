@@ -1,4 +1,6 @@
-"""Settings that a run gives to external agents, and their trial before its first model call."""
+"""Settings that a run gives to external agents, and a trial start of the agent before the first
+model call.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def outside_of(
     files: KeptFiles | None = None,
     check: Callable[[], None] = goes_on,
 ) -> Outside:
-    """Return the settings that a run in a folder gives to its agent in each step."""
+    """Return the settings that a run in a folder gives to its agent at each step."""
     _, local = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
     named = [config.data, config.data_args, config.registration, config.items, config.cache]
     private = (folder.resolve(), *private_paths(named))
@@ -32,8 +34,8 @@ def outside_of(
 def try_agent(
     config: RunConfig, plugins: Plugins, folder: Path, recorded: RunFolder | None
 ) -> None:
-    """Try to start the agent, before the first model call that may cost money. A complete run tries
-    nothing. Raises KtdevalError: if the agent can't be started on this machine.
+    """Try to start the agent, before the first model call that could cost money. For a complete
+    run, nothing is tried. Raises KtdevalError if the agent can't be started on this machine.
     """
     if recorded is not None and all(map(recorded.is_complete, recorded.manifest.specs)):
         return
@@ -46,7 +48,7 @@ def try_agent(
 
 
 def outside_note(config: RunConfig, plugins: Plugins) -> str:
-    """Return the note of an estimate on an external agent; empty for other agents."""
+    """Return the note about an external agent for an estimate; empty for other agents."""
     traits = agent_traits(plugins.make_agent(config.agent, config.agent_args))
     if not traits.acts_outside:
         return ""

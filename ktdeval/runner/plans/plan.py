@@ -1,4 +1,6 @@
-"""Plan of a run: its episodes, with the descriptions of their tasks, checked before it starts."""
+"""Plan of a run: its episodes and the descriptions of their tasks, checked before the run
+starts.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,9 @@ from ktdeval.values.strict_json import JsonValue
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
-    """Return the trading task that a scoring task names; None if it names no task.
+    """Return the trading task that a scoring task refers to; None if it refers to no task.
 
-    Raises UsageError: if the task does not exist; PluginError: if it does not trade.
+    Raises UsageError if that task does not exist; PluginError if it is not a trading task.
     """
     if task.target_task is None:
         return None
@@ -57,7 +59,7 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
 
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
-    """Return everything of a task that can change an outcome, including its target task, and the
+    """Return everything about a task that can change an outcome, including its target task, and the
     trait that excludes its cards from rankings.
     """
     description = describe_task(task, plugins.tools(task.tools))
@@ -81,11 +83,11 @@ _DATE_RANGE = re.compile(r"(\d{4}-\d{2}-\d{2}):(\d{4}-\d{2}-\d{2})")
 
 @dataclass(frozen=True)
 class Plan:
-    """Episodes of a run, in order, and the task objects that they name."""
+    """Episodes of a run, in order, and the task objects that they refer to."""
 
     tasks: Mapping[str, Task]
     specs: tuple[EpisodeSpec, ...]
-    notes: tuple[str, ...] = ()  #: notes on the market for these episodes, a sentence each
+    notes: tuple[str, ...] = ()  #: notes on the market for these episodes, one sentence each
 
     def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
         """Return the episodes of one task."""
@@ -93,7 +95,7 @@ class Plan:
 
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
-    """Return the tasks of a config, after a check of every other name in it.
+    """Return the tasks of a config, after checking every other name in it.
 
     Raises KtdevalError, with near matches.
     """
@@ -115,14 +117,14 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     _check_windows(config, model, tasks.values())
     run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     if config.certificate is not None:
-        load_card(config.certificate, ATTACHED)  # now, before a market is made or read
+        load_card(config.certificate, ATTACHED)  # checked before a market is made or read
 
     refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 
 
 def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> None:
-    """Raise UsageError if windows are unknown, or the model refuses one."""
+    """Raise UsageError if a window is unknown, or the model rejects it."""
     window_problem = model_traits(model).window_problem
     if window_problem is None:
         return
@@ -139,9 +141,9 @@ def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> N
 
 
 def refuse_market(tasks: Iterable[Any], given: object, usual: object) -> None:
-    """Raise UsageError if no task asks about a market, but `given` has options of one.
+    """Raise UsageError if no task needs a market, but `given` has market options.
 
-    `usual`: the same options at their defaults.
+    `usual`: the same options with their default values.
     """
     if any(map(needs_market, tasks)):
         return
@@ -217,7 +219,7 @@ def make_plan(
 
 
 def _notes_on_options(config: RunConfig) -> list[str]:
-    """Return notes on options that are allowed, but rarely meant."""
+    """Return notes on options that are allowed but rarely intended."""
     notes = []
     reasoning = config.reasoning_tokens
     if reasoning is not None and reasoning >= config.max_output_tokens:
@@ -231,7 +233,9 @@ def _notes_on_options(config: RunConfig) -> list[str]:
 
 
 def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:
-    """Warn about tasks that show the names and codes of a single, perhaps later, day."""
+    """Yield a warning for each task that shows names and codes as of a single, perhaps later,
+    day.
+    """
     showing: dict[str, None] = {}
     for spec in specs:
         if spec.snapshot and spec.mask in ("bright", "date_blind"):
@@ -247,7 +251,9 @@ def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) ->
 
 
 def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:
-    """Warn about factors that look back further than the data before a window's first decision."""
+    """Yield warnings about factors whose lookback is longer than the data before a window's first
+    decision.
+    """
     for window in windows:
         past_days = window_rows(snapshot.days, window.first, window.last)[0]
         short = [
@@ -262,7 +268,7 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """Return the parameters of calls that a spec records: without unset ones, which the provider
+    """Return the call parameters that a spec records, without unset parameters, which the provider
     chooses.
     """
     call = {
@@ -281,10 +287,10 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
 
 
 def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window | None, ...]:
-    """Return the windows of a task that names, globs or FIRST:LAST days choose.
+    """Return the windows of a task that are selected by names, globs or FIRST:LAST days.
 
-    Without any, the task's default windows; (None,) for a task without a market. Raises UsageError
-    for an unknown window, or the same days twice.
+    By default, returns the task's default windows; (None,) for a task without a market. Raises
+    UsageError for an unknown window, or if the same days are given twice.
     """
     if not needs_market(task):
         return (None,)
@@ -314,9 +320,9 @@ def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Win
 
 
 def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
-    """Raise UsageError if a FIRST:LAST range has the days of another window.
+    """Raise UsageError if a FIRST:LAST range covers the same days as another window.
 
-    Two windows of a task may have equal days: they may differ in what comes before them.
+    Two windows of a task may cover the same days: they may differ in what comes before them.
     """
     for text, window in chosen.items():
         if not _DATE_RANGE.fullmatch(text):
@@ -338,8 +344,8 @@ def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
     """Return episodes in the order in which they begin: task by task, in an order drawn from the
     mask key.
 
-    The order of the plan is public: with it, the first episode that an endpoint sees would be of
-    the first window under any mask.
+    The order of the plan is public: if it were used, the first episode that an endpoint sees would
+    always belong to the first window, under any mask.
     """
     task_turns: dict[str, int] = {}
     turns: dict[str, int] = {}

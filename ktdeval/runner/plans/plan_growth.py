@@ -1,5 +1,5 @@
-"""Growth of a plan: a run folder that holds a part of a run may get further episodes, and any may
-get further tasks with `--extend`.
+"""Growth of a plan: a run folder that holds a part of a run may get additional episodes, and any
+run folder may get additional tasks with `--extend`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import ANOTHER_RUN, FACETS, Growth as Growth, RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec
 
-_MAY_GROW = ("task", "window", "seed")  #: facets along which episodes may be added
+_MAY_GROW = ("task", "window", "seed")  #: dimensions along which episodes may be added
 
 
 def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
-    """Return what a run may add to the one that its folder holds. `is_part`: the folder holds a part
-    of a run.
+    """Return how a run may extend the plan in its folder. `is_part`: the folder holds a part of a
+    run.
     """
     if is_part:
         return "any"
@@ -26,8 +26,8 @@ def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
 
 
 def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:
-    """Return the manifest of a run with the episodes that are planned now, in their order, and
-    those recorded before. Raises StoreError, with the difference: if anything else has changed.
+    """Return the manifest of a run with the episodes planned now, in their order, and those
+    recorded before. Raises StoreError, with the difference, if anything else has changed.
     """
     difference = growth_problem(recorded.manifest.specs, planned.specs)
     if difference is not None:
@@ -39,15 +39,17 @@ def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:
 def unite_episodes(
     planned: Sequence[EpisodeSpec], recorded: Sequence[EpisodeSpec]
 ) -> tuple[EpisodeSpec, ...]:
-    """Return planned episodes in their order, then those that were recorded and are not planned."""
+    """Return the planned episodes in their order, then the recorded episodes that are not
+    planned.
+    """
     known = {spec.id for spec in planned}
     return (*planned, *(spec for spec in recorded if spec.id not in known))
 
 
 def growth_problem(recorded: Sequence[EpisodeSpec], planned: Sequence[EpisodeSpec]) -> str | None:
-    """Return the differences of two plans other than tasks, windows and seeds; None if equal.
+    """Return how two plans differ apart from tasks, windows and seeds; None if they do not.
 
-    Facts of a task, such as its version, are compared where both plans have the task.
+    Properties of a task, such as its version, are compared if both plans contain the task.
     """
     tasks = {spec.task for spec in recorded} & {spec.task for spec in planned}
     for task in sorted(tasks):

@@ -1,4 +1,4 @@
-"""Recipes of fetched snapshots: vendor, query and checksums of the result.
+"""Recipes for fetched snapshots: vendor, query, and checksums of the result.
 
 With a recipe, anybody can fetch the same snapshot again and see differences.
 """
@@ -35,23 +35,23 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class Recipe:
-    """Query of a fetched snapshot, with checksums that locate differences to another one."""
+    """Query of a fetched snapshot, with checksums that locate differences from another snapshot."""
 
     recipe: int  #: version of the format
     market: str  #: the data provider
     query: Mapping[str, Any]  #: its parameters
     snapshot: str  #: id of the resulting snapshot
-    day_fields: tuple[str, ...]  #: fields of the checksums of a day
-    days: Mapping[str, str]  #: day -> checksums over its assets
-    code_fields: tuple[str, ...]  #: fields of the checksums of a code
-    codes: Mapping[str, str]  #: code -> checksums over its days
+    day_fields: tuple[str, ...]  #: fields that the checksums of a day cover
+    days: Mapping[str, str]  #: day -> checksums over all assets
+    code_fields: tuple[str, ...]  #: fields that the checksums of a code cover
+    codes: Mapping[str, str]  #: code -> checksums over all days
 
 
 def load_recipe(path: Path, plugins: Plugins) -> Recipe:
-    """Read a recipe, which is not trusted.
+    """Read an untrusted recipe.
 
-    Raises ConfigError: if it is unreadable or malformed; DataError: if it has another version;
-    UsageError: if it sets a parameter that only the user may set, such as the address that receives
+    Raises ConfigError if it is unreadable or malformed; DataError if it has a different version;
+    UsageError if it sets a parameter that only the user may set, such as the address that receives
     a token.
     """
     recipe = build(Recipe, load_yaml(path), str(path))
@@ -68,7 +68,7 @@ def load_recipe(path: Path, plugins: Plugins) -> Recipe:
 
 
 def _local_params(plugins: Plugins, market: str) -> tuple[str, ...]:
-    """Return the parameters of a fetched market that are not part of its recipe."""
+    """Return the parameters of a data provider that are not part of its recipe."""
     extra = plugins.spec("data", market).extra
     if "fetch" not in extra:
         raise UsageError(
@@ -87,8 +87,8 @@ def fetch_snapshot(
 ) -> MarketSnapshot:
     """Fetch a market and store it with its recipe.
 
-    `expected`: a recipe and its file. Raises UsageError, DataError or StoreError; if the snapshot is
-    not the expected one, DataError names the first differences, and nothing is stored.
+    `expected`: a recipe and its file. Raises UsageError, DataError or StoreError; if the snapshot
+    does not match the recipe, DataError reports the first differences, and nothing is stored.
     """
     snapshot = with_id(plugins.make_snapshot(market, query))
     if expected is not None:
@@ -101,7 +101,7 @@ def fetch_snapshot(
 
 
 def _check_expected(snapshot: MarketSnapshot, path: Path, recipe: Recipe) -> None:
-    """Raise DataError if a snapshot is not the one of a recipe."""
+    """Raise DataError if a snapshot does not match a recipe."""
     if recipe.snapshot == snapshot.id:
         return
 
@@ -161,7 +161,9 @@ def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> 
 
 
 def _canonical_numbers(array: npt.ArrayLike) -> FloatArray:
-    """Return little-endian numbers, the same for equal values: one NaN, no negative zero."""
+    """Return little-endian numbers, with equal bytes for equal values: a single NaN, no negative
+    zero.
+    """
     values = np.asarray(array, dtype="<f8") + 0.0
     values[np.isnan(values)] = np.nan
     return values
@@ -172,9 +174,9 @@ def _content_checksum(content: bytes) -> str:
 
 
 def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
-    """Return the differences of a snapshot from that of a recipe.
+    """Return the differences between a snapshot and a recipe's snapshot.
 
-    Such as `bars.parquet: close differs, first on 2024-05-06, of 600519.SH`.
+    An example is `bars.parquet: close differs, first on 2024-05-06, of 600519.SH`.
     """
     own = _recipe(recipe.market, recipe.query, snapshot)
     differences = [
@@ -188,7 +190,7 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
 
     for field in dict.fromkeys((*own.day_fields, *own.code_fields)):
         parts = []
-        # With other codes every day's checksum differs, and with other days every code's.
+        # If the codes differ, so does every day's checksum; if the days differ, every code's does.
         if field in days and (same_codes or field in snapshot.indices):
             parts.append(f"first on {days[field][0]}")
 
@@ -204,7 +206,7 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
 
 
 def _key_differences(label: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Yield texts of the days or codes that only one of two snapshots has."""
+    """Yield a message on the days or codes that only one of two snapshots has."""
     absent = [key for key in old if key not in new]
     added = [key for key in new if key not in old]
     for keys, state in ((absent, "absent"), (added, "new")):
@@ -219,7 +221,7 @@ def _changed_keys(
     new_fields: Sequence[str],
     new: Mapping[str, str],
 ) -> dict[str, list[str]]:
-    """Return by field the keys (days or codes) that both have, and whose checksums differ."""
+    """Return, by field, the keys (days or codes) that both have but whose checksums differ."""
     changed: dict[str, list[str]] = {}
     for key in new:
         if key not in old:
@@ -235,7 +237,7 @@ def _changed_keys(
 
 
 def _by_field(fields: Sequence[str], sums: str) -> dict[str, str]:
-    """Return the checksum of each field out of the joined ones."""
+    """Split joined checksums by field."""
     by_field = {}
     for index, field in enumerate(fields):
         by_field[field] = sums[index * _DIGITS : (index + 1) * _DIGITS]
@@ -244,7 +246,7 @@ def _by_field(fields: Sequence[str], sums: str) -> dict[str, str]:
 
 
 def _table_of_field(field: str, snapshot: MarketSnapshot) -> str:
-    """Return the file that has a field."""
+    """Return the file that contains a field."""
     if field in snapshot.indices:
         return "indices.parquet"
 

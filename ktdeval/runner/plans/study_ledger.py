@@ -1,8 +1,8 @@
-"""Ledger of a study: a line for each strategy that was tried, so that the number of tries is
+"""Ledger of a study: one line for each strategy that was tried, so that the number of tries is
 recorded.
 
 A study is a name; its ledger is the file `study-NAME.jsonl` next to the judged runs. Lines are only
-appended, under the lock of the folder; a tried file is identified by its SHA-256.
+appended, while the folder is locked; a tried file is identified by its SHA-256.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 
 _FORMAT = "judge"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_MAX_BYTES = 64 * 2**20  #: of a ledger
+_MAX_BYTES = 64 * 2**20  #: maximum size of a ledger
 
 
 class StudyTry(Value, frozen=True, kw_only=True):
@@ -39,14 +39,14 @@ class StudyTry(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Study:
-    """A ledger with its tries, each file once."""
+    """A ledger with its tries, one per file."""
 
     path: Path
     tries: tuple[StudyTry, ...]
 
     def sharpes_at(self, returns_a_year: float) -> tuple[float, ...]:
-        """Return the tries' Sharpe ratios per return, converted to `returns_a_year` returns a year
-        (1: annual ratios). Tries without a ratio are left out.
+        """Return the tries' Sharpe ratios per return, rescaled to `returns_a_year` returns per year
+        (1: annualised ratios). Tries without a ratio are omitted.
         """
         ratios = []
         for tried in self.tries:
@@ -56,7 +56,7 @@ class Study:
 
 
 def study_ledger(folder: Path, name: str) -> Path:
-    """Return the path of a study's ledger in a folder. Raises UsageError: if the name can't be a
+    """Return the path of a study's ledger in a folder. Raises UsageError if the name can't be a
     file name.
     """
     if not _NAME.fullmatch(name):
@@ -68,8 +68,8 @@ def study_ledger(folder: Path, name: str) -> Path:
 
 
 def record_try(path: Path, tried: StudyTry) -> Study:
-    """Append a try to a ledger, unless its file is on it, and return the study. Raises StoreError:
-    if the ledger can't be read or written; DataError: like `read_study`.
+    """Append a try to a ledger, unless the ledger already contains its file, and return the study.
+    Raises StoreError if the ledger can't be read or written; DataError as `read_study` does.
     """
     with wrap_os_error(f"{path}: can't write"):
         make_folder(path.parent)
@@ -85,7 +85,7 @@ def record_try(path: Path, tried: StudyTry) -> Study:
 
 
 def _append_line(path: Path, line: str) -> None:
-    """Append a line, durable when this returns."""
+    """Append a line; it is durable when this returns."""
     with path.open("ab") as file:
         file.write(f"{line}\n".encode())
         file.flush()
@@ -94,8 +94,8 @@ def _append_line(path: Path, line: str) -> None:
 
 
 def read_study(path: Path) -> Study:
-    """Read a ledger. Raises StoreError: if it can't be read, or has a later version; DataError: if
-    a line is not a try, such as one that was cut off.
+    """Read a ledger. Raises StoreError if it can't be read, or has a later version; DataError if a
+    line is not a try, such as a truncated line.
     """
     with wrap_os_error(f"{path}: can't read"):
         lines = read_plain(path, _MAX_BYTES).splitlines()
@@ -111,7 +111,9 @@ def read_study(path: Path) -> Study:
 
 
 def find_studies(folders: Iterable[Path]) -> list[Study]:
-    """Return the studies whose ledgers lie in these folders, by path. Raises as `read_study`."""
+    """Return the studies whose ledgers are in these folders, by path. Raises as `read_study`
+    does.
+    """
     paths: set[Path] = set()
     for folder in folders:
         paths.update(path.resolve() for path in folder.glob("study-*.jsonl"))

@@ -1,4 +1,4 @@
-"""System of a planned run, as fixed by a registration with a leaderboard."""
+"""System of a planned run, as fixed by registering it with a leaderboard."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
     """Return the system that a config evaluates, with the arguments that pin its model; no model is
     called.
 
-    Raises UsageError: if the tool protocol is left open, which would allow a choice after the key
-    is known; KtdevalError: if the model or the agent can't be made.
+    Raises UsageError if the tool protocol is left open, since it could then be chosen after the key
+    is known; KtdevalError if the model or the agent can't be created.
     """
     config = with_model_settings(config, plugins)
-    choose_tasks(config, plugins)  # raises if the agent does not take one of its parameters
+    choose_tasks(config, plugins)  # raises if the agent does not accept one of its parameters
     protocol = None
 
     if as_remote(own_model(config, plugins)) is not None:

@@ -1,4 +1,4 @@
-"""Number of trials: all trading episodes planned by run folders, finished or not, since each was a
+"""Number of trials: all trading episodes that run folders plan, finished or not, since each was a
 chance to be lucky.
 """
 
@@ -22,46 +22,46 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.values.hashes import content_hash
 
-_DEPTH = 4  #: greatest depth of a run folder below the store
+_DEPTH = 4  #: maximum depth of a run folder below the store
 
 
 @dataclass(frozen=True, slots=True)
 class TrialReturns:
-    """Daily returns of one finished episode, with the ledger that they are from."""
+    """Daily returns of one finished episode, with the hash of its ledger."""
 
     returns: npt.NDArray[np.float64]  #: [steps] simple returns of the NAV
-    resolution: float  #: smallest return that money can show: `Ledger.return_resolution`
+    resolution: float  #: smallest return that minor units can express: `Ledger.return_resolution`
     ledger_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Trials of one window, or of all."""
+    """Trials of one window, or of all windows."""
 
-    #: distinct episodes planned, limited and unfinished ones included: the number of trials of one
-    #: episode
+    #: distinct planned episodes, including limited and unfinished ones: the number of trials for
+    #: one episode
     episodes: int
-    #: distinct episodes, whatever their seed: the number of trials of a card, which reports a
+    #: distinct episodes, ignoring seeds: the number of trials for a card, which reports a
     #: median over seeds
     strategies: int
     finished: int  #: how many of the episodes have a ledger
-    #: Sharpe ratio and moments of each finished episode that has them, by the episode's id
+    #: Sharpe ratio and moments of each finished episode for which they exist, by episode id
     shapes: dict[str, SharpeMoments]
-    returns: dict[str, TrialReturns]  #: of each finished episode, by its id
-    runs: int  #: run folders read
+    returns: dict[str, TrialReturns]  #: returns of each finished episode, by episode id
+    runs: int  #: number of run folders read
 
     @property
     def sharpes(self) -> tuple[float, ...]:
-        """Return a day's Sharpe ratio of each finished episode."""
+        """Return the daily Sharpe ratio of each finished episode."""
         return tuple(shape.sharpe for shape in self.shapes.values())
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
     """Return the runs in or below these folders, by path. A manifest.json of another kind, such as
-    of a market, is not a run. Raises StoreError: if a folder has no run, or one is unreadable.
+    that of a market, is skipped. Raises StoreError if a folder has no run, or a run is unreadable.
     """
     runs: dict[Path, RunFolder] = {}
-    for root in dict.fromkeys(roots):  # cards of one run name it repeatedly
+    for root in dict.fromkeys(roots):  # several cards may belong to the same run
         paths = _manifest_folders(root)
         for path in paths - runs.keys():
             with suppress(NotARunError):
@@ -76,7 +76,7 @@ def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
 
 
 def _manifest_folders(root: Path) -> set[Path]:
-    """Return the folders with a manifest.json in or below a folder."""
+    """Return the folders that contain a manifest.json, in or below a folder."""
     folders: set[Path] = set()
     for depth in range(_DEPTH + 1):
         manifests = root.glob(f"{'*/' * depth}{MANIFEST}")
@@ -88,9 +88,9 @@ def _manifest_folders(root: Path) -> set[Path]:
 def count_trials(
     roots: Iterable[Path], window: str | None = None, snapshot: str | None = None
 ) -> Trials:
-    """Count the trials under these folders, of one window or snapshot if named (Sharpe ratios of
-    different windows are not one sample). The same episode in two runs is one trial; answers to
-    questions are not trials. Raises StoreError: if a folder has no run or can't be read.
+    """Count the trials under these folders, of one window or snapshot if given (Sharpe ratios of
+    different windows do not form one sample). The same episode in two runs is one trial; answers to
+    questions are not trials. Raises StoreError if a folder has no run or can't be read.
     """
     folders = run_folders(roots)
     counted = []
@@ -105,8 +105,8 @@ def count_trials(
 def count_trials_by_window(
     roots: Iterable[Path], wanted: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Trials]:
-    """Count the trials under these folders as `count_trials` does, for each `wanted` pair of a
-    window and a snapshot; folders are read once. Raises StoreError: like `count_trials`.
+    """Count the trials under these folders as `count_trials` does, for each pair of a window and a
+    snapshot in `wanted`; folders are read once. Raises StoreError as `count_trials` does.
     """
     folders = run_folders(roots)
     by_window: dict[tuple[str, str], list[_PlannedEpisode]] = {pair: [] for pair in wanted}
@@ -126,7 +126,7 @@ class _PlannedEpisode(NamedTuple):
 
 
 def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
-    """Count episodes that `runs` run folders plan."""
+    """Count the trials in planned episodes from `runs` run folders."""
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()
     shapes: dict[str, SharpeMoments] = {}
@@ -157,8 +157,8 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
 
 
 def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
-    """Return the planned episodes of trading tasks. An episode that has not begun does not show the
-    kind of its task, so one episode with answers is enough to classify the task.
+    """Return the planned episodes of trading tasks. An episode that has not begun does not reveal
+    the kind of its task, so one episode with answers is enough to classify the task.
     """
     planned: list[_PlannedEpisode] = []
     for folder in folders:
@@ -169,8 +169,8 @@ def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
 
 
 def _holds_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
-    """Return whether an episode is known to ask questions instead of trading: it has no market, or
-    its records are answers.
+    """Return whether an episode is known to answer questions instead of trading: it has no market,
+    or its records are answers.
     """
     path = folder.episode_path(spec)
     if (path / JOURNAL).exists():

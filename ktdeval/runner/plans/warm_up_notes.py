@@ -1,4 +1,4 @@
-"""Notes on the windows of a run: which of them have a warm-up."""
+"""Notes on which windows of a run have a warm-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ktdeval.task_api.traits import task_traits
 
 
 def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield a note on windows without a warm-up if other windows of the task have one."""
+    """Yield a note on the windows without a warm-up if other windows of the task have a warm-up."""
     if is_scoring(task):
         return
 

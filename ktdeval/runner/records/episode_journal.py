@@ -1,10 +1,10 @@
-"""Append-only journal of an episode, and compressed lines: a record is either wholly on disk or was
-never written.
+"""Append-only journal of an episode, and compressed lines: a record is either entirely on disk or
+was never written.
 
-A journal is synced after each line, so that no paid step is lost, or by groups of lines, where
-steps can be played again for nothing and give the same bytes. A power cut can leave holes in lines
-that were not synced: in such a journal, a broken line is cut off with all after it. In any other
-journal, it is corruption.
+A journal is synced after each line, so that no paid step is lost; where steps can be replayed at no
+cost with the same bytes, it is synced by groups of lines. A power cut can leave holes in lines that
+were not synced: in such a journal, a broken line is cut off with everything after it. In any other
+journal, a broken line is corruption.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ of those of the day before.
 STEPS_A_GROUP = 32
 """Maximum number of steps that a power cut can take from a journal that is synced by groups."""
 
-_BYTES_A_GROUP = 1 << 20  # a group ends with this many: prompts can be long, and steps then slow
+_BYTES_A_GROUP = 1 << 20  # maximum bytes of a group: prompts can be long, and steps slow
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
@@ -57,8 +57,8 @@ class JournalEntry(Value, Generic[R]):
     shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
     wall_s: float = 0.0  #: seconds that it took
     made_by: Maker | None = None  #: what made it; None in records without it
-    #: lines before it that were on disk when it was written; an earlier version wrote it where lines
-    #: were synced by groups
+    #: lines before it that were on disk when it was written; an earlier version wrote it where
+    #: lines were synced by groups
     synced: int | UnsetType = UNSET
 
 
@@ -78,28 +78,30 @@ Entry = JournalEntry[Any]
 
 
 class JournalKeeper(Protocol):
-    """Keeps the entries of a journal outside of this machine's disk."""
+    """Stores the entries of a journal outside this machine's disk."""
 
     def append(self, number: int, line: bytes) -> None:
-        """Keep an entry, numbered from 1; it can't be lost once this returns. Raises StoreError."""
+        """Store an entry, numbered from 1; it can't be lost once this returns. Raises
+        StoreError.
+        """
 
 
 class _NoKeeper:
-    """Keeper of a journal that is only on this machine."""
+    """Keeper for a journal that is only on this machine."""
 
     def append(self, number: int, line: bytes) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 class Journal(Closing, Generic[T]):
-    """JSON lines of one type. Each is durable (fdatasync) before `append` returns. With
+    """JSON lines of one type. Each line is durable (fdatasync) before `append` returns. With
     `max_unsynced` above 1, only the last of that many lines is synced, for steps that can be
-    replayed. `is_own` returns whether an entry can have its index.
+    replayed. `is_own` returns whether an entry can belong at its index.
 
     A crash can leave one torn line at the end. Opening the journal cuts it off, so its step runs
-    again. A line that is broken anywhere else is corruption: StoreError, and the file is not
-    changed; but with `max_unsynced` above 1, a line with a hole is cut off with all lines after it.
-    `keeper` also keeps each entry before `append` returns.
+    again. A broken line anywhere else is corruption: StoreError is raised and the file is not
+    changed. With `max_unsynced` above 1, however, a line with a hole is cut off along with all
+    lines after it. `keeper` also stores each entry before `append` returns.
     """
 
     def __init__(
@@ -114,7 +116,8 @@ class Journal(Closing, Generic[T]):
         self._keeper = _NoKeeper() if keeper is None else keeper
         self._max_unsynced = max_unsynced
         self.recovered: list[T] = []
-        self._is_in_folder = False  # durably: its maker may have been killed before
+        # make the file durable: the process that created it may have been killed before that
+        self._is_in_folder = False
 
         with wrap_os_error(f"{path}: can't open the journal"):
             is_new = not path.exists()
@@ -145,8 +148,8 @@ class Journal(Closing, Generic[T]):
             _sync_data(self._descriptor)
 
     def append(self, entry: T) -> None:
-        """Write one entry, with the durability described by the class. Raises StoreError: if it
-        can't be written. Earlier entries stay on disk, and the same command resumes.
+        """Write one entry, with the durability described in the class docstring. Raises StoreError
+        if it can't be written. Earlier entries stay on disk, and the same command resumes.
         """
         data = encode_canonical(entry).encode() + b"\n"
         try:
@@ -173,7 +176,7 @@ class Journal(Closing, Generic[T]):
         self._keeper.append(self._count, data)
 
     def _is_due(self, entry: T) -> bool:
-        """Return whether an entry ends a group."""
+        """Return whether an entry completes a group."""
         return (
             self._count - self._synced >= self._max_unsynced
             or self._end - self._synced_end >= _BYTES_A_GROUP
@@ -195,8 +198,8 @@ class Journal(Closing, Generic[T]):
 
 
 def _reached_outside(entry: object) -> bool:
-    """Return whether an external service or agent took part in a step, so that a replay may give
-    another result.
+    """Return whether an external service or agent took part in a step, so that a replay may give a
+    different result.
     """
     if not isinstance(entry, JournalEntry):
         return False
@@ -204,8 +207,8 @@ def _reached_outside(entry: object) -> bool:
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
-    """Read whole entries one by one: together they may not fit in memory. Raises StoreError: if one
-    is unreadable or corrupt.
+    """Read complete entries one by one, since all together may not fit in memory. Raises StoreError
+    if an entry is unreadable or corrupt.
     """
     with wrap_os_error(f"{path}: can't read"):
         for entry, _ in _whole_entries(path, type_):
@@ -214,19 +217,19 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
 
 @dataclass(frozen=True, slots=True)
 class CompactedJournal:
-    """A whole journal, as an episode keeps it."""
+    """A complete journal, in the form in which an episode keeps it."""
 
     records: list[Any]
     seconds: list[float]  #: that each step took
-    said: Said  #: what the transcript holds
-    made_by: tuple[StepMaker, ...]  #: what made its steps, in the order of the first of each
+    said: Said  #: counts of the transcript
+    made_by: tuple[StepMaker, ...]  #: code that ran its steps, in order of first use
     #: packed transcript, in the bytes in which conversations are written in the journal
     transcript: bytes
 
 
 def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
-    """Return the parts of its journal that an episode keeps. The lines were written by this
-    process, or read by it when it opened the journal. Raises StoreError: if a line is corrupt.
+    """Return the parts of a journal that its episode keeps. The lines were written by this process,
+    or read by it when it opened the journal. Raises StoreError if a line is corrupt.
     """
     records = []
     seconds = []
@@ -261,8 +264,8 @@ class _Kind(msgspec.Struct):
 
 
 def entry_type(path: Path) -> type[Entry]:
-    """Return the type of a journal's entries, by its first line: only a record of a sample has a
-    `sample`.
+    """Return the type of a journal's entries, determined from its first line: only the record of a
+    sample has a `sample` field.
     """
     for number, line in _read_whole_lines(path):
         kind = _decode_line(path, number, line, _Kind)
@@ -271,7 +274,7 @@ def entry_type(path: Path) -> type[Entry]:
 
 
 def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines that end with a newline; a torn last line is left out."""
+    """Yield numbered lines that end with a newline; a torn last line is omitted."""
     with open_plain(path) as stream:
         for number, line in enumerate(stream, start=1):
             if line.endswith(b"\n"):
@@ -281,11 +284,11 @@ def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _whole_entries(
     path: Path, type_: type[T], may_have_holes: bool = False
 ) -> Iterator[tuple[T, int]]:
-    """Yield whole entries with the bytes of their lines, up to a hole if there may be one. Raises
-    StoreError: if a line is broken.
+    """Yield complete entries with the number of bytes in their lines; if `may_have_holes`, stop at
+    a hole. Raises StoreError if a line is broken.
     """
     for number, line in _read_whole_lines(path):
-        if may_have_holes and b"\0" in line:  # bytes of a hole, which JSON never has
+        if may_have_holes and b"\0" in line:  # NUL bytes of a hole, which JSON never contains
             return
         yield _decode_line(path, number, line, type_), len(line)
 
@@ -306,7 +309,7 @@ def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:
-    """Return values as compressed lines of JSON; equal values give equal bytes."""
+    """Return values as compressed JSON lines; equal values give equal bytes."""
     return _pack_lines([encode_canonical(value).encode() for value in values])
 
 
@@ -317,15 +320,15 @@ def _pack_lines(lines: Iterable[bytes]) -> bytes:
 
 
 def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
-    """Read the values that `pack_lines` wrote. Raises StoreError, with the line number: if a file
-    or line is not valid.
+    """Read the values that `pack_lines` wrote. Raises StoreError, with the line number, if the file
+    or a line is not valid.
     """
     where = f"{path}: not a readable {content}"
     try:
         packed = read_plain(path)
         if (
             not 0 <= zstandard.frame_content_size(packed) <= max_bytes(len(packed), _MAX_TIMES)
-        ):  # that much memory is taken at once
+        ):  # this much memory is allocated at once
             raise StoreError(f"{where}: its header states no size, or an impossible one")
 
         lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
@@ -335,7 +338,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
     values = []
     for number, line in enumerate(lines, 1):
         values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
-        # a repeated field, or space, can hide content that nobody sees
+        # a repeated field, or whitespace, could hide content
         if encode_canonical(values[-1]).encode() != line:
             raise StoreError(f"{path}: line {number}: is not in the canonical form of a {content}")
 

@@ -1,8 +1,8 @@
-"""Registration of a run with a leaderboard, and the mask key that the board draws for it.
+"""Registration of a run with a leaderboard, and the mask key that the leaderboard draws for it.
 
-Anyone can try many mask keys without a model call, and choose a lucky one. A board that draws the
-keys itself therefore asks for a registration first. It fixes plan and system, which is everything
-that a submitter could choose; the board answers with a random key.
+Anyone can try many mask keys without a model call, and choose a lucky one. A leaderboard that draws
+the keys itself therefore requires a registration first. It fixes plan and system, which is
+everything that a submitter could choose; the leaderboard answers with a random key.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Registration(Value, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """SHA-256 of its content in canonical JSON, independent of the file's layout: equal content
-        is one registration.
+        """SHA-256 of the content in canonical JSON, independent of the file's layout: registrations
+        with equal content are the same.
         """
         return content_hash(to_plain(self))
 
@@ -145,7 +145,7 @@ def load_drawn_key(path: str) -> DrawnKey:
 
 
 def registered_options(drawn: DrawnKey) -> dict[str, Any]:
-    """Return the options of a run that a registration fixes, by field of `RunConfig`."""
+    """Return the run options that a registration fixes, by field of `RunConfig`."""
     registration = drawn.registration
     system = drawn.registration.system
     seeds = sorted(registration.seeds)
@@ -165,12 +165,12 @@ def registered_options(drawn: DrawnKey) -> dict[str, Any]:
 
 
 def registered_call(call: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the parameters of calls that a registration fixes: all but those of the transport."""
+    """Return the call parameters that a registration fixes: all except transport parameters."""
     return {name: value for name, value in call.items() if name not in TRANSPORT}
 
 
 def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:
-    """Raise UsageError if a plan differs from the registered one; it names the first difference."""
+    """Raise UsageError, with the first difference, if a plan differs from the registered plan."""
     for field, (registered, planned) in _plan_facts(specs, drawn.registration).items():
         if dumps_canonical(to_plain(registered)) != dumps_canonical(to_plain(planned)):
             raise UsageError(
@@ -209,21 +209,23 @@ def _plan_facts(
 def _call_facts(
     registered: Mapping[str, Any], specs: Sequence[EpisodeSpec]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the registered and the planned value of each parameter of calls."""
+    """Return the registered and the planned value of each call parameter."""
     planned = registered_call(specs[0].call)
     names = sorted({*registered, *planned})
     return {name: (registered.get(name), planned.get(name)) for name in names}
 
 
 def _window_words(window: Window | RegisteredWindow | None) -> str:
-    """Return a text with name and days of a window."""
+    """Return a text with the name and days of a window."""
     if window is None:
         return "none"
     return f"{window.name} {window.first}…{window.last}"
 
 
 def _shared_value(specs: Sequence[EpisodeSpec], field: str) -> Any:
-    """Return the value of a field that all episodes share; a list of the values if they differ."""
+    """Return the value of a field that all episodes share, or a list of the values if they
+    differ.
+    """
     distinct: dict[str, Any] = {}
     for spec in specs:
         value = getattr(spec, field)
@@ -234,7 +236,7 @@ def _shared_value(specs: Sequence[EpisodeSpec], field: str) -> Any:
 
 
 def _shown_value(value: Any) -> str:
-    """Return a value for a message, shortened."""
+    """Return a value, shortened for a message."""
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if not isinstance(value, str):

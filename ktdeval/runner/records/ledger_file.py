@@ -1,9 +1,10 @@
-"""A ledger as one Parquet file: a row per step, orders and positions nested in it, every field
+"""A ledger as one Parquet file: one row per step, with nested orders and positions; every field is
 exact.
 
-Money is in minor units of the currency in the file's metadata, quantities in steps and prices in
-ticks with their scales there. The file has a column of duties only if a fill paid one, columns of
-carried orders only if one was carried, and a column of limits only if an order had one.
+Money is in minor units of the currency in the file's metadata, quantities are in steps and prices
+in ticks, with their scales in the metadata. The file has a column of duties only if a fill incurred
+a duty, columns of carried orders only if an order was carried, and a column of limits only if an
+order had a limit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from
 _SPEC_KEY = b"ktdeval.spec"
 _FACTS_KEY = b"ktdeval.ledger"
 _DUTIES = "duties"
-_CARRY = ("carried", "working")  #: columns of orders that work for several days
+_CARRY = ("carried", "working")  #: columns of orders that stay open for several days
 _LIMIT = "limit_ticks"
 _FILLS = ("orders", "charges", "carried")  #: columns whose items have duties
 _SCALARS = {
@@ -54,7 +55,9 @@ class _Facts(Value):
 
 @cache
 def _schema(absent: frozenset[str]) -> pa.Schema:
-    """Columns of a step record without those that no step of a ledger needs, by their names."""
+    """Return the columns of a step record, without the columns `absent` that no step of a ledger
+    needs.
+    """
     fields = msgspec.inspect.type_info(StepRecord).fields  # type: ignore[attr-defined]
     written = [field for field in fields if field.name not in absent]
     return pa.schema([_column(field, absent) for field in written])
@@ -88,8 +91,8 @@ SCHEMA = _schema(frozenset())
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
-    """Return the Parquet bytes of a ledger; equal ledgers give equal bytes with the same
-    pyarrow.
+    """Return a ledger as Parquet bytes; equal ledgers give equal bytes with the same pyarrow
+    version.
     """
     metadata = {
         _SPEC_KEY: dumps_canonical(ledger.spec).encode(),
@@ -107,14 +110,14 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
     table = pa.Table.from_pylist(rows, schema=_schema(frozenset(absent)))
 
-    # to a file of Python's, Arrow would wait for the interpreter at each column
+    # with a Python file object, Arrow would wait for the interpreter at each column
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 
 def _step_row(step: StepRecord) -> dict[str, Any]:
-    """Return a step as a row; Arrow takes a map as pairs, in one order for equal maps."""
+    """Return a step as a row; Arrow takes a map as pairs, and equal maps give the same order."""
     fields = to_builtins(step)
     assert isinstance(fields, dict), "a struct is an object"
     row: dict[str, Any] = {**fields, "failures": sorted(step.failures.items())}
@@ -175,7 +178,9 @@ def load_table(path: Path) -> pa.Table:
 
 
 def load_ledger(path: Path) -> Ledger:
-    """Read a ledger file. Raises StoreError: if the file is missing, not Parquet, or not a ledger."""
+    """Read a ledger file. Raises StoreError if the file is missing, not Parquet, or not a
+    ledger.
+    """
     try:
         table = load_table(path)
         metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
@@ -183,7 +188,7 @@ def load_ledger(path: Path) -> Ledger:
         table = table.cast(_schema(_absent(table.schema)))
 
         for day in ("decided_on", "filled_on"):
-            table[day].cast(pa.date32())  # raises ArrowInvalid on a text that is not a day
+            table[day].cast(pa.date32())  # raises ArrowInvalid if a text is not a day
 
         rows: list[dict[str, Any]] = table.to_pylist()
         spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")

@@ -1,8 +1,8 @@
-"""Questions that are fixed before any answer: metric, effect of interest, test, windows, error
-rate, and the looks at which it may be settled.
+"""Questions that are fixed before there is any answer: metric, effect of interest, test, windows,
+error rate, and the looks at which the question may be settled.
 
-A leaderboard's registration holds a `Question`, a plan of a grid a `SequentialRule`. The same test,
-`answer`, answers both, using only differences over windows.
+A leaderboard's registration holds a `Question`, and the plan of a grid a `SequentialRule`. The same
+function, `answer`, answers both, using only differences over windows.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class SequentialRule(Value, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Text of the rule: `total_return, signed-rank test, looks at 4, 7, 10 windows, …`."""
+        """Text that describes the rule: `total_return, signed-rank test, looks at 4, 7, 10 windows,
+        …`.
+        """
         looks = ", ".join(map(str, self.looks))
         return (
             f"{self.metric}, {self.test} test, looks at {looks} windows, {self.spending}, alpha"
@@ -111,7 +113,7 @@ class Answer(Value, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Text of the answer."""
+        """Text that describes the answer."""
         if self.reason is not None:
             return f"not answered: {self.reason}"
         if self.settled_at is None:
@@ -122,9 +124,9 @@ class Answer(Value, frozen=True, kw_only=True):
 
 
 def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
-    """Answer a question by differences [n] in the order of its windows, of which later ones may be
-    missing. With fewer than the first look needs, the answer has a reason. Raises ValueError: if a
-    difference is not finite, or there are too many.
+    """Answer a question from differences [n] in the order of its windows; the differences of later
+    windows may be missing. If there are fewer than the first look needs, the answer has a reason.
+    Raises ValueError if a difference is not finite, or there are too many.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < rule.looks[0]:
@@ -147,7 +149,7 @@ def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
 def _answer_at(
     values: np.typing.NDArray[np.float64], settled_at: int | None, sign: int, used: float
 ) -> Answer:
-    """Return the answer from the differences [n] that the last look took."""
+    """Return the answer from the differences [n] used by the last look."""
     return Answer(
         windows=len(values),
         settled_at=settled_at,
@@ -169,8 +171,8 @@ def last_look(rule: SequentialRule, differences: Sequence[float]) -> Look | None
 
 
 def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64]) -> Answer:
-    """Answer by the interval that covers the mean at all times (`symmetric_sequence`)."""
-    # Narrowest if the planned windows just show the effect of interest; does not depend on any
+    """Answer using the confidence sequence for the mean (`symmetric_sequence`)."""
+    # Narrowest if the planned windows just reveal the effect of interest; does not depend on any
     # observation.
     planned = rule.looks[-1]
     deviation = rule.effect * math.sqrt(planned) / _DESIGN
@@ -190,8 +192,8 @@ def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64])
 
 
 def shared_days(windows: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of windows, (name, first, last), that share days: their differences are not
-    independent, which the test needs.
+    """Yield pairs of windows, (name, first, last), that overlap in days: their differences are not
+    independent, as the test requires.
     """
     ordered = sorted(windows, key=lambda window: window[1])
     for before, after in pairwise(ordered):

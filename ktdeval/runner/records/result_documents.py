@@ -1,5 +1,5 @@
-"""Documents with a command's results on a run, each in its own folder: one reader, with common
-errors.
+"""Documents with the results of a command on a run, each in its own folder: a common reader with
+common errors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Document = TypeVar("Document", bound=Value)
 
 
 def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Document:
-    """Read the document `name` of a folder. `form`: its format, which is also the command that
-    writes it. Raises StoreError: if it is missing or not readable.
+    """Read the document `name` in a folder. `form`: its format, which is also the name of the
+    command that writes it. Raises StoreError if it is missing or unreadable.
     """
     path = folder / name
     where = f"{path}: not a readable {form}"

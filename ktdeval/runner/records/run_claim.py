@@ -1,4 +1,6 @@
-"""Claim of this process on a run, in a folder or at a URL: no other process runs it meanwhile."""
+"""A process's claim on a run, in a folder or at a URL: no other process can run it at the same
+time.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,24 @@ from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import try_lock
 
-LOCK_FOLDER = "lock"  #: Folder of the claim at the store
+LOCK_FOLDER = "lock"  #: folder of the claim at the store
 LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 
-_LOCK = ".lock"  #: File that is locked in a folder
+_LOCK = ".lock"  #: file that is locked in a folder
 _LEASE_S = 30.0
 _UNIT = "run"
-_FRESH_PARTS = 60  #: most checks during a lease that no other process has taken the run over
+#: maximum number of checks per lease that no other process has taken the run over
+_FRESH_PARTS = 60
 _LOOKS = 10  #: number of times that another process is checked during its lease
 
 
 class RunClaim:
-    """Claim on a run folder: a lock of this process, which ends with it. See `claim_folder` and
-    `claim_url`.
+    """Claim on a run folder: a lock held by this process, released when the process ends. See
+    `claim_folder` and `claim_url`.
     """
 
     def __init__(self, path: Path) -> None:
-        """Lock a folder that exists. Raises StoreError: if another process has locked it."""
+        """Lock an existing folder. Raises StoreError if another process has locked it."""
         self.path = path
         self._descriptor: int | None = None
         with wrap_os_error(f"{path}: can't lock the run folder", "choose another --out"):
@@ -54,15 +57,15 @@ class RunClaim:
         """
 
     def release(self) -> None:
-        """Let other processes run it; safe to call again."""
+        """Let other processes run it; safe to call more than once."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def claim_folder(path: Path) -> RunClaim:
-    """Claim a run folder, which is created if missing. Raises StoreError: if it can't be created,
-    holds something other than a run, or another process has claimed it.
+    """Claim a run folder, which is created if missing. Raises StoreError if it can't be created,
+    holds something other than a run, or is claimed by another process.
     """
     with wrap_os_error(f"{path}: can't make the run folder", "choose another --out"):
         path.mkdir(parents=True, exist_ok=True)
@@ -72,10 +75,10 @@ def claim_folder(path: Path) -> RunClaim:
 
 
 def claim_url(url: str) -> RunClaim:
-    """Claim a run at a URL, and build the working folder from the store. Raises StoreError: if
+    """Claim a run at a URL, and build the working folder from the store. Raises StoreError if
     another process runs it, the URL holds something else, or the store can't be used.
 
-    Two processes of one machine exclude each other by a lock on the working folder. Over several
+    Two processes on one machine exclude each other by a lock on the working folder. Between
     machines the store decides: a process that has stopped loses its claim after a lease.
     """
     mirror = open_mirror(url, "run")
@@ -89,12 +92,12 @@ def claim_url(url: str) -> RunClaim:
 
 
 class _UrlClaim(RunClaim):
-    """Claim on a run at a store, where a lease decides between machines, and on its working
+    """Claim on a run at a store, where a lease decides between machines, and on the run's working
     folder.
     """
 
     def __init__(self, mirror: Mirror) -> None:
-        """Lock the working folder. Raises StoreError: if another process of this machine has locked
+        """Lock the working folder. Raises StoreError if another process on this machine has locked
         it.
         """
         super().__init__(mirror.path)
@@ -104,9 +107,9 @@ class _UrlClaim(RunClaim):
         self._claim: Claim | None = None
 
     def take(self) -> None:
-        """Claim the run at the store. Raises StoreError: if another process holds the claim."""
+        """Claim the run at the store. Raises StoreError if another process holds the claim."""
         mirror = self._mirror
-        # The lock of the folder shows that no earlier process of this machine and user is alive.
+        # The folder lock shows that no earlier process of this user on this machine is alive.
         worker = _worker_name(mirror.path.parent.with_name("worker"))
         self._board = ClaimBoard(mirror.store, LOCK_FOLDER, worker, lease_s(), previous_ended=True)
         self._board.start()
@@ -141,13 +144,13 @@ class _UrlClaim(RunClaim):
             ) from error
 
     def release(self) -> None:
-        """Compact files where possible, and release the claim; safe to call again."""
+        """Compact files where possible, and release the claim; safe to call more than once."""
         claim = self._claim
         board = self._board
         self._claim = None
         self._board = None
         if claim is not None:
-            # Everything is at the store already. Remaining work is done at the next start.
+            # Everything is already at the store. Remaining work is done at the next start.
             with contextlib.suppress(StoreError):
                 self.remote.end()
                 claim.release()
@@ -158,7 +161,7 @@ class _UrlClaim(RunClaim):
 
 
 def lease_s() -> float:
-    """Return for how many seconds a run stays claimed after its process has stopped."""
+    """Return how many seconds a run stays claimed after its process has stopped."""
     text = os.environ.get(LEASE_VARIABLE)
     if not text:
         return _LEASE_S
@@ -173,8 +176,8 @@ def lease_s() -> float:
 
 
 def check_vacant(path: Path) -> None:
-    """Raise StoreError if a folder holds anything other than a run or the traces of a start. Raises
-    OSError: if it is not readable.
+    """Raise StoreError if a folder holds anything other than a run or the traces of an aborted
+    start. Raises OSError if it is unreadable.
     """
     if (path / MANIFEST).exists():
         check_head(read_plain(path / MANIFEST), path / MANIFEST)
@@ -183,14 +186,16 @@ def check_vacant(path: Path) -> None:
 
 
 def _is_trace_of_a_start(name: str) -> bool:
-    """Return whether a run that was killed before it wrote its manifest can have left a file of
-    this name.
+    """Return whether a file of this name may be left by a run that was killed before it wrote its
+    manifest.
     """
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, f".{LOG_FILE}."))
 
 
 def _check_vacant_url(mirror: Mirror) -> None:
-    """Raise StoreError if a URL holds anything other than a run or the traces of a start."""
+    """Raise StoreError if a URL holds anything other than a run or the traces of an aborted
+    start.
+    """
     traces = (f"{LOCK_FOLDER}/", f"{LOG_FOLDER}/")
     if mirror.store.exists(MANIFEST):
         return
@@ -203,7 +208,7 @@ def _check_vacant_url(mirror: Mirror) -> None:
 
 
 def _worker_name(path: Path) -> str:
-    """Return a name of this machine and user for one URL, drawn once."""
+    """Return a name for this user and machine, drawn once per URL."""
     with wrap_os_error(f"{path}: can't keep the name of this machine", "set KTDEVAL_CACHE_DIR"):
         if not path.exists():
             write_atomic(path, secrets.token_hex(8))

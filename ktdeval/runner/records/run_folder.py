@@ -79,13 +79,13 @@ _ANEW = "restore it, or delete the episode's folder to run it again"
 
 
 class RunFolder:
-    """A run on disk. Open it with `create` (to run) or `load` (to read)."""
+    """A run on disk. Open it with `create` (to run it) or `load` (to read it)."""
 
     def __init__(self, path: Path, manifest: RunManifest) -> None:
         self.path = path
         self.manifest = manifest
         self._claim: RunClaim | None = None
-        #: the run at a URL of which the folder is the local copy; None for a run only on this
+        #: the run at a URL that this folder is a local copy of; None for a run that is only on this
         #: machine
         self._remote: RemoteRun | None = remote_run_at(path)
 
@@ -102,8 +102,8 @@ class RunFolder:
         return folder
 
     def _begin(self, growth: Growth) -> None:
-        """Write the plan, or check that it equals the existing one; then delete the leftovers of a
-        killed process.
+        """Write the plan, or check that it equals the existing plan; then delete what a killed
+        process left over.
         """
         if (self.path / MANIFEST).exists():
             difference = RunFolder.load(self.path).difference(self.manifest, growth)
@@ -118,12 +118,12 @@ class RunFolder:
             self._drop_journal(spec)
 
         for folder in ("", "cards/", "episodes/*/"):
-            # temporary files of `write_atomic`; a user's own hidden files have one dot
+            # temporary files of `write_atomic`; a user's hidden files start with a single dot
             for stray in self.path.glob(f"{folder}.*.*"):
                 stray.unlink()
 
     def difference(self, planned: RunManifest, growth: Growth = "none") -> str:
-        """Return why a planned run can't resume this one; empty if it can. `growth`: allowed
+        """Return why a planned run can't resume this run; empty if it can. `growth`: allowed
         additions to the plan.
         """
         kept = kept_specs(self.manifest, planned, growth)
@@ -133,10 +133,10 @@ class RunFolder:
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
-        """Open a run for reading. Raises StoreError: if the folder has no run, or its manifest is
-        not readable.
+        """Open a run for reading. Raises StoreError if the folder has no run, or its manifest is
+        unreadable.
         """
-        # too long a name, or no permission
+        # the name is too long, or permission is missing
         with wrap_os_error(str(path / MANIFEST), "fix that, or name another path"):
             if not (path / MANIFEST).exists():
                 raise StoreError(f"{path}: no run here (manifest.json is missing)")
@@ -181,7 +181,7 @@ class RunFolder:
         return [spec for spec in self.manifest.specs if spec.task == task]
 
     def complete_specs(self, task: str | None = None) -> list[EpisodeSpec]:
-        """Return the complete episodes of a task, or of all tasks, in the order of the plan."""
+        """Return the complete episodes of a task, or of all tasks, in plan order."""
         specs = self.manifest.specs if task is None else self.specs_of(task)
         return list(filter(self.is_complete, specs))
 
@@ -193,9 +193,9 @@ class RunFolder:
         *,
         is_repeatable: bool = False,
     ) -> Journal[Entry]:
-        """Open the journal of an unfinished episode, with the entries of earlier runs; arguments as
-        in `Journal`. `is_repeatable`: True if its steps can be replayed at no cost, with the same
-        bytes.
+        """Open the journal of an unfinished episode, with the entries of earlier sessions;
+        arguments as in `Journal`. `is_repeatable`: True if replaying its steps costs nothing and
+        gives the same bytes.
         """
         folder = self._episode_folder(spec)
         with wrap_os_error(f"{folder}: can't make the episode's folder"):
@@ -216,8 +216,8 @@ class RunFolder:
         encode: Callable[[Sequence[Any]], tuple[str, bytes]],
         calls: EpisodeCalls | None = None,
     ) -> None:
-        """Compact a whole journal into the file of its records and the transcript; safe to repeat
-        after a crash at any point.
+        """Compact a complete journal into the record file and the transcript; safe to repeat after
+        a crash at any point.
         """
         folder = self._episode_folder(spec)
         journal = compact_journal(folder / JOURNAL, entry_type)
@@ -267,11 +267,11 @@ class RunFolder:
         return load_ledger(self._episode_file(spec, LEDGER))
 
     def ledger_sha256(self, spec: EpisodeSpec) -> str:
-        """SHA-256 of the ledger of a complete episode, of its bytes as they are now."""
+        """SHA-256 of a complete episode's ledger, computed from its current bytes."""
         return file_sha256(self._episode_file(spec, LEDGER))
 
     def load_transcript(self, spec: EpisodeSpec) -> list[TranscriptEntry]:
-        """Read the transcript of a complete episode: one entry a step."""
+        """Read the transcript of a complete episode: one entry per step."""
         path = self._episode_file(spec, TRANSCRIPT)
         entries = unpack_lines(path, TranscriptEntry, "transcript")
         for number, entry in enumerate(entries, 1):
@@ -284,8 +284,8 @@ class RunFolder:
         return unpack_lines(path, AnswerRecord, "record of answers")
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
-        """Return the records and transcript of any episode so far. Raises StoreError: if one is not
-        readable.
+        """Return the records and transcript of any episode so far. Raises StoreError if one of the
+        files is unreadable.
         """
         folder = self.episode_path(spec)
         if self.is_complete(spec):
@@ -302,11 +302,11 @@ class RunFolder:
         return [entry.step for entry in entries], [entry.transcript for entry in entries]
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 by path of each ledger and transcript. Raises StoreError: if one is missing or
-        changed after the episode's end.
+        """SHA-256 of each ledger and transcript, by path. Raises StoreError if a file is missing or
+        was changed after the end of its episode.
         """
         if self._remote is not None:
-            self._remote.bring([spec.id for spec in specs])  # several at once
+            self._remote.bring([spec.id for spec in specs])  # fetch several at once
         digests = {}
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():
@@ -322,7 +322,7 @@ class RunFolder:
         return digests
 
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
-        """Read the mark of a complete episode. Raises StoreError: if it is not readable."""
+        """Read the completion mark of an episode. Raises StoreError if it is unreadable."""
         path = self.mark_path(spec)
         with wrap_os_error(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
@@ -336,12 +336,12 @@ class RunFolder:
         return mark
 
     def mark_path(self, spec: EpisodeSpec) -> Path:
-        """Return the path of the mark of a complete episode."""
+        """Return the path of an episode's completion mark."""
         return self._episode_file(spec, MARK)
 
     def card_path(self, task: str, scored: str = "") -> Path:
-        """Return the path of a task's card, or of its card `scored` again (names joined by `+`).
-        Raises StoreError: if a name is not a safe file name.
+        """Return the path of a task's card, or of its rescored card (`scored`: names joined by
+        `+`). Raises StoreError if a name is not a safe file name.
         """
         for name in (task, *filter(None, scored.split("+"))):
             if not is_file_name(name):
@@ -351,7 +351,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class _FilesBelow:
-    """Files of a store below a prefix."""
+    """Files in a store under a prefix."""
 
     store: Store
     prefix: str
@@ -361,13 +361,13 @@ class _FilesBelow:
         return self.store.read(f"{self.prefix}{key}")
 
     def create(self, key: str, data: bytes) -> bool:
-        """Keep a file."""
+        """Store a file."""
         return self.store.create(f"{self.prefix}{key}", data)
 
 
 def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder; None if the folder has no run. Raises the StoreError of
-    `RunFolder.load`.
+    """Return the run in a folder; None if the folder has no run. Raises StoreError as
+    `RunFolder.load` does.
     """
     if not (path / MANIFEST).exists():
         return None
@@ -375,7 +375,7 @@ def recorded_run(path: Path) -> RunFolder | None:
 
 
 def mask_key_of(run: RunFolder | None) -> str | None:
-    """Return the mask key of a run, or None without a run or a key."""
+    """Return the mask key of a run; None if there is no run, or the run has no key."""
     if run is None:
         return None
 

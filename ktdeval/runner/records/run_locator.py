@@ -1,6 +1,4 @@
-"""Runs and cards named by users: by a path of this machine, or by a URL, of which the local copy is
-read.
-"""
+"""Runs and cards as users specify them: by a local path, or by a URL, whose local copy is read."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
 from ktdeval.values.user_input import user_path
 
-_DEPTH = 4  #: greatest depth of a run below a URL, as below a folder
+_DEPTH = 4  #: maximum depth of a run below a URL, as below a folder
 _FILE = ".json"
 
 
 def local_run_path(named: str | Path) -> Path:
     """Return the path of a run, of a folder of runs, or of a card. For a URL, return a local copy:
-    plan and cards are fetched at once, an episode's files when they are read.
+    plan and cards are fetched immediately, an episode's files when they are read.
 
-    Raises StoreError: if the URL has no run, or it can't be read; UsageError: if `named` is not a
+    Raises StoreError if the URL has no run, or it can't be read; UsageError if `named` is not a
     path.
     """
     if not is_url(named):
@@ -44,15 +42,15 @@ def local_run_path(named: str | Path) -> Path:
 
 
 def local_copy(url: str) -> Path:
-    """Return the local copy of a run at a URL, which may not have begun."""
+    """Return the local copy of a run at a URL; the run may not have begun."""
     mirror = open_mirror(url, "read")
     remote_run(mirror, "").bring_head()
     return mirror.path
 
 
 def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
-    """Return paths of runs given one by one or as lists: texts, URLs, paths, or objects with a
-    `folder`; UsageError for others. Raises the errors of `local_run_path`.
+    """Return the paths of runs given one by one or as lists: strings, URLs, paths, or objects with
+    a `folder`. Raises UsageError for other values, and errors as `local_run_path` does.
     """
     paths: list[Path] = []
     for run in runs:
@@ -70,8 +68,8 @@ def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
 
 
 def runs_beside(run: RunFolder) -> list[Path]:
-    """Return the paths of the folders with a manifest next to a run, its own included. At a URL
-    these are its siblings there, whose names take one listing of all that is below the parent.
+    """Return the paths of the folders with a manifest next to a run, including the run itself. At a
+    URL these are its siblings, found by one listing of everything below the parent.
     """
     remote = remote_run_at(run.path)
     if remote is None:
@@ -79,7 +77,7 @@ def runs_beside(run: RunFolder) -> list[Path]:
         return sorted(manifest.parent for manifest in manifests)
 
     above, _, name = f"{remote.mirror.url}/{remote.prefix}".rstrip("/").rpartition("/")
-    if above.endswith("/") or not name:  # a bucket has no siblings
+    if above.endswith("/") or not name:  # a run at the root of a bucket has no siblings
         return [run.path]
 
     mirror = open_mirror(above, "read")
@@ -94,7 +92,7 @@ def _is_manifest_of_child(key: str) -> bool:
 
 
 def _card_path(url: str) -> Path:
-    """Return the local copy of a card: with the run that it lies in, so that it can be verified."""
+    """Return the local copy of a card, together with its run so that the card can be verified."""
     run, is_of_run, name = url.rpartition(f"/{CARDS}/")
     if is_of_run:
         mirror = open_mirror(run, "read")
@@ -115,7 +113,7 @@ def _existing(mirror: Mirror, key: str) -> Path:
 
 
 def _bring_heads(mirror: Mirror) -> None:
-    """Fetch plan and cards of each run below a URL. Raises StoreError: if no run is found."""
+    """Fetch plan and cards of each run below a URL. Raises StoreError if no run is found."""
     runs: list[RemoteRun] = []
     for key in mirror.stats():
         folder, _, name = key.rpartition("/")

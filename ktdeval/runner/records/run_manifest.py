@@ -1,4 +1,4 @@
-"""Manifest of a run: its plan in `manifest.json`, and differences of two plans."""
+"""Manifest of a run: its plan in `manifest.json`, and differences between two plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NotARunError(StoreError):
 
 
 def check_head(data: bytes, path: Path) -> None:
-    """Raise StoreError if a manifest does not describe a run, or has another version."""
+    """Raise StoreError if a manifest does not describe a run, or has a different version."""
     head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
     if "episodes" not in head:
         raise NotARunError(
@@ -67,7 +67,9 @@ class FurtherFacts(Value):
 
 @dataclass(frozen=True)
 class RunManifest:
-    """Everything that the command line can change about a run's outcome, without machine settings."""
+    """Everything that the command line can change about a run's outcome, without machine
+    settings.
+    """
 
     #: the user's choice of data (`DataSource`), so that `score` and `verify` find the snapshot
     #: again
@@ -75,7 +77,7 @@ class RunManifest:
     #: id of that snapshot; both are None if no task needs a market
     snapshot: str | None
     metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
-    rules: RuleSet  #: rule set of the metrics
+    rules: RuleSet  #: version of the rule set for metrics
     specs: tuple[EpisodeSpec, ...]  #: the plan, in order
     #: price of the model's tokens; None if unknown or not applicable
     price: PriceEntry | None = None
@@ -83,7 +85,7 @@ class RunManifest:
     request_settings: Mapping[str, JsonValue] | None = None
     #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
-    #: call log that the run was begun with; None for a local model, and in records without it
+    #: call log with which the run began; None for a local model, and in records without the field
     call_log: LogEntry | None = None
     #: id of the registration with a leaderboard whose drawn key the masks use; None if the run has
     #: its own key
@@ -93,14 +95,12 @@ class RunManifest:
 
     @property
     def is_free(self) -> bool:
-        """True if all models run on this machine and are free, so that no tokens have to be
-        counted.
-        """
+        """True if all models are local and free, so that tokens need not be counted."""
         further = self.further_models.values()
         return self.price == FREE and all(each.price == FREE for each in further)
 
     def to_json(self) -> JsonValue:
-        """Return the manifest as written."""
+        """Return the manifest as it is written."""
         facts = {name: getattr(self, name) for name in _FACTS}
         facts["data"] = None if self.data is None else from_plain(self.data, DataSource, "data")
         episodes = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
@@ -108,7 +108,7 @@ class RunManifest:
 
     @classmethod
     def load(cls, path: Path) -> RunManifest:
-        """Read a manifest file. Raises StoreError: if it can't be read, or an episode's spec does
+        """Read a manifest file. Raises StoreError if it can't be read, or an episode's spec does
         not hash to its id.
         """
         where = f"{path}: not a readable manifest"
@@ -148,8 +148,8 @@ class RunManifest:
 
 
 def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
-    """Return the fault of a spec with correct types: in its market, a window without a market, its
-    models or its limit. None if it has no fault.
+    """Return the fault of a spec whose types are correct: in its market, a window without a market,
+    its models or its limit. None if it has no fault.
     """
     if spec.snapshot not in (None, file.snapshot):
         return "snapshot: expected the run's"
@@ -201,7 +201,7 @@ FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 
 def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
     """Return what the user would have to change; empty if the plans are equal. `carded`: True if
-    cards exist already.
+    cards already exist.
     """
     if recorded.snapshot != planned.snapshot:
         before = recorded.snapshot or "none"
@@ -233,8 +233,8 @@ def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: 
 def kept_specs(
     recorded: RunManifest, planned: RunManifest, growth: Growth
 ) -> tuple[EpisodeSpec, ...]:
-    """Return the planned episodes that the recorded run must have, depending on `growth`: all,
-    those of its tasks, or those that it has.
+    """Return the planned episodes that the recorded run must have: depending on `growth`, all of
+    them, those of its tasks, or those that it already has.
     """
     if growth == "tasks":
         tasks = {spec.task for spec in recorded.specs}

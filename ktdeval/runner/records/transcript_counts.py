@@ -1,4 +1,4 @@
-"""Counts of an episode's transcript: its exchanges read as typed values."""
+"""Counts derived from an episode's transcript, whose exchanges are read as typed values."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Said(Value, omit_defaults=True):
     errors: dict[str, int]  #: calls that failed for good, by kind
     #: calls by role and model; absent where no role of a team asked
     roles: tuple[RoleUsage, ...] = ()
-    #: replies by the model that was asked and what answered; absent where no provider says so, and in
-    #: marks from before this field
+    #: replies by the model that was asked and what answered; absent where no provider says so, and
+    #: in marks from before this field
     served: tuple[Served, ...] = ()
     #: steps that an agent outside of this code took, by the walls around it; absent of others
     isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
@@ -53,7 +53,7 @@ class RecordedExchange(msgspec.Struct):
 
     @property
     def usage(self) -> RoleUsage:
-        """This call in the form of usage by role and model."""
+        """Return this call as usage by role and model."""
         reply = self.reply
         if reply is UNSET:
             return RoleUsage(role=self.role, model=self.model, calls=1, failed=1)
@@ -70,7 +70,7 @@ class RecordedExchange(msgspec.Struct):
 
     @property
     def served(self) -> Served:
-        """Its reply, counted by the model that answered."""
+        """Return its reply as a count for the model that answered."""
         assert self.reply is not UNSET, "a failed call is served by nobody"
         notes = self.reply.notes
         return Served(
@@ -84,14 +84,14 @@ class RecordedExchange(msgspec.Struct):
 
 
 def read_exchanges(entry: TranscriptEntry, where: str) -> tuple[RecordedExchange, ...]:
-    """Return the exchanges of a step. Raises StoreError, which begins with `where`: if one does not
-    have the form that sessions record.
+    """Return the exchanges of a step. Raises StoreError, with a message that starts with `where`,
+    if one does not have the form that sessions record.
     """
     return from_plain(list(entry.exchanges), tuple[RecordedExchange, ...], f"{where}: exchanges")
 
 
 def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
-    """Count the exchanges of a transcript's entries."""
+    """Count the exchanges in a transcript's entries."""
     usages: list[RoleUsage] = []
     roles: list[RoleUsage] = []
     errors: Counter[str] = Counter()
@@ -124,5 +124,5 @@ def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
 
 
 def _says_something(served: Served) -> bool:
-    """Return whether a provider's answer has any details on the model that answered."""
+    """Return whether a provider reported any details about the model that answered."""
     return bool(served.name or served.looked_up or served.own_settings or served.not_applied)

@@ -1,8 +1,8 @@
-"""Run folder at a URL, for `RunFolder`: requested files are fetched to the local copy, and files
-that must not be lost are put to the store before the run continues.
+"""Run folder at a URL, used by `RunFolder`: requested files are fetched into the local copy, and
+files that must not be lost are uploaded to the store before the run continues.
 
-The store has the files of a run folder, except for two that grow. Each line of a journal is a file
-of its own until its episode is complete, and so is each group of calls
+The store has the files of a run folder, except for two kinds that grow. Each line of a journal is a
+separate file until its episode is complete, and so is each group of calls
 (`ktdeval.calls.remote_call_log`):
 
     URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
@@ -36,14 +36,15 @@ from ktdeval.stores.mirror import Mirror, key_at, mirror_at
 from ktdeval.stores.store import Stat
 from ktdeval.values.hashes import content_hash
 
-JOURNAL_FOLDER = "journal"  #: of an unfinished episode at a store: a file for each finished step
-_FRESH_S = 2.0  #: Least time in seconds for which a listing of episodes is considered current
-_LISTING_SHARE = 10  #: A listing is not repeated before this many times as long as it took
+#: journal folder of an unfinished episode at a store: one file per finished step
+JOURNAL_FOLDER = "journal"
+_FRESH_S = 2.0  #: minimum time in seconds for which a listing of episodes is considered current
+_LISTING_SHARE = 10  #: a listing is not repeated before this multiple of the time it took
 
 
 # a tuple, because parts are sorted
 class JournalPart(NamedTuple):
-    """A finished step at a store."""
+    """File of a finished step at a store."""
 
     number: int  #: from 1
     stat: Stat
@@ -55,7 +56,7 @@ class EpisodeFiles:
 
     files: dict[str, Stat]  #: by name
     journal: tuple[JournalPart, ...]  #: by number
-    foreign: tuple[str, ...]  #: keys that no run writes
+    foreign: tuple[str, ...]  #: keys of files that no run writes
 
     @property
     def is_complete(self) -> bool:
@@ -70,7 +71,7 @@ class RemoteRun:
     """Run folder at a URL. Threads may share it; only the process that claimed the run may write."""
 
     def __init__(self, mirror: Mirror, prefix: str) -> None:
-        """`prefix` is the key of the run folder, with a slash at its end, or empty."""
+        """`prefix` is the key of the run folder with a trailing slash, or empty."""
         self.mirror = mirror
         self.prefix = prefix
         self.path = mirror.path / prefix
@@ -82,7 +83,7 @@ class RemoteRun:
 
     def bring_head(self) -> bool:
         """Fetch the files that every command reads: plan, cards, task files, certificate, canary.
-        Return whether there is a run.
+        Return whether a run exists.
         """
         names = [MANIFEST, CERTIFICATE, CANARY, BATCHES]
         keys = [f"{self.prefix}{name}" for name in names]
@@ -93,8 +94,8 @@ class RemoteRun:
         return is_run
 
     def episodes(self) -> Mapping[str, EpisodeFiles]:
-        """Return the files of each episode that has begun, by its id, from one listing. A run of
-        this process lists once, since no other process may write.
+        """Return the files of each episode that has begun, by id, from a single listing. For a run
+        of this process, it is listed once, since no other process may write.
         """
         is_current = self.mirror.is_working or time.monotonic() < self._listed_until
         if self._episodes is None or not is_current:
@@ -124,7 +125,7 @@ class RemoteRun:
         self.mirror.fetch(stats)
 
     def bring_named(self, name: str) -> None:
-        """Fetch a file by its key below the run; do nothing if it does not exist."""
+        """Fetch a file by its key in the run; do nothing if it does not exist."""
         top, _, rest = name.partition("/")
         episode, _, file = rest.partition("/")
         if top == EPISODES and file:
@@ -133,7 +134,7 @@ class RemoteRun:
             self.mirror.fetch_file(f"{self.prefix}{name}")
 
     def bring_episode(self, episode: str) -> None:
-        """Fetch all files of an episode, or the journal so far if it is unfinished."""
+        """Fetch all files of an episode, or its journal so far if it is unfinished."""
         own = self.episodes().get(episode, _NO_FILES)
         if own.is_complete:
             self.mirror.fetch(own.files.values())
@@ -142,12 +143,15 @@ class RemoteRun:
             self._bring_journal(episode, own.journal)
 
     def _bring_journal(self, episode: str, parts: Iterable[JournalPart]) -> None:
-        """Write the local journal from the steps in the store; delete it if the store has no steps."""
+        """Write the local journal from the steps at the store; delete it if the store has no
+        steps.
+        """
         key = self._key(episode, JOURNAL)
         parts = list(parts)
         for number, part in enumerate(parts, 1):
             if part.number != number:
-                # A listing taken while an episode ends: its steps are deleted, the last first.
+                # The listing may be taken while an episode ends: its steps are then deleted, the
+                # last first.
                 parts = parts[: number - 1]
                 break
 
@@ -162,8 +166,9 @@ class RemoteRun:
     # -- running
 
     def restore(self) -> None:
-        """Build the working folder from the store, as if no process had worked here before. Only
-        for the process that claimed the run. Complete episodes are fetched when they are read.
+        """Build the working folder from the store, as if no process had worked here before. To be
+        called only by the process that claimed the run. Complete episodes are fetched when they are
+        read.
         """
         self._episodes = None
         self.mirror.forget_own()
@@ -174,8 +179,8 @@ class RemoteRun:
         self.calls.restore_working()
 
     def begin_journal(self, episode: str) -> None:
-        """Fetch the journal of an unfinished episode that is about to continue. Raises StoreError:
-        if a step is missing but a later one exists.
+        """Fetch the journal of an unfinished episode that is about to continue. Raises StoreError
+        if a step is missing although a later step exists.
         """
         own = self.episodes().get(episode, _NO_FILES)
         for number, part in enumerate(own.journal, 1):
@@ -192,14 +197,14 @@ class RemoteRun:
         return RemoteJournal(self.mirror, self._journal(episode))
 
     def complete(self, episode: str, files: Mapping[str, bytes]) -> None:
-        """Put the files of a complete episode; the mark comes last."""
+        """Upload the files of a complete episode; the mark comes last."""
         others = [name for name in files if name != MARK]
         at_once(lambda name: self._put(episode, name, files[name]), others)
         self._put(episode, MARK, files[MARK])
 
     def drop_journal(self, episode: str, steps: int | None = None) -> None:
-        """Delete the steps of a complete episode, whose transcript has them. `steps`: number of
-        steps that this process put; None: delete those of an earlier, killed process.
+        """Delete the steps of a complete episode, whose transcript contains them. `steps`: number
+        of steps that this process uploaded; None: delete the steps of an earlier, killed process.
         """
         keys = [part.stat.key for part in self.episodes().get(episode, _NO_FILES).journal]
         if steps is not None:
@@ -208,7 +213,7 @@ class RemoteRun:
         at_once(self.mirror.store.delete, keys[::-1])
 
     def end(self) -> None:
-        """Compact the run's remaining files, and keep its local files as copies of those at the
+        """Compact the run's remaining files, and keep the local files as copies of those at the
         store.
         """
         self.calls.compact()
@@ -225,19 +230,19 @@ class RemoteRun:
 
 
 class RemoteJournal:
-    """Steps of one episode at a store, a file for each."""
+    """Steps of one episode at a store, one file per step."""
 
     def __init__(self, mirror: Mirror, folder: str) -> None:
         self._mirror = mirror
         self._folder = folder
 
     def append(self, number: int, line: bytes) -> None:
-        """Put a finished step, numbered from 1; durable once this returns. Raises StoreError."""
+        """Upload a finished step, numbered from 1; durable once this returns. Raises StoreError."""
         self._mirror.put_new(_part_key(self._folder, number), line, "this episode")
 
 
 def remote_run_at(path: Path) -> RemoteRun | None:
-    """Return the run at a URL of which a folder is the local copy; None for any other folder."""
+    """Return the run at a URL that a folder is the local copy of; None for any other folder."""
     mirror = mirror_at(path)
     if mirror is None:
         return None
@@ -247,8 +252,8 @@ def remote_run_at(path: Path) -> RemoteRun | None:
 
 
 def run_file(folder: Path, name: str) -> Path:
-    """Return the path of a file of a run, by its name in a card's `artefacts`. If the folder is the
-    copy of a URL, fetch the file first. The file may not exist.
+    """Return the path of a file of a run, given its name in a card's `artefacts`. If the folder is
+    the local copy of a URL, the file is fetched first. The file may not exist.
     """
     remote = remote_run_at(folder)
     if remote is not None:
@@ -258,7 +263,7 @@ def run_file(folder: Path, name: str) -> Path:
 
 @lru_cache(maxsize=1024)
 def remote_run(mirror: Mirror, prefix: str) -> RemoteRun:
-    """Return the run below a prefix of a URL: the same object each time, so that its listing is
+    """Return the run under a prefix of a URL: the same object each time, so that its listing is
     shared.
     """
     return RemoteRun(mirror, prefix)
@@ -269,7 +274,7 @@ def _part_key(folder: str, number: int) -> str:
 
 
 def by_episode(stats: Iterable[Stat], folder: str) -> dict[str, EpisodeFiles]:
-    """Return the files of each episode from a listing of all files."""
+    """Return the files of each episode, from a listing of all files."""
     files: dict[str, dict[str, Stat]] = {}
     journals: dict[str, list[JournalPart]] = {}
     foreign: dict[str, list[str]] = {}

@@ -1,5 +1,5 @@
-"""Public names of model calls: addresses, records of calls, errors of HTTP as typed errors, and
-which are tried again. Listed in `__init__.pyi`.
+"""Public names for model calls: addresses, call records, HTTP errors as typed errors, and retries.
+Listed in `__init__.pyi`.
 """
 
 from ktdeval.values.lazy import lazy_exports

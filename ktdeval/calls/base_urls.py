@@ -1,4 +1,4 @@
-"""Addresses of servers as users give them."""
+"""Server addresses, as given by users."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PORTS = {"http": 80, "https": 443}
 def check_base_url(url: str, option: str = "--base-url") -> str:
     """Return a base URL without its final slash, safe to use, show and record.
 
-    Raises ConfigError, which names `option`, if it is not an http or https address, or contains a
-    user, a password, a query or a fragment; the message does not show these.
+    Raises ConfigError, with `option` in the message, if it is not an http or https address, or
+    contains a user, a password, a query or a fragment; the message does not show these.
     """
     example = "such as http://localhost:8000/v1"
     try:
@@ -44,7 +44,7 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
 
 def why_unreachable(url: str) -> str | None:
     """Return why no server answers at the host and port of a URL, without sending a request; None
-    if one answers, or if a proxy is in between.
+    if a server answers, or if a proxy is used.
     """
     parts = urlsplit(url)
     host = parts.hostname

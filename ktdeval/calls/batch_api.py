@@ -1,7 +1,7 @@
-"""Batch interface of a provider: many requests at once, answered within a day at a lower price.
+"""A provider's batch interface: many requests at once, answered within a day at a lower price.
 
-An adapter names one in its traits (`ModelTraits.batches`). It makes one attempt of each thing it is asked
-to do, as `RemoteModel.reply` does; the suite waits, repeats, records and pays.
+An adapter declares one in its traits (`ModelTraits.batches`). Each of its methods makes a single
+attempt, as `RemoteModel.reply` does; the suite waits, retries, records and pays.
 """
 
 from __future__ import annotations
@@ -25,20 +25,24 @@ or it was cancelled.
 
 @dataclass(frozen=True, slots=True)
 class BatchTag:
-    """Name that a run gives to a batch before it submits it, so that it finds it again."""
+    """Name that a run gives to a batch before submitting it, so that the run can find the batch
+    again.
+    """
 
     name: str  #: unique to run and batch, at most 40 characters of a-z, 0-9 and `-`
-    begun_at: datetime  #: when it was to be submitted, in UTC
-    requests: int  #: how many it holds
+    begun_at: datetime  #: planned time of submission, in UTC
+    requests: int  #: number of requests in the batch
 
     def id_of(self, index: int) -> str:
-        """Return the id of a request by its place in the batch from 0: at most 48 characters of
+        """Return the id of a request from its index in the batch, from 0: at most 48 characters of
         a-z, 0-9 and `-`.
         """
         return f"{self.name}-{index}"
 
     def index_of(self, request_id: object) -> int | None:
-        """Return the index of a request by its id; None if the id is not of this batch."""
+        """Return the index of a request from its id; None if the id does not belong to this
+        batch.
+        """
         name, _, index = str(request_id).rpartition("-")
         if name != self.name or not (index.isascii() and index.isdecimal()):
             return None
@@ -51,9 +55,9 @@ class BatchTag:
 class BatchState:
     """State of a batch."""
 
-    done: int  #: requests that are over, as far as the provider tells
-    is_over: bool  #: whether there are results, and no more will come
-    problem: str = ""  #: why the provider did none of it; empty otherwise
+    done: int  #: number of finished requests, as far as the provider reports it
+    is_over: bool  #: True if the results are complete
+    problem: str = ""  #: why the provider processed nothing; empty otherwise
 
 
 Result = Reply | ModelError | ProviderError
@@ -64,45 +68,44 @@ Result = Reply | ModelError | ProviderError
 class BatchResults:
     """Results of a batch."""
 
-    #: by place in the batch; a request that is missing has no result
+    #: result by index in the batch; a missing request has no result
     results: Mapping[int, Result] = field(default_factory=dict)
-    foreign: int = 0  #: results of requests that are none of the batch
-    unreadable: int = 0  #: results that can't be read, and belong to no request
+    foreign: int = 0  #: number of results for requests outside the batch
+    unreadable: int = 0  #: number of unreadable results that can't be matched to a request
 
 
 class Batches(Protocol):
-    """Batch interface of a provider. Each method makes one attempt: it raises ModelError where that
-    failed, ProviderError where every attempt would.
+    """Batch interface of a provider. Each method makes one attempt: it raises ModelError if the
+    attempt failed, ProviderError if every attempt would fail.
     """
 
-    max_requests: int  #: in one batch
-    max_bytes: int  #: of one batch, as of `size`
+    max_requests: int  #: maximum number of requests in a batch
+    max_bytes: int  #: maximum total `size` of a batch in bytes
 
     def price(self, ordinary: Price) -> Price:
-        """Return the price of tokens in a batch."""
+        """Return the token price in a batch."""
 
     def size(self, request: ModelRequest) -> int:
-        """Return how many bytes a request takes in a batch, its id included."""
+        """Return how many bytes a request takes in a batch, including its id."""
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
         """Return the id of the batch that was submitted with a tag; None if there is no such batch.
 
-        If a provider keeps no tags, it returns a candidate by time and number of requests that is
-        not in `others`; the results then show whether it is the right one (`BatchResults.foreign`).
+        If a provider stores no tags, this returns a candidate with matching time and number of
+        requests that is not in `others`; the results then show whether it is the right batch
+        (`BatchResults.foreign`).
         """
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
         """Submit a batch under a tag and return its id."""
 
     def state(self, batch: str) -> BatchState:
-        """Return how far a batch is."""
+        """Return the progress of a batch."""
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results of a batch that is over."""
+        """Return the results of a finished batch."""
 
 
 def batches_of(model: object) -> Batches | None:
-    """Return the batch interface that a model's traits name; None if the adapter has no batch
-    interface.
-    """
+    """Return the batch interface declared in a model's traits; None if it declares none."""
     return cast("Batches | None", model_traits(model).batches)

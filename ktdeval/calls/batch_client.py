@@ -1,7 +1,8 @@
-"""Client whose calls are asked in batches, before the steps that make them run.
+"""Client that makes model calls in batches, before the steps that need them run.
 
 A run first plays all of its steps with a `WantingModel` each, which collects the requests that have
-no reply yet, and asks them together (`BatchClient.ask`). A step that then runs finds its replies.
+no reply yet, and submits them together (`BatchClient.ask`). When a step then runs, its replies are
+already there.
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ from ktdeval.calls.submitted_batches import BatchedRequest, BatchEntry, BatchFil
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, sound
 
-_FIRST_WAIT_S = 5.0  #: until a batch is looked at again
+_FIRST_WAIT_S = 5.0  #: seconds until the state of a batch is checked again
 _LONGEST_WAIT_S = 120.0
-_GROWTH = 1.5  #: of the wait, from look to look
-#: After a batch may have been submitted without an answer, and the provider shows none: wait until
+_GROWTH = 1.5  #: growth factor of the wait between checks
+#: if a batch may have been submitted without an answer, and the provider shows none: seconds until
 #: it is looked up once more, before it is submitted again
 _SETTLE_S = 60.0
-#: Kinds of failure that may pass: the same request may be answered later
+#: kinds of temporary failure: the same request may be answered later
 _PASSING = RETRYABLE | {EXPIRED, CANCELLED}
-#: Kinds of failure after which a batch may have been taken
+#: kinds of failure after which the provider may have accepted a batch
 _UNCERTAIN = RETRYABLE - {"rate_limited"}
-_NOT_DONE = "batch_failed"  #: Kind of all requests of a batch that the provider refused as a whole
+#: failure kind of all requests in a batch that the provider rejected as a whole
+_NOT_DONE = "batch_failed"
 _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -58,29 +60,29 @@ Tell = Callable[[int, int, float], None]
 
 
 class BatchUnanswered(KtdevalError):
-    """Requests of an episode have no reply, and are asked again when the run is resumed. Nothing was
-    decided in their place.
+    """Requests of an episode have no reply, and are sent again when the run is resumed. No decision
+    was made in their place.
     """
 
 
 @dataclass
 class _SentBatch:
-    """Batch at the provider, or about to be."""
+    """Batch at the provider, or about to be submitted."""
 
-    number: int  #: in the file of batches
+    number: int  #: number in the batch file
     wanted: Sequence[WantedReply]
     reservations: Sequence[Reservation]
     done: int = 0
 
 
 class BatchClient(ModelClient):
-    """Calls of a run to one remote model, those of its episodes in batches at the price of a batch;
-    checks of the run are ordinary calls. Requests are asked by `ask`; a call gets the reply that
-    came, or one of the cache.
+    """A run's calls to one remote model; those of its episodes are made in batches at the batch
+    price, while checks of the run are ordinary calls. Requests are submitted by `ask`; a call then
+    gets the reply that arrived, or a cached reply.
 
-    Each batch is written down (`BatchFile`) before it is submitted, under a tag of its own. Where a
-    process ends before it learnt of the batch, the next one looks for the tag at the provider, so
-    that no batch is submitted twice. The most that a batch may cost is reserved before.
+    Each batch is recorded (`BatchFile`) before it is submitted, under a unique tag. If a process
+    ends before it learns the batch's id, the next process looks for the tag at the provider, so
+    that no batch is submitted twice. The maximum cost of a batch is reserved beforehand.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class BatchClient(ModelClient):
         log: CallLog,
         stop: StopSignal,
     ) -> None:
-        """Open the batches of a run. `price`: of ordinary calls. Raises KtdevalError."""
+        """Open the batches of a run. `price`: price of ordinary calls. Raises KtdevalError."""
         super().__init__(model, settings, price, log, stop)
         batches = batches_of(model)
         if batches is None:
@@ -101,12 +103,15 @@ class BatchClient(ModelClient):
         self._batch_price = None if price is None else batches.price(price)
         self._file = BatchFile(log.path.parent)
         self._openings: dict[str, int] = {}
-        self._has_batches = False  # whether the provider's batches answered in this session
-        self._fresh: set[CallPosition] = set()  # replies whose own row is on record
+        # True if the provider's batch interface has answered in this session
+        self._has_batches = False
+        self._fresh: set[CallPosition] = set()  # replies that already have their own row in the log
         self._failed: dict[CallPosition, ModelError | ProviderError] = {}  # in this session
 
-        self._awaited: set[CallPosition] = set()  # in batches whose results are not recorded
-        self._refusals: Counter[tuple[CallPosition, str]] = Counter()  # by kind, of closed batches
+        # requests in batches whose results are not recorded
+        self._awaited: set[CallPosition] = set()
+        # failures in closed batches, by kind
+        self._refusals: Counter[tuple[CallPosition, str]] = Counter()
         for entry in self._file.entries:
             self._follow(entry)
 
@@ -128,8 +133,8 @@ class BatchClient(ModelClient):
         fence: Fence = no_fence,
         watch: Watch = watch_nothing,
     ) -> EpisodeModel:
-        """Return the model for the calls of one episode, as of `ModelClient.for_episode`. What was
-        asked in batches belongs to the same opening.
+        """Return the model for the calls of one episode, as `ModelClient.for_episode` does. Calls
+        made in batches belong to the same opening.
         """
         if episode_id in NO_EPISODE:
             return super().for_episode(episode_id, notify, fence, watch)
@@ -138,7 +143,7 @@ class BatchClient(ModelClient):
         return EpisodeModel(self, asker, notify)
 
     def _opening(self, episode: str) -> int:
-        """Return how often an episode has been opened, this session included."""
+        """Return how often an episode has been opened, including this session."""
         if episode not in self._openings:
             self._openings[episode] = self._log.new_opening(episode)
         return self._openings[episode]
@@ -155,8 +160,8 @@ class BatchClient(ModelClient):
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
-        """Ask a check of the run; refuse the call of an episode, whose requests are asked by
-        `ask` only.
+        """Make a call for a check of the run; reject a call of an episode, whose requests are only
+        made by `ask`.
         """
         if call.asker.label in NO_EPISODE:
             return super()._ask(call)
@@ -177,8 +182,8 @@ class BatchClient(ModelClient):
         raise BatchUnanswered(self._explain_missing_reply(call.asker.label))
 
     def _is_final(self, position: CallPosition, error: ModelError) -> bool:
-        """Return whether a failed request is not sent again: it was refused before for the same
-        reason.
+        """Return whether a failed request is not sent again because it was rejected before for the
+        same reason.
         """
         if error.kind in _PASSING:
             return False
@@ -209,12 +214,12 @@ class BatchClient(ModelClient):
     # ---- what is to be asked
 
     def wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
-        """Return a request with its key."""
+        """Return a request together with its key."""
         return WantedReply(episode, step, request_key(self._model, request), request)
 
     def known(self, wanted: WantedReply) -> Reply | None:
-        """Return the reply to a request, without recording it; None if there is no reply yet or it
-        is awaited from a batch.
+        """Return the reply to a request, without recording it; None if there is no reply yet, or
+        the request is pending in a batch.
         """
         if self.awaits(wanted.position):
             return None
@@ -223,12 +228,12 @@ class BatchClient(ModelClient):
         return self._log.reply(wanted.key) if reply is None else reply
 
     def awaits(self, position: CallPosition) -> bool:
-        """Return whether a request is in a batch whose results are not recorded."""
+        """Return whether a request is in a batch whose results are not recorded yet."""
         return position in self._awaited
 
     def can_ask(self, wanted: WantedReply) -> bool:
         """Return whether a request may be sent: not if it failed in this session, or if its prompt
-        is known not to fit.
+        is known to exceed the context.
         """
         if wanted.position in self._failed:
             return False
@@ -251,11 +256,11 @@ class BatchClient(ModelClient):
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
     ) -> None:
-        """Ask requests in batches and record what comes: first of batches under way, whose requests
-        must be among `wanted`, then of the rest. `fence` is called before each submission.
+        """Make requests in batches and record the results: first those of pending batches, whose
+        requests must be among `wanted`, then the others. `fence` is called before each submission.
 
-        Raises RunStop if the budget does not cover the batch, or the provider refuses it;
-        StoreError; KeyboardInterrupt. A request without a reply fails when its step asks.
+        Raises RunStop if the budget does not cover the batch, or the provider rejects it;
+        StoreError; KeyboardInterrupt. A request without a reply fails when its step makes the call.
         """
         by_position = {each.position: each for each in wanted}
         found = []
@@ -303,7 +308,7 @@ class BatchClient(ModelClient):
         return _SentBatch(number, wanted, reserved)
 
     def _parts(self, wanted: Sequence[WantedReply]) -> Iterator[list[WantedReply]]:
-        """Yield the requests of one batch after another, each within the provider's limits."""
+        """Yield the requests of successive batches, each within the provider's limits."""
         part: list[WantedReply] = []
         size = 0
         for each in wanted:
@@ -320,7 +325,7 @@ class BatchClient(ModelClient):
             yield part
 
     def _written_down(self, wanted: Sequence[WantedReply]) -> int:
-        """Write a batch down before it is submitted; return its number."""
+        """Record a batch before it is submitted; return its number."""
         number = len(self._file.entries)
         digest = sha256(f"{self._log.identity.id} {number}".encode()).hexdigest()
         requests = tuple(
@@ -333,7 +338,7 @@ class BatchClient(ModelClient):
         return self._file.add(entry)
 
     def _follow(self, entry: BatchEntry) -> None:
-        """Update awaited and failed requests from the record of a batch."""
+        """Update pending and failed requests from the record of a batch."""
         positions = {request.position for request in entry.requests}
         if not entry.is_over:
             self._awaited |= positions
@@ -348,8 +353,8 @@ class BatchClient(ModelClient):
         return self._file.entries[batch.number]
 
     def _submit(self, batch: _SentBatch, notify: Notify, *, is_new: bool = False) -> None:
-        """Submit a batch, unless the provider has it; write down what it calls it. `is_new`: nobody
-        has tried to submit it before.
+        """Submit a batch, unless the provider already has it; record its id at the provider.
+        `is_new`: it has never been submitted before.
         """
         entry = self._entry(batch)
         requests = [each.request for each in batch.wanted]
@@ -364,21 +369,21 @@ class BatchClient(ModelClient):
 
             try:
                 return self._batches.submit(entry.name, requests)
-            except ModelError as error:  # it may have been taken all the same
+            except ModelError as error:  # the provider may have accepted it anyway
                 may_be_there = may_be_there or error.kind in _UNCERTAIN
                 raise
 
         try:
             batch_id = self._try_often(attempt, notify)
         except ProviderError:
-            if not may_be_there:  # it is refused, so nobody has to look for it
+            if not may_be_there:  # it was rejected, so it need not be looked up
                 self._close(batch, [_NOT_DONE] * len(batch.wanted))
             raise
 
         self._file.change(batch.number, id=batch_id)
 
     def _try_often(self, attempt: Callable[[], T], notify: Notify) -> T:
-        """Return what an attempt gives, with retries. Raises ProviderError if none succeeds."""
+        """Return the result of an attempt, with retries. Raises ProviderError if none succeeds."""
         try:
             answer = self._retries.run(
                 attempt, self._stop.wait, notify, lambda _: self._has_batches
@@ -438,7 +443,9 @@ class BatchClient(ModelClient):
                 tell(total, total, 0.0)
 
     def _is_settled(self, batch: _SentBatch, notify: Notify) -> bool:
-        """Look at a batch; record its results where it is over, and return whether it is."""
+        """Check the state of a batch; record its results if it is finished, and return whether it
+        is.
+        """
         entry = self._entry(batch)
         batch_id = entry.id or ""
 
@@ -454,7 +461,7 @@ class BatchClient(ModelClient):
         found = self._try_often(
             lambda: self._batches.results(batch_id, entry.name, requests), notify
         )
-        if found.foreign and not found.results:  # it was found by time and size, and is not ours
+        if found.foreign and not found.results:  # it was found by time and size, but is not ours
             self._file.change(batch.number, id=None, others=(*entry.others, batch_id))
             batch.done = 0
             return False
@@ -465,7 +472,7 @@ class BatchClient(ModelClient):
         return True
 
     def _give_up(self, batch: _SentBatch, problem: str) -> None:
-        """Close a batch that the provider did not do; raise ProviderError."""
+        """Close a batch that the provider did not process; raise ProviderError."""
         for reservation in batch.reservations:
             self._budget.release(reservation)
 
@@ -476,7 +483,7 @@ class BatchClient(ModelClient):
         )
 
     def _tell_of_strays(self, batch_id: str, found: BatchResults) -> None:
-        """Tell the user of results that belong to no request."""
+        """Tell the user about results that belong to no request."""
         for number, what in (
             (found.foreign, "of requests that the batch does not have"),
             (found.unreadable, "that can't be read"),
@@ -485,7 +492,7 @@ class BatchClient(ModelClient):
                 _LOG.warning("%s: batch %s has %s results %s", self.name, batch_id, number, what)
 
     def _record_results(self, batch: _SentBatch, found: BatchResults) -> None:
-        """Record what became of each request, durably, then close the batch."""
+        """Record the outcome of each request durably, then close the batch."""
         began = self._entry(batch).name.begun_at
         took_s = max((datetime.now(UTC) - began).total_seconds(), 0.0)
         missing = ModelError(
@@ -540,7 +547,7 @@ class BatchClient(ModelClient):
         return result.kind if isinstance(result, ModelError) else REFUSED
 
     def _close(self, batch: _SentBatch, failures: Sequence[str | None]) -> None:
-        """Write down that all results of a batch are recorded, and which requests failed."""
+        """Record that all results of a batch are recorded, and which requests failed."""
         requests = self._entry(batch).requests
         closed = tuple(
             replace(request, failed=kind) for request, kind in zip(requests, failures, strict=True)

@@ -1,4 +1,4 @@
-"""Budget of a run: money and tokens, reserved before a call and settled after it."""
+"""Budget of a run: money and tokens, reserved before a call and settled afterwards."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
-_BATCH = "the batch"  #: What is reserved, as an error names it
-_LOOK_AGAIN_S = 0.1  #: A call that waits for those of other processes tries again after this time
-_ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded figures stay below it
+_BATCH = "the batch"  #: what is reserved, as named in an error
+#: seconds after which a call that waits for calls of other processes tries again
+_LOOK_AGAIN_S = 0.1
+_ROUNDING = 1 + 1e-9  #: factor that raises a bound, so that sums of rounded figures stay below it
 
 
 def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
-    """Return upper bounds of the tokens that a request uses: of its prompt and of its reply.
+    """Return upper bounds on the tokens that a request uses, for its prompt and for its reply.
 
     A token is at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback.
     Providers add more: a frame around each message, and their own form of the tools.
@@ -46,7 +47,7 @@ def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
         definitions.append(request.response_schema)
 
     for definition in definitions:
-        # twice: canonical JSON has no indentation, a provider's form may have
+        # twice, since canonical JSON has no indentation but a provider's form may have
         size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
 
     # Some providers count reasoning against the reply's limit, others separately.
@@ -55,10 +56,10 @@ def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
 
 
 def _bytes(*texts: str) -> int:
-    """Return the length of texts in UTF-8."""
+    """Return the length of texts in UTF-8 bytes."""
     size = 0
     for text in texts:
-        if text.isascii():  # no need to encode it, which costs time with long prompts
+        if text.isascii():  # no need to encode it, which takes time with long prompts
             size += len(text)
         else:
             size += len(text.encode("utf-8", "surrogatepass"))
@@ -92,17 +93,17 @@ NOTHING = Amount(0.0, 0)
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Part of the budget that is reserved for one call until it ends; it can end only once.
+    """Part of the budget that is reserved for one call until it ends; it can only be ended once.
 
     `bound` and `most` are 0 in a run without limits.
     """
 
     request: ModelRequest
-    price: Price | None = None  #: at which the call is billed; None where none is known
-    bound: tuple[int, int] = (0, 0)  #: most tokens of its prompt and of its reply
-    most: Amount = NOTHING  #: that it may use
+    price: Price | None = None  #: price at which the call is billed; None if unknown
+    bound: tuple[int, int] = (0, 0)  #: maximum tokens of its prompt and of its reply
+    most: Amount = NOTHING  #: maximum amount that it may use
     is_open: bool = True
-    is_drawn: bool = False  #: whether it was drawn from the allowance of several processes
+    is_drawn: bool = False  #: True if it was drawn from an allowance shared by several processes
 
 
 Drawing = Literal["drawn", "later", "never"]
@@ -112,32 +113,32 @@ process, may give back some of what they drew; `never`: the limits leave less th
 
 
 class Allowance(Protocol):
-    """Budget of several processes. Each call draws the most that it may use before it is made, and
-    settles what it has used.
+    """Budget shared by several processes. Each call draws the maximum that it may use before it is
+    made, and settles what it has used.
     """
 
     def draw(self, most: Amount) -> Drawing:
-        """Draw the most that a call may use."""
+        """Draw the maximum amount that a call may use."""
 
     def settle(self, drawn: Amount, used: Amount) -> None:
-        """End a call that has drawn an amount, of which it has used so much, or more. It raises
-        nothing: its caller has a paid reply to record.
+        """End a call that drew an amount, with what it actually used (possibly more). It raises
+        nothing, since its caller has a paid reply to record.
         """
 
     def needed(self, most: Amount) -> Mapping[str, float]:
-        """Return the limits that leave less than `most`, by the name of their option, each with the
-        smallest value that would leave it.
+        """Return the limits that leave less than `most`, by option name, each with the smallest
+        value that would leave `most`.
         """
 
 
 @dataclass(slots=True)
 class _BudgetUse:
-    """Budget that a run has used and reserved, over all its models."""
+    """Amounts that a run has used and reserved, over all its models."""
 
     spent: Amount
     possibly: Amount
     reserved: Amount = NOTHING
-    out: int = 0  #: calls with a reservation
+    out: int = 0  #: number of calls with a reservation
     stretch: float = 1.0  #: factor on bounds
     allowance: Allowance | None = None
 
@@ -146,7 +147,7 @@ class Budget:
     """Limits of a run in US dollars and tokens, over all its sessions; None sets no limit.
 
     A call is made only if the limit covers the sum of what was spent, what other calls under way
-    may still cost, and the most that this call may cost. Spending therefore stays below the limit
+    could still cost, and the maximum cost of this call. Spending therefore stays below the limit
     unless a reply uses more tokens than its bound. A server may let a model reason beyond its
     limit; later bounds are then raised by the same factor.
 
@@ -166,13 +167,13 @@ class Budget:
         self._price = price
         self._stop = stop
         self._has_limits = max_cost is not None or max_tokens is not None
-        self._queue = FairQueue(stop.check)  # its lock guards all fields that follow
+        self._queue = FairQueue(stop.check)  # its lock guards all fields below
         tokens = spent.input_tokens + spent.output_tokens
         self._use = _BudgetUse(Amount(spent.cost_usd, tokens), Amount(spent.possibly_usd, 0))
 
     @property
     def _is_bounded(self) -> bool:
-        """Return whether calls reserve their largest possible use."""
+        """Return whether calls reserve their maximum possible use."""
         return self._has_limits or self._use.allowance is not None
 
     def share(self, allowance: Allowance) -> None:
@@ -181,8 +182,8 @@ class Budget:
             self._use.allowance = allowance
 
     def beside(self, price: Price | None, spent_usd: float = 0.0) -> Budget:
-        """Return this budget as another model of the run uses it, which has its own price: limits,
-        use and reservations are shared. `spent_usd`: further use by earlier sessions.
+        """Return this budget for another model of the run, which has its own price: limits, use and
+        reservations are shared. `spent_usd`: additional use by earlier sessions.
         """
         _check_price(self._limits[0], price)
         other = copy.copy(self)
@@ -195,11 +196,11 @@ class Budget:
     def reserve(
         self, request: ModelRequest, on_wait: Callable[[], None] | None = None
     ) -> Reservation:
-        """Reserve the largest amount that a call may use.
+        """Reserve the maximum amount that a call may use.
 
-        If that does not fit next to the calls under way (including those of other processes), calls
-        `on_wait` once and waits. Raises KeyboardInterrupt or RunStop if the run was stopped,
-        BudgetError if the call would not fit even with no others.
+        If that does not fit alongside the calls under way (including those of other processes),
+        calls `on_wait` once and waits. Raises KeyboardInterrupt or RunStop if the run was stopped,
+        BudgetError if the call would not fit even without other calls.
         """
         reservation = Reservation(request, self._price)
         if self._is_bounded:
@@ -213,9 +214,9 @@ class Budget:
     def reserve_batch(
         self, requests: Sequence[ModelRequest], price: Price | None, *, is_sent: bool = False
     ) -> list[Reservation]:
-        """Reserve the most that the calls of a batch may use together, all or none of them, at the
-        price of the batch. A batch that was sent before is reserved whatever is left. Errors as of
-        `reserve`.
+        """Reserve the maximum that all calls of a batch may use together, at the batch price;
+        either all of them or none is reserved. A batch that was already submitted is reserved
+        whatever is left. Raises as `reserve` does.
         """
         reservations = [Reservation(request, price) for request in requests]
         if not self._is_bounded:
@@ -235,7 +236,9 @@ class Budget:
         return reservations
 
     def settle(self, reservation: Reservation, usage: Usage) -> float | None:
-        """End the reservation of an answered call; return its US dollars, None without a price."""
+        """End the reservation of an answered call; return its cost in US dollars, None without a
+        price.
+        """
         cost = None
         if reservation.price is not None:
             cost = reservation.price.call_cost(usage)
@@ -260,7 +263,7 @@ class Budget:
     def hold(self, reservation: Reservation) -> float:
         """End the reservation of a call without a reply that may be billed.
 
-        Returns the US dollars that it may cost; 0 without a price.
+        Returns what it could cost in US dollars; 0 without a price.
         """
         if reservation.is_open and not self._is_bounded:
             reservation.bound = max_request_tokens(reservation.request)
@@ -282,14 +285,14 @@ class Budget:
             return 0.0
 
     def _settle_drawn(self, reservation: Reservation, used: Amount) -> None:
-        """Settle with the allowance what a call has used of what it had drawn."""
+        """Settle what a call has used with the allowance from which it drew."""
         if reservation.is_drawn and self._use.allowance is not None:
             reservation.is_drawn = False
             self._use.allowance.settle(reservation.most, used)
 
     def _take(self, reservations: Sequence[Reservation], what: str) -> float:
-        """Reserve and return 0; return infinity if other calls have to end before. `what`: the call
-        or batch, for the error.
+        """Reserve and return 0; return infinity if other calls must end first. `what`: the call or
+        batch, for the error.
         """
         mosts = [self._most(reservation) for reservation in reservations]
         asked = Amount(math.fsum(most.usd for most in mosts), sum(most.tokens for most in mosts))
@@ -314,7 +317,7 @@ class Budget:
 
             return 0.0
 
-        # who submits a batch has no other call under way that could give something back
+        # while a batch is submitted, no other call is under way that could free an amount
         if self._use.out == 0 or what == _BATCH:
             raise BudgetError(
                 f"{problem}; raise it and run the same command again to resume",
@@ -324,13 +327,13 @@ class Budget:
         return math.inf
 
     def _hold_back(self, reservation: Reservation, most: Amount) -> None:
-        """Reserve what one call may use."""
+        """Reserve the maximum that one call may use."""
         reservation.most = most
         self._use.reserved += most
         self._use.out += 1
 
     def _most(self, reservation: Reservation) -> Amount:
-        """Return what a call within its bounds may use."""
+        """Return the maximum amount that a call may use within its bounds."""
         reads, writes = (math.ceil(part * self._use.stretch) for part in reservation.bound)
         dollars = 0.0
         if reservation.price is not None:
@@ -339,7 +342,7 @@ class Budget:
         return Amount(dollars, reads + writes)
 
     def _problem(self, asked: Amount, what: str) -> str | None:
-        """Return which limit a further call, or batch of calls, would exceed; None if it fits."""
+        """Return which limit another call, or batch of calls, would exceed; None if it fits."""
         max_cost, max_tokens = self._limits
         possibly = self._use.possibly
         used = self._use.spent + possibly
@@ -360,8 +363,8 @@ class Budget:
         return None
 
     def _find_limits_to_raise(self, asked: Amount) -> dict[str, float]:
-        """Return the limits that a further call would exceed, each with the least that lets it be
-        made.
+        """Return the limits that another call would exceed, each with the smallest value that would
+        allow the call.
         """
         max_cost, max_tokens = self._limits
         needed: dict[str, float] = {}
@@ -385,7 +388,7 @@ class Budget:
                 self._use.out -= 1
                 self._use.reserved -= reservation.most
                 if self._use.out == 0:
-                    # exactly 0: the differences of rounded figures would leave a remainder
+                    # exactly 0, since differences of rounded figures would leave a remainder
                     self._use.reserved = NOTHING
 
             yield was_open

@@ -1,4 +1,4 @@
-"""Maintenance of a reply cache: list its content, check it, and remove replies."""
+"""Maintenance of a reply cache: list its contents, check it, and remove replies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
 from ktdeval.values.files import Closing
 from ktdeval.values.findings import Finding
 
-# Rows in memory and per transaction: the longest that a run using the cache waits for.
+# Rows in memory and per transaction: a run that uses the cache waits for one such transaction.
 _AT_ONCE = 500
 _PAGES_AT_ONCE = 1_000
-_MAX_PROBLEMS = 20  # most problems of the file itself that are reported
+_MAX_PROBLEMS = 20  # maximum number of problems of the file itself that are reported
 _TEXTS = ("key", "provider", "model", "created_at", "checksum", "body")
 _BYTES = " + ".join(f"length({column})" for column in _TEXTS) + " + 16"
 """SQL: bytes of a row in the file, without its entry in the index.
@@ -34,7 +34,7 @@ _NEWEST_FIRST = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), rowid,
     CAST(created_at AS TEXT), {_BYTES} FROM replies ORDER BY created_at DESC, rowid DESC"""  # noqa: S608
 
 
-#: What to do about a file that is damaged itself
+#: advice for a file that is itself damaged
 _REPLACE = "delete the file; requests that are repeated are then paid again"
 
 
@@ -42,31 +42,31 @@ _REPLACE = "delete the file; requests that are repeated are then paid again"
 class ModelUse:
     """Content of a cache for one model."""
 
-    provider: str  #: who serves it
-    model: str  #: its name there
+    provider: str  #: provider that serves it
+    model: str  #: name of the model at the provider
     replies: int  #: number of replies
-    bytes: int  #: what they take in the file, without its index and its free pages
-    input_tokens: int  #: tokens of their prompts
-    output_tokens: int  #: tokens of the replies
-    first_day: str  #: of the oldest one, such as `2026-01-31`, in UTC
-    last_day: str  #: of the newest one
+    bytes: int  #: size of the replies in the file, without its index and its free pages
+    input_tokens: int  #: tokens in the prompts
+    output_tokens: int  #: tokens in the replies
+    first_day: str  #: day of the oldest reply, such as `2026-01-31`, in UTC
+    last_day: str  #: day of the newest reply
 
 
 @dataclass(frozen=True)
 class PruneRule:
     """Rule that selects replies to remove. With neither age nor size: all replies of `model`."""
 
-    model: str = "*"  #: glob on `provider/model`; replies of other models stay
-    #: removes replies stored longer ago than this many days of 24 hours
+    model: str = "*"  #: glob on `provider/model`; replies of other models are kept
+    #: removes replies older than this many 24-hour days
     older_than_days: float | None = None
-    #: then removes the oldest of the rest until the others take at most so many bytes, counted as
+    #: then removes the oldest of the rest until the others take at most this many bytes, counted as
     #: in `ModelUse.bytes`
     max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PrunedReplies:
-    """Number of replies that were, or would be, removed, and their bytes."""
+    """Number of replies that were, or would be, removed, and their size in bytes."""
 
     replies: int
     bytes: int
@@ -74,10 +74,10 @@ class PrunedReplies:
 
 @dataclass(frozen=True, slots=True)
 class CheckedReplies:
-    """Number of replies that were checked, and the findings."""
+    """Number of replies that were checked, and findings."""
 
     replies: int
-    findings: tuple[Finding, ...]  #: `part`: key of a damaged reply; empty of the file itself
+    findings: tuple[Finding, ...]  #: `part`: key of a damaged reply; empty for the file itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +88,16 @@ class _StoredReply:
 
 
 def _damage(message: str, key: str = "") -> Finding:
-    """Return the finding of a damaged reply, or, without a key, of a damaged file."""
+    """Return the finding for a damaged reply, or, without a key, for a damaged file."""
     if not key:
         return Finding(rule="damaged", message=message, fix=_REPLACE)
     return Finding(part=key, rule="damaged", message=message)
 
 
 class CacheAdmin(Closing):
-    """Reply cache opened for maintenance, while runs may use it.
+    """Reply cache opened for maintenance, while runs may be using it.
 
-    All methods raise StoreError for errors of the file.
+    All methods raise StoreError for file errors.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +107,7 @@ class CacheAdmin(Closing):
         self._file = Connection(path, read_only=True)
 
     def models(self) -> list[ModelUse]:
-        """Return the content by provider and model."""
+        """Return the contents by provider and model."""
         with self._file.wrap_errors():
             return [ModelUse(*row) for row in self._file.rows(_MODELS)]
 
@@ -139,9 +139,10 @@ class CacheAdmin(Closing):
         return CheckedReplies(count, tuple(findings))
 
     def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> PrunedReplies:
-        """Remove the replies that a rule chooses and shrink the file; with `dry_run` only count.
+        """Remove the replies that a rule selects and shrink the file; with `dry_run` only count
+        them.
 
-        `now` must have a time zone.
+        `now` must be timezone-aware.
         """
         with self._file.wrap_errors():
             chosen = list(self._chosen(rule, now))
@@ -188,7 +189,8 @@ class CacheAdmin(Closing):
         self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
             part = chosen[first : first + _AT_ONCE]
-            # A run may have replaced a reply since it was chosen: the new one has another date.
+            # A run may have replaced a reply since it was selected: the new reply has a different
+            # date.
             pairs = [(reply.row, reply.created_at) for reply in part]
             with self._file.transaction():
                 self._file.sql.executemany(

@@ -1,8 +1,8 @@
-"""Counts and figures of calls. Those of an episode must agree with the record of calls and with the
-transcript.
+"""Counts and statistics of model calls. An episode's counts must agree with the call log and with
+the transcript.
 
-A step that was interrupted runs again, and takes its replies from the record. Each call therefore
-states its step and how often the episode had been opened. The transcript shows the last opening of
+A step that was interrupted runs again, and takes its replies from the log. Each call therefore
+records its step and how often the episode had been opened. The transcript shows the last opening of
 each step. So for each episode
 
     answered + cached - unused = replies in the transcript
@@ -27,7 +27,7 @@ from ktdeval.values.typed_json import Value, to_plain
 _Count = Annotated[int, Meta(ge=0)]
 _Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
-_Request = tuple[int | None, str]  #: Step, and first digits of the request's key
+_Request = tuple[int | None, str]  #: step, and first digits of the request's key
 
 
 class EpisodeCalls(Value, frozen=True):
@@ -57,7 +57,7 @@ class EpisodeCalls(Value, frozen=True):
 class CallCounter:
     """Functions that count an episode's calls while it runs.
 
-    The defaults count nothing: a model on this machine makes no calls.
+    The defaults count nothing, since a local model makes no calls.
     """
 
     #: called with the number of each step before it runs
@@ -77,7 +77,7 @@ def tally_calls(records: Iterable[CallRecord]) -> dict[str, EpisodeCalls]:
 
 
 def tally_episode(records: Sequence[CallRecord]) -> EpisodeCalls:
-    """Return the counts of one episode from all of its rows, in their order."""
+    """Return the counts of one episode from all of its rows, in order."""
     attempts = [record for record in records if record.outcome != CACHED]
     answers = [record for record in attempts if record.outcome in ANSWERS]
     failed = Counter(record.outcome for record in attempts if record.outcome not in ANSWERS)
@@ -118,7 +118,7 @@ def _count_cached(records: Iterable[CallRecord]) -> tuple[int, int]:
 
 
 def _replies_of_last_openings(records: Sequence[CallRecord]) -> int:
-    """Return the number of replies that each step received at its last opening, summed."""
+    """Return the total number of replies that steps received at their last openings."""
     last: dict[int | None, int] = {}
     for record in records:
         last[record.step] = max(record.opening, last.get(record.step, 0))
@@ -130,7 +130,7 @@ def _replies_of_last_openings(records: Sequence[CallRecord]) -> int:
 def _records_digest(records: Iterable[CallRecord]) -> str:
     """Return the SHA-256 of records, each as a line of canonical JSON.
 
-    A reply stored in the record is represented by its own SHA-256.
+    A reply stored in a record is represented by its own SHA-256.
     """
     digest = sha256()
     for record in records:
@@ -156,7 +156,7 @@ def transcript_difference(
         counted = f"{calls.answered} answered, {calls.cached} cached and {calls.unused} unused"
         return f"{counted} give {calls.replies} replies, the transcript has {replies}"
 
-    # A call that failed for good has one failed attempt or more.
+    # A call that failed after all retries has at least one failed attempt.
     for kind, failed in errors.items():
         attempts = calls.failed_attempts.get(kind, 0)
         if attempts < failed:
@@ -169,11 +169,11 @@ def transcript_difference(
 
 
 def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue]:
-    """Return `provenance.calls` of a card: figures of the calls of some episodes, over all
+    """Return `provenance.calls` of a card: statistics on the calls of some episodes, over all
     sessions.
 
     `checks` are the calls outside episodes, which serve the whole run. If a resumed run repeats a
-    request, it is counted as one request, answered again from the record.
+    request, it is counted as one request, answered again from the log.
     """
     own: list[CallRecord] = []
     checks: list[CallRecord] = []
@@ -213,9 +213,10 @@ _CHECK_FIGURES = ("requests", "attempts", "paid_usd", "possibly_paid_usd")
 
 
 def _sums(records: Sequence[CallRecord]) -> dict[str, JsonValue]:
-    """Return how many calls there are, their tokens and US dollars.
+    """Return the number of calls, their tokens and their cost in US dollars.
 
-    `paid_usd` is None if the cost of one reply is unknown: a sum of the others would be too low.
+    `paid_usd` is None if the cost of any reply is unknown, since the sum of the others would be too
+    low.
     """
     requests = {(record.episode, record.key) for record in records}
     attempts = [record for record in records if record.outcome != CACHED]

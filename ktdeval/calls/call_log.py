@@ -1,6 +1,6 @@
-"""Record of a run's calls: every attempt and reply is on disk before it is used.
+"""Log of a run's calls: every attempt and reply is on disk before it is used.
 
-One thread writes for all others, so that many calls share one disk access.
+A single thread writes for all others, so that many calls share one disk access.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply
 from ktdeval.values.files import Closing
 
-#: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its
+#: position of a call in the log: its episode (or `canary`, `check`) and the first digits of its
 #: key
 CallPosition = tuple[str, str]
 
-_ROOM_MB = 16  #: Least free space for a call: without room, a reply would be paid and lost
-_LATEST_S = 0.5  #: longest time until a call that nobody waits for is written
+_ROOM_MB = 16  #: minimum free space for a call: without it, a reply would be paid for and lost
+_LATEST_S = 0.5  #: maximum time until a call that nobody waits for is written
 
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run in their order, without opening its record for writing.
+    """Yield the calls of a run in order, without opening its log for writing.
 
-    Raises StoreError if the record is unreadable.
+    Raises StoreError if the log is unreadable.
     """
     path = call_record(folder)
     if path.exists():
@@ -53,15 +53,15 @@ def read_calls(folder: Path) -> Iterator[CallRecord]:
 
 @dataclass(frozen=True)
 class ResumedCounts:
-    """State that earlier sessions of a run left."""
+    """State left by earlier sessions of a run."""
 
-    #: money and tokens used; replies without a price when they were recorded count at today's price
+    #: money and tokens used; replies recorded without a price count at today's price
     spent: Spent
-    was_answered: bool  #: whether the model ever answered
-    #: replies that the cache does not take, such as truncated ones; a step that runs again uses
-    #: them, since they were paid
+    was_answered: bool  #: True if the model ever answered
+    #: replies that the cache does not store, such as truncated ones; a step that runs again uses
+    #: them, since they were paid for
     kept: dict[CallPosition, Reply]
-    #: US dollars of the model's replies that had no price when they were recorded; part of `spent`
+    #: cost in US dollars of the model's replies that were recorded without a price; part of `spent`
     unpriced_usd: float = 0.0
 
 
@@ -75,17 +75,17 @@ class _WaitingCall:
 
 
 class CallLog(Closing):
-    """Record of one run's calls and replies; only the process that owns the run folder opens it.
+    """Log of one run's calls and replies; only the process that owns the run folder opens it.
 
-    One thread writes for all threads of a run. Calls that arrive while it writes, or until somebody
-    waits for one, go to disk in the next transaction. A call and its reply are written together, so
-    a killed process leaves both or neither. Where the run folder is at a URL, they are then put
-    there, too, before anyone sees the reply. Replies are then copied to the cache that runs share;
-    an interrupted copy is made when the resumed run asks again.
+    A single thread writes for all threads of a run. Calls that arrive while it writes, or until
+    somebody waits for one, are written in the next transaction. A call and its reply are written
+    together, so a killed process leaves both or neither. If the run folder is at a URL, they are
+    then uploaded there before anyone sees the reply. Finally, replies are copied to the cache that
+    runs share; if that copy is interrupted, it is made when the resumed run makes the call again.
     """
 
     def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
-        """Open or create a run's record.
+        """Open or create a run's log.
 
         Replies are also stored in and taken from `cache`, which the caller closes.
         """
@@ -93,28 +93,28 @@ class CallLog(Closing):
         self._own = CallDatabase(self.path, RECORD)
         self._cache = cache
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        #: id of this record and when it was begun
+        #: id of this log, and when it was begun
         self.identity = self._own.identity(LogIdentity(secrets.token_hex(16), now))
-        self._parts = call_parts_at(folder)  # None where the run folder is of this machine
+        self._parts = call_parts_at(folder)  # None if the run folder is on this machine
         if self._parts is not None:
             self._parts.identify(self.identity)
 
         self._keys = self._own.keys()
-        self._lock = threading.Lock()  # guards the fields that follow
-        self._openings: Counter[str] = Counter()  #: how often each episode was opened
-        self._paid: dict[str, float | None] = {}  #: as of `paid`
-        #: calls that are not on disk, in their order; they stay here where a write fails
+        self._lock = threading.Lock()  # guards the fields below
+        self._openings: Counter[str] = Counter()  #: number of openings by episode
+        self._paid: dict[str, float | None] = {}  #: as returned by `paid`
+        #: calls that are not on disk yet, in order; they stay here if a write fails
         self._waiting: list[_WaitingCall] = []
-        self._queued: Future[None] | None = None  #: write that has not begun
+        self._queued: Future[None] | None = None  #: next write, which has not begun
         self._is_awaited = threading.Event()  #: somebody waits for the queued write
         self._is_closed = False
-        # An interrupt reaches the main thread only: it can't end a write halfway.
+        # An interrupt only reaches the main thread, so it can't end a write halfway.
         self._writer = ThreadPoolExecutor(1, "ktdeval-call-log")
 
     def resume(self, price: Price | None, model: str | None = None) -> ResumedCounts:
-        """Read the state that earlier sessions left, as the client of a model needs it: `price` is
-        that of `model`, PROVIDER/NAME (None: the only one). Raises StoreError for an unreadable
-        record.
+        """Read the state that earlier sessions left, as the client for a model needs it: `price` is
+        the price of `model`, PROVIDER/NAME (None: the run's only model). Raises StoreError if the
+        log is unreadable.
         """
         spent = Spent()
         unpriced = 0.0
@@ -143,28 +143,30 @@ class CallLog(Closing):
         return ResumedCounts(total, was_answered, kept, unpriced)
 
     def new_opening(self, episode: str) -> int:
-        """Count and return an opening of an episode; earlier ones count if they made a call."""
+        """Count and return an opening of an episode; earlier openings only count if they made a
+        call.
+        """
         with self._lock:
             self._openings[episode] += 1
             return self._openings[episode]
 
     def paid(self) -> dict[str, float | None]:
-        """Return the cost in US dollars of the answered calls by episode (and of `canary`,
-        `check`); None if a price is not known. Labels without an answered call are left out.
+        """Return the cost in US dollars of the answered calls by episode (and for `canary`,
+        `check`); None if a price is unknown. Labels without an answered call are omitted.
         """
         with self._lock:
             return dict(self._paid)
 
     def episode_calls(self, episode: str) -> EpisodeCalls:
-        """Write an episode's calls to disk and return their counts. Raises StoreError on failure of
-        a file.
+        """Write an episode's calls to disk and return their counts. Raises StoreError if a file
+        can't be accessed.
         """
         self.flush()
         return tally_episode(self._own.records(episode))
 
     def take_over(self, episode: str, other: Path) -> list[CallRecord]:
-        """Replace the calls of an episode, which is not being run, by those that the record of
-        another folder has of it, with their replies; return them. Raises StoreError.
+        """Replace the calls of an episode, which is not currently running, with the calls that the
+        log in another folder has for it, including replies; return them. Raises StoreError.
         """
         self.flush()
         rows = read_episode(other / LOG_FILE, episode)
@@ -179,8 +181,8 @@ class CallLog(Closing):
         return rows.calls
 
     def reply(self, key: str) -> Reply | None:
-        """Return the undamaged reply under a key, from the cache or this run's record; None if
-        there is none. Raises StoreError on failure of a file.
+        """Return the undamaged reply under a key, from the cache or this run's log; None if neither
+        has it. Raises StoreError if a file can't be accessed.
         """
         entry = None
         if self._cache is not None:
@@ -197,9 +199,9 @@ class CallLog(Closing):
 
     def check_room(self) -> None:
         """Raise StoreError if the disk has too little room for the replies of calls under way, or
-        the store of the run does not take what it was given before.
+        the run's store does not accept what it was given before.
 
-        Call it before each model call.
+        To be called before each model call.
         """
         if self._parts is not None:
             self._parts.flush()
@@ -218,9 +220,10 @@ class CallLog(Closing):
     ) -> None:
         """Add one call, and its reply for the cache (`entry`).
 
-        With `durable`, returns when both are on disk. Otherwise they are written soon, together with
-        others; if that fails, with the next calls, at the latest by `close`. Raises StoreError if the disk
-        failed or the log is closed, ValueError for a number that is NaN or infinite.
+        With `durable`, this returns once both are on disk. Otherwise they are written soon,
+        together with others; if that fails, with the next calls, at the latest by `close`. Raises
+        StoreError if the disk failed or the log is closed, ValueError for a number that is NaN or
+        infinite.
         """
         # Encode it in this thread: an error then reaches only its caller, not the whole group.
         waiting = _WaitingCall(call.episode, call.to_row(), entry)
@@ -236,8 +239,8 @@ class CallLog(Closing):
             written.result()
 
     def settle(self, episode: str) -> None:
-        """Return when all calls of an episode recorded so far are on disk, without waiting for those
-        of others. Raises StoreError if the disk failed.
+        """Return once all calls of an episode recorded so far are on disk, without waiting for
+        those of other episodes. Raises StoreError if the disk failed.
         """
         with self._lock:
             is_settled = all(call.episode != episode for call in self._waiting)
@@ -248,7 +251,7 @@ class CallLog(Closing):
             self._parts.flush()
 
     def flush(self) -> None:
-        """Return when all calls recorded so far are on disk. Raises StoreError if the disk
+        """Return once all calls recorded so far are on disk. Raises StoreError if the disk
         failed.
         """
         with self._lock:
@@ -259,7 +262,7 @@ class CallLog(Closing):
     def close(self) -> None:
         """Write all calls, end the thread and close the file; raises as `flush` does.
 
-        It is safe to call again.
+        It is safe to call more than once.
         """
         with self._lock:
             was_closed = self._is_closed
@@ -275,9 +278,9 @@ class CallLog(Closing):
             self._own.close()
 
     def _next_write(self, is_awaited: bool) -> Future[None]:
-        """Return the next write, shared by all calls that arrive before it begins. It begins at
-        once if a caller waits for it. The caller holds the lock. Raises StoreError if the log is
-        closed.
+        """Return the next write, shared by all calls that arrive before it begins. It begins
+        immediately if a caller waits for it. The caller holds the lock. Raises StoreError if the
+        log is closed.
         """
         if self._queued is None:
             try:
@@ -294,9 +297,9 @@ class CallLog(Closing):
         return StoreError(f"{self.path}: the record of calls is closed")
 
     def _write_waiting(self) -> None:
-        """Write all waiting calls together; run by the thread that writes.
+        """Write all waiting calls together; run by the writer thread.
 
-        If the write fails, they all wait for the next one: their replies are paid.
+        If the write fails, they all wait for the next write, since their replies are paid for.
         """
         self._is_awaited.wait(_LATEST_S)
         with self._lock:
@@ -311,7 +314,7 @@ class CallLog(Closing):
             try:
                 if self._parts is not None:
                     self._parts.add(replies, calls)
-            finally:  # the parts hold what the store did not take
+            finally:  # the parts keep what the store did not accept
                 with self._lock:
                     del self._waiting[: len(group)]
                     self._keys.update(reply.key for reply in replies)
@@ -324,7 +327,7 @@ class CallLog(Closing):
 
 
 def _add_paid(paid: dict[str, float | None], call: CallRecord) -> None:
-    """Add the US dollars of a call, if it was answered, to those of its episode."""
+    """Add the cost of an answered call to the total of its episode."""
     if not call.is_answered:
         return
 

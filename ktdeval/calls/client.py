@@ -1,4 +1,4 @@
-"""Client of a remote model: cache, budget, rate limit, durable record, and retries."""
+"""Client for a remote model: cache, budget, rate limit, durable log, and retries."""
 
 from __future__ import annotations
 
@@ -44,36 +44,40 @@ from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, Usag
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.rollback import undone_on_error
 
-#: Failures that mean too many calls at once
+#: failures that mean too many concurrent calls
 _THROTTLING = frozenset({"rate_limited", "overloaded"})
-_SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
-#: Share of the limit from which on a cut reply was cut by it: some servers count a few tokens less
+_SHOWN_PAUSE_S = 0.5  #: shorter pauses are not reported to observers
+#: share of the limit above which a truncated reply hit it: some servers count a few tokens less
 _CUT_BY_LIMIT = 0.9
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Options of a run for its model calls; see the fields of `RunConfig` with these names."""
+    """Run options for model calls; see the fields of `RunConfig` with these names."""
 
     concurrency: int = 1
-    call_gap_s: float = 0.0  #: shortest time between the starts of two calls
-    max_retries: int = 12  #: most attempts after the first
-    max_wait_s: float = 3600.0  #: most seconds of waiting per call, over all its attempts
-    max_failures: int = 3  #: calls in a row that fail for good and so stop the run
-    max_cost: float | None = None  #: US dollars, over all sessions of a run; None sets no limit
-    max_tokens: int | None = None  #: input and output tokens, over all sessions; None: no limit
-    context_tokens: int | None = None  #: prompt and reply together; None: as the server says
+    call_gap_s: float = 0.0  #: minimum time between the starts of two calls
+    max_retries: int = 12  #: maximum number of attempts after the first
+    max_wait_s: float = 3600.0  #: maximum total wait per call in seconds, over all its attempts
+    max_failures: int = 3  #: consecutive finally failed calls that stop the run
+    #: limit in US dollars, over all sessions of a run; None sets no limit
+    max_cost: float | None = None
+    #: limit on input plus output tokens, over all sessions; None sets no limit
+    max_tokens: int | None = None
+    #: context length for prompt and reply; None: as the server reports
+    context_tokens: int | None = None
     #: upper end of the first random wait after a failed attempt; it doubles with each attempt
     backoff_s: float = 1.0
 
 
 class ModelClient:
-    """All calls of a run to one remote model; `beside` gives the client of another. Thread-safe.
+    """All calls of a run to one remote model; `beside` returns a client for another model.
+    Thread-safe.
 
-    A reply in the cache is used again. Otherwise the client reserves money and tokens, waits for a
-    slot of the provider, makes one attempt, and records the reply durably before it returns it. If
-    the attempt fails for a temporary reason, the client waits and tries again.
+    A reply in the cache is reused. Otherwise the client reserves money and tokens, waits for a slot
+    of the provider, makes one attempt, and records the reply durably before returning it. If the
+    attempt fails for a temporary reason, the client waits and tries again.
 
     Each RunStop raised here is passed to `stop`, so that all episodes stop. The caller closes the
     log when no call is under way.
@@ -105,8 +109,8 @@ class ModelClient:
         self._begin(resumed)
 
     def beside(self, model: RemoteModel, price: Price | None) -> ModelClient:
-        """Return the client of another model of the same run: budget and log are shared, and the
-        provider's limits where it is the same provider.
+        """Return a client for another model of the same run: budget and log are shared, and so are
+        the provider's limits if it is the same provider.
         """
         other = copy.copy(self)
         other._model = model
@@ -124,29 +128,30 @@ class ModelClient:
         return other
 
     def _begin(self, resumed: ResumedCounts) -> None:
-        """Set up the state that belongs to this client's model only."""
+        """Set up the state that belongs only to this client's model."""
         settings = self._settings
         self.context = ContextWindow(given_context(settings.context_tokens))  #: what fits the model
 
-        self._lock = threading.Lock()  # guards the two fields that follow
-        #: replies to come of calls under way, for threads with the same request; None: not to share
+        self._lock = threading.Lock()  # guards the two fields below
+        #: pending replies of calls under way, for threads with the same request; None: not to be
+        #: shared
         self._flights: dict[str, Future[Reply | None]] = {}
         self._failures = 0
-        self.sent = 0  #: attempts made by this client
+        self.sent = 0  #: number of attempts made by this client
         self._paid_replies = resumed.kept
         self._is_reached = resumed.was_answered
         self._is_answered = resumed.was_answered
-        self._throttled_by = ""  # the last failure by too many calls, in words
+        self._throttled_by = ""  # message of the last failure caused by too many calls
         self._was_looked_up_again = False
         self._is_told_of_cut = False
         self._unrecorded: StoreError | None = None
 
     def look_up_context(self) -> None:
-        """Ask the server for the model's context, if it states one free of charge."""
+        """Ask the server for the model's context, if it reports it free of charge."""
         self.context.learn(stated_context(self._model))
 
     def take_over(self, calls: Sequence[CallRecord]) -> None:
-        """Use the replies of calls that another process made for an episode, which the log has
+        """Use the replies to calls that another process made for an episode and that the log has
         taken over.
         """
         for call in calls:
@@ -159,8 +164,8 @@ class ModelClient:
                 self._paid_replies[call.episode, call.key] = call.reply
 
     def share_budget(self, allowance: Allowance) -> None:
-        """Charge calls to an allowance that several processes share, also those of all clients made
-        by `beside`.
+        """Charge calls to an allowance that several processes share, including the calls of all
+        clients created by `beside`.
         """
         self._budget.share(allowance)
 
@@ -174,9 +179,9 @@ class ModelClient:
         """Return the model for the calls of one episode (or of `check`).
 
         `notify` is called when a call waits; reason `budget` means that it waits for other calls.
-        `fence` is called before each attempt, and `watch` after it. `EpisodeModel.reply` raises ModelError if the call
-        failed for good, RunStop or KeyboardInterrupt if the run is over, FencedError if the episode
-        is another process's.
+        `fence` is called before each attempt, and `watch` after it. `EpisodeModel.reply` raises
+        ModelError if the call failed after all retries, RunStop or KeyboardInterrupt if the run is
+        over, FencedError if the episode now belongs to another process.
         """
         opening = self._log.new_opening(episode_id)
         asker = CallSource(episode_id, opening, fence=fence, watch=watch)
@@ -189,7 +194,7 @@ class ModelClient:
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
     ) -> Reply:
-        """Ask the provider even if the cache has a reply; raises as `for_episode` does.
+        """Call the provider even if the cache has a reply; raises as `for_episode` does.
 
         The reply is stored in this run's log, so a resumed run need not pay for it again.
         """
@@ -202,7 +207,7 @@ class ModelClient:
         return self._stopping(lambda: self._ask(call))
 
     def reply(self, request: ModelRequest, asker: CallSource, notify: Notify) -> Reply:
-        """Answer from the cache or by the provider; see `for_episode`."""
+        """Return a reply from the cache or the provider; see `for_episode`."""
         tools = tool_texts(request)
         key = request_key(self._model, request, tools)
         # a copy: the asker moves on to the next step while this call is recorded
@@ -219,7 +224,9 @@ class ModelClient:
             raise
 
     def _look_up(self, call: PendingCall) -> Reply:
-        """Return the reply from the cache, from an equal call under way, or from the provider."""
+        """Return the reply from the cache, from an identical call under way, or from the
+        provider.
+        """
         while True:
             began = time.perf_counter()
             with self._lock:
@@ -230,15 +237,16 @@ class ModelClient:
             if other is None:
                 return self._fly(call, own, began)
 
-            reply = other.result()  # no need to poll the end of the run: the other thread does
+            # no need to poll for the end of the run, since the other thread does
+            reply = other.result()
             if reply is not None:
                 return self._reuse(call, reply, began)
 
-            # The other call failed, or its reply may not be shared: try again as the one that asks.
+            # The other call failed, or its reply may not be shared: make the call in this thread.
             self._stop.check()
 
     def _fly(self, call: PendingCall, flight: Future[Reply | None], began: float) -> Reply:
-        """Look into the cache, then ask the provider, while threads with the same key wait."""
+        """Look in the cache, then call the provider, while threads with the same key wait."""
         shared: Reply | None = None
         try:
             paid = self._paid_replies.get(call.position)
@@ -268,7 +276,7 @@ class ModelClient:
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
-        """Ask the provider, with retries."""
+        """Call the provider, with retries."""
         try:
             self._check_context(call)
             reply = self._retries.run(
@@ -289,11 +297,11 @@ class ModelClient:
         return reply
 
     def _counts(self, call: PendingCall) -> bool:
-        """Return whether a call that failed finally counts against `max_failures`.
+        """Return whether a call that finally failed counts towards `max_failures`.
 
-        The check of tool protocols may fail on purpose, so it never counts. Questions of the canary
-        count until the first answer of the run: a server that does not answer them will not answer
-        a step.
+        The tool protocol probe may fail on purpose, so it never counts. Canary questions count
+        until the first answer of the run: a server that does not answer them will not answer a
+        step.
         """
         canary, _ = NO_EPISODE
         if call.asker.label == canary:
@@ -301,7 +309,7 @@ class ModelClient:
         return call.asker.label not in NO_EPISODE
 
     def _check_context(self, call: PendingCall) -> None:
-        """Raise ContextExceeded if the prompt is known not to fit; record it as a failed
+        """Raise ContextExceeded if the prompt is known to exceed the context; record it as a failed
         attempt.
         """
         try:
@@ -312,7 +320,7 @@ class ModelClient:
             raise ContextExceeded(f"{self._model.provider}/{self._model.name}: {error}") from None
 
     def _count_failure(self, error: ModelError) -> None:
-        """Count a call that failed for good; stop the run after too many in a row.
+        """Count a call that finally failed; stop the run after too many consecutive failures.
 
         Otherwise an outage would be recorded as a series of decisions.
         """
@@ -332,11 +340,11 @@ class ModelClient:
             ) from error
 
     def _attempt(self, call: PendingCall) -> Reply:
-        """Make one attempt: reserve, wait for a slot, ask, and record.
+        """Make one attempt: reserve, wait for a slot, call, and record.
 
-        However it ends, limiter, budget and log each learn of its end exactly once.
+        However the attempt ends, limiter, budget and log are each notified exactly once.
         """
-        if self._unrecorded is not None:  # a further reply would be paid and lost
+        if self._unrecorded is not None:  # another reply would be paid for and lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
 
         call.asker.fence()
@@ -358,14 +366,14 @@ class ModelClient:
             self._fail(call, reservation, error, was_sent=call.attempts_made > made_before)
 
         with undone_on_error(settle), self._limiter.slot(name_pause) as slot:
-            call.asker.fence()  # budget and slot may have been waited for
+            call.asker.fence()  # time may have passed while waiting for budget and slot
             reply = self._send(call, slot)
 
         self._keep(call, reservation, reply)
         return reply
 
     def _send(self, call: PendingCall, slot: CallSlot) -> Reply:
-        """Send the request once; tell the limiter and the context how it ended."""
+        """Send the request once; report its outcome to the limiter and the context."""
         call.attempts_made += 1
         self.sent += 1
         began = time.perf_counter()
@@ -381,7 +389,7 @@ class ModelClient:
                 self._throttled_by = str(error)
                 slot.is_throttled = True
                 slot.retry_after_s = None
-                # A call never waits longer than its limit. If the provider asks for a longer pause,
+                # A call never waits longer than its limit. If the provider requests a longer pause,
                 # the call fails at once, and other calls need not wait for it.
                 if pause_s is not None and pause_s <= self._settings.max_wait_s:
                     slot.retry_after_s = pause_s
@@ -395,17 +403,17 @@ class ModelClient:
         self.context.note_count(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
-            # a server that loads a model on demand states its context only after the first call
+            # a server that loads a model on demand only reports its context after the first call
             self.look_up_context()
             if self.context.cuts_prompts:
                 self.context.check(
                     call.request, call.size
-                )  # the server may have answered a cut prompt
+                )  # the server may have answered a truncated prompt
 
         return reply
 
     def _tell_of_cut(self, request: ModelRequest, reply: Reply) -> None:
-        """Tell the user of the first reply of the run that was cut, and what to raise."""
+        """Tell the user about the first truncated reply of the run, and what to raise."""
         with self._lock:
             is_told = self._is_told_of_cut
             self._is_told_of_cut = is_told or reply.finish_reason == "length"
@@ -432,7 +440,7 @@ class ModelClient:
         )
 
     def _without_secrets(self, text: str) -> str:
-        # A server may echo the key that it was sent.
+        # A server may echo the key that was sent to it.
         return hide_keys(text, self._model.secrets())
 
     def _fail(
@@ -458,16 +466,16 @@ class ModelClient:
 
     def _is_known(self, error: ModelError) -> bool:
         """Return whether a server that failed with this error has worked in this run: it was
-        reached (for a connection error), or has replied.
+        reached (for a connection error), or it has replied.
         """
         return self._is_reached if error.kind == "connection" else self._is_answered
 
     def _check_first_contact(self, call: PendingCall, error: ModelError) -> None:
-        """Raise ProviderError if the server never worked in this run, and fails as one does that is
-        not there or not the right one.
+        """Raise ProviderError if the server has never worked in this run, and fails like a server
+        that does not exist or is the wrong one.
 
         Each such response may be billed, so the client gives up sooner than with a server that has
-        worked before. How a model takes tools is asked in several ways, of which some may fail.
+        worked before. Several ways of calling tools are probed, some of which may fail.
         """
         contacts = first_contacts(error)
         if contacts is None or self._is_known(error):
@@ -493,7 +501,7 @@ class ModelClient:
         """Settle and record an attempt that was answered."""
         cost_usd = None
         held_usd = 0.0
-        if reply.usage == Usage():  # a server that counts no tokens may bill all the same
+        if reply.usage == Usage():  # a server that counts no tokens may bill the call anyway
             held_usd = self._budget.hold(reservation)
         else:
             cost_usd = self._budget.settle(reservation, reply.usage)
@@ -504,11 +512,11 @@ class ModelClient:
         if call.is_cached and self._is_shared(reply):
             entry = CacheEntry(call.key, self._model.provider, self._model.name, reply, record.at)
         else:
-            # no cache takes it, so the record itself stores it for a resumed run
+            # no cache stores it, so the log itself does, for a resumed run
             record = structs.replace(record, reply=reply)
 
         try:
-            # of a batch all replies are written before any is used
+            # all replies of a batch are written before any is used
             self._log.record(record, entry, durable=not call.is_batched)
         except StoreError as error:
             self._unrecorded = error
@@ -517,11 +525,13 @@ class ModelClient:
         call.asker.watch(call.request, record, reply)
 
     def _is_shared(self, reply: Reply) -> bool:
-        """Return whether a reply may answer the same request again; not if another model wrote it."""
+        """Return whether a reply may be reused for the same request; not if a different model wrote
+        it.
+        """
         return is_cacheable(reply) and not is_other_model(self._model.name, reply.served_by)
 
     def _note(self, call: PendingCall, record: CallRecord, reply: Reply | None = None) -> None:
-        """Record an attempt that is not paid; durably if it may be billed all the same."""
+        """Record an attempt that is not paid for; durably if it may be billed anyway."""
         self._log.record(record, durable=record.held_usd > 0)
         call.asker.watch(call.request, record, reply)
 
@@ -566,7 +576,7 @@ class EpisodeModel:
     notify: Notify
 
     def beside(self, client: ModelClient) -> EpisodeModel:
-        """Return another model for the calls of the same episode and step."""
+        """Return a model for the calls of the same episode and step by another client."""
         return EpisodeModel(client, self.asker, self.notify)
 
     def begin_step(self, step: int) -> None:

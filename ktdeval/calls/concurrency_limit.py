@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from ktdeval.values.rollback import undone_on_error
 
-_LOOK_AGAIN_S = 0.1  # longest time until the thread at the head checks whether the run goes on
+_LOOK_AGAIN_S = 0.1  # maximum time until the thread at the head checks whether the run continues
 
 
 class FairQueue:
-    """Queue that lets threads through one by one, in order of arrival; `check` raises at the end of
-    the run.
+    """Queue that admits threads one by one, in order of arrival; `check` raises at the end of the
+    run.
 
     Only the thread at the head polls; the others sleep until they are at the head. So a thousand
     waiting threads cost no more than one, none is overtaken, and at the end of a run the queue
@@ -97,8 +97,8 @@ class AimdWindow:
     """
 
     def __init__(self, ceiling: int, gap_s: float = 0.0) -> None:
-        self.running = 0  #: calls that have started and not ended
-        #: no call starts before this time, because the provider said so
+        self.running = 0  #: number of calls that have started and not ended
+        #: no call starts before this time, as requested by the provider
         self.paused_until = -math.inf
         self._ceiling = ceiling
         self._gap_s = gap_s
@@ -108,11 +108,11 @@ class AimdWindow:
 
     @property
     def limit(self) -> int:
-        """Return how many calls may run at once for now."""
+        """Return the current maximum number of concurrent calls."""
         return int(self._window)
 
     def delay_s(self, now: float) -> float:
-        """Return the seconds until a call may start; infinite if another must end first."""
+        """Return the seconds until a call may start; infinite if another call must end first."""
         if self.running >= self.limit:
             return math.inf
         return max(0.0, self.paused_until - now, self._next_start - now)
@@ -123,7 +123,7 @@ class AimdWindow:
         self._next_start = now + self._gap_s
 
     def note_throttling(self, now: float, retry_after_s: float | None, started_at: float) -> None:
-        """Record that the provider refused a call because there were too many.
+        """Record that the provider rejected a call because there were too many.
 
         The limit is halved at most once per round: a call that started before the last cut says
         nothing about the limit since then.
@@ -137,7 +137,7 @@ class AimdWindow:
     def note_success(self, started_at: float) -> None:
         """Record that the provider answered a call.
 
-        Each adds 1 / limit, so one full round of answers raises the limit by one.
+        Each answer adds 1 / limit, so one full round of answers raises the limit by one.
         """
         if started_at > self._cut_at:
             self._window = min(float(self._ceiling), self._window + 1 / self._window)
@@ -152,7 +152,7 @@ class CallSlot:
 
     started_at: float = 0.0
     is_answered: bool = False
-    is_throttled: bool = False  #: refused because there were too many
+    is_throttled: bool = False  #: True if the call was rejected because there were too many
     retry_after_s: float | None = None
 
 
@@ -176,7 +176,7 @@ class ProviderLimiter:
 
     @property
     def pause_s(self) -> float:
-        """Return for how many more seconds the provider accepts no call."""
+        """Return how many more seconds the provider accepts no calls."""
         return max(0.0, self._window.paused_until - self._clock())
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Context of a model: which prompts fit it, as far as that is known before they are paid for."""
+"""Context of a model: which prompts fit it, as far as this is known before they are paid for."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_through
 from ktdeval.values.yamlio import load_yaml
 
-KIND = "context_exceeded"  #: Kind of failure of a prompt that does not fit
+KIND = "context_exceeded"  #: failure kind of a prompt that does not fit
 
 _NUMBER = r"([0-9][0-9,]*)"
 MIN_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
-_PATIENCE_S = 5.0  #: Longest wait for what a server states of a model
+_PATIENCE_S = 5.0  #: maximum wait for what a server reports about a model
 _MIN_COUNTED = 100
 """Smallest prompt, in tokens, whose count is used to measure bytes a token: shorter prompts are
 mostly what the provider writes around them.
@@ -39,21 +39,22 @@ mostly what the provider writes around them.
 
 @dataclass(frozen=True)
 class Context:
-    """A model's context as somebody states it."""
+    """A model's context length, as reported by some source."""
 
-    tokens: int  #: that it takes
-    source: str  #: who says so, in words that follow "the context is N tokens"
-    holds_reply: bool = True  #: whether the reply must fit beside the prompt; else only the prompt
-    cuts_prompts: bool = False  #: whether a longer prompt is cut, and its tokens counted after that
-    is_listed: bool = False  #: whether only a list states it, which no prompt is held back by
+    tokens: int  #: context length in tokens
+    source: str  #: who reports it, in words that follow "the context is N tokens"
+    holds_reply: bool = True  #: True if the reply must fit as well as the prompt
+    #: True if a longer prompt is truncated, and its tokens are counted afterwards
+    cuts_prompts: bool = False
+    is_listed: bool = False  #: True if it only comes from a list, for which no prompt is held back
 
     def room(self, request: ModelRequest) -> int:
-        """Return the tokens that it leaves to the prompt of a request."""
+        """Return the tokens that remain for the prompt of a request."""
         return self.tokens - (reply_room(request) if self.holds_reply else 0)
 
 
 class ContextExceeded(ModelError):
-    """A prompt does not fit the context, by its server's word or by what was known before."""
+    """A prompt does not fit the context, according to its server or to what was known before."""
 
     def __init__(
         self,
@@ -63,8 +64,9 @@ class ContextExceeded(ModelError):
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(KIND, message, retry_after_s)
-        self.context = context  #: what the server said of the context; None where it gave no number
-        self.prompt_tokens = prompt_tokens  #: what it counted in the prompt; None: it did not say
+        self.context = context  #: context that the server reported; None if it gave no number
+        #: prompt tokens that the server counted; None if not reported
+        self.prompt_tokens = prompt_tokens
 
 
 def given_context(tokens: int | None) -> Context | None:
@@ -76,7 +78,7 @@ def given_context(tokens: int | None) -> Context | None:
 
 
 def stated_context(model: RemoteModel) -> Context | None:
-    """Return the context that a model's server states; None if it does not state it."""
+    """Return the context that a model's server reports; None if it does not report it."""
     ask_server = model_traits(model).served_context
     if ask_server is None:
         return None
@@ -87,8 +89,8 @@ def stated_context(model: RemoteModel) -> Context | None:
 
 
 def listed_context(full_name: str, price_table: Path | None) -> Context | None:
-    """Return the context of PROVIDER/NAME in the package that a table of prices names; None if it
-    is not listed. It may be out of date or differ by host, so use it for plans only.
+    """Return the context of PROVIDER/NAME listed in the package that a price table refers to; None
+    if it is not listed. It may be out of date or differ by host, so it is only for plans.
     """
     if price_table is None:
         return None
@@ -109,8 +111,8 @@ def listed_context(full_name: str, price_table: Path | None) -> Context | None:
 
 
 def context_exceeded(refusal: Refusal, words: str) -> ContextExceeded | None:
-    """Return the error for a refusal of a prompt that is too long, with the context size that the
-    refusal states; None if the refusal has another reason. `words`: text of the error.
+    """Return the error for a prompt that was rejected as too long, with the context size that the
+    refusal reports; None if the refusal has a different reason. `words`: text of the error.
     """
     table = _read_context_words()
     message = refusal.message
@@ -145,13 +147,13 @@ def _read_context_words() -> Mapping[str, Any]:
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of the table with each N replaced by a pattern for a number."""
+    """Return a pattern from the table, with each N replaced by a pattern for a number."""
     with_numbers = re.sub(r"\bN\b", lambda _: _NUMBER, pattern)
     return re.compile(with_numbers, re.IGNORECASE)
 
 
 def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -> int | None:
-    """Return a number of the first pattern that fits: its first (0) or its last (-1)."""
+    """Return a number from the first pattern that matches: its first (0) or its last (-1)."""
     for pattern in patterns:
         if match := pattern.search(message):
             digits = match.groups()[which].replace(",", "")
@@ -166,36 +168,37 @@ def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -
 
 
 class ContextWindow:
-    """Knowledge about the context of a run's model and the tokens of its prompts. Thread-safe.
+    """What is known about the context of a run's model and the token counts of its prompts.
+    Thread-safe.
 
     A prompt's tokens are estimated from its bytes. Until the provider has counted one, the estimate
     is a likely minimum, so that no prompt is held back that might fit; then the rate is that of the
-    largest counted prompt. A prompt that is at least as large as one that the server refused does
-    not fit either; one no larger than an answered one does. If such a prompt is refused, the reason
+    largest counted prompt. A prompt at least as large as one that the server rejected does not fit
+    either; a prompt no larger than an answered one does. If such a prompt is rejected, the reason
     is a different one whatever the message says, and nothing is learned from it.
     """
 
     def __init__(self, context: Context | None = None) -> None:
         self._lock = threading.Lock()
         self._context = context
-        self._is_given = context is not None  # by the user, whose word stands
-        self._largest_answered = 0.0  # usual tokens of the largest prompt that was answered
-        self._largest_counted = 0.0  # usual tokens of the largest prompt that was counted
-        self._rate: float | None = None  # counted tokens for each usual token of that prompt
-        self._refused_from: float | None = None  # usual tokens of the smallest prompt refused
+        self._is_given = context is not None  # given by the user, which has precedence
+        self._largest_answered = 0.0  # estimated tokens of the largest prompt that was answered
+        self._largest_counted = 0.0  # estimated tokens of the largest prompt that was counted
+        self._rate: float | None = None  # counted tokens per estimated token of that prompt
+        self._refused_from: float | None = None  # estimated tokens of the smallest rejected prompt
 
     @property
     def context(self) -> Context | None:
-        """Return what is known of the context."""
+        """Return what is known about the context."""
         return self._context
 
     @property
     def cuts_prompts(self) -> bool:
-        """Return whether the server is known to cut prompts silently."""
+        """Return whether the server is known to truncate prompts silently."""
         return self._context is not None and self._context.cuts_prompts
 
     def learn(self, context: Context | None) -> None:
-        """Take over the context that the server states. A context given by the user has precedence,
+        """Adopt the context that the server reports. A context given by the user has precedence,
         unless the server's is smaller.
         """
         if context is None:
@@ -207,7 +210,7 @@ class ContextWindow:
                 self._context = context
 
     def check(self, request: ModelRequest, size: PromptBytes | None = None) -> None:
-        """Raise ContextExceeded if a request is known not to fit. `size`: that of its prompt, if
+        """Raise ContextExceeded if a request is known not to fit. `size`: size of its prompt, if
         the caller has it.
         """
         size = size or prompt_bytes(request)
@@ -243,7 +246,7 @@ class ContextWindow:
             raise ContextExceeded(f"{problem}; it was not sent; {advice}")
 
     def explain_refusal(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:
-        """Return a server's refusal with both numbers, as it states them or else as they are known
+        """Return a server's refusal with both numbers, as the server reports them or else as known
         or estimated here, and what to do.
         """
         with self._lock:
@@ -265,14 +268,16 @@ class ContextWindow:
     def note_count(
         self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None
     ) -> None:
-        """Note what the provider counted in a prompt that it answered; `size` as of `check`."""
+        """Note the token count that the provider reported for an answered prompt; `size` as in
+        `check`.
+        """
         usual = (size or prompt_bytes(request)).tokens(USUAL_TOKENS)
         with self._lock:
             self._largest_answered = max(usual, self._largest_answered)
         self._count(usual, usage.input_tokens)
 
     def note_refusal(self, request: ModelRequest, error: ContextExceeded) -> None:
-        """Note a prompt that the server refused, with what it said."""
+        """Note a prompt that the server rejected, with the numbers that it reported."""
         usual = prompt_bytes(request).tokens(USUAL_TOKENS)
         with self._lock:
             if usual <= self._largest_answered:
@@ -306,8 +311,8 @@ def does_not_fit(prompt_tokens: int, context: Context, room: int) -> str:
 
 
 def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
-    """Return what to do about a prompt that does not fit: a longer context, or a shorter prompt;
-    where it leaves some room, also a shorter reply.
+    """Return what to do about a prompt that does not fit: a larger context, a shorter prompt, or,
+    if there is some room left, a shorter reply.
     """
     longer = "give the model a longer context"
     shorter = ""

@@ -1,8 +1,9 @@
-"""SQLite files of model calls: the reply cache that runs share, and the record of one run. One
-schema for both.
+"""SQLite files for model calls: the reply cache that runs share, and the call log of one run. Both
+use one schema.
 
-Table `replies` holds answers by the hash of what was asked, table `calls` one row for each attempt
-of a run. Threads and processes use a file at once, and each failure is one clear line.
+Table `replies` holds replies by the hash of the request, table `calls` one row for each attempt of
+a run. Threads and processes can use a file concurrently, and each failure is reported in one clear
+line.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from ktdeval.values.temporary import temporary_file
 APPLICATION_ID = 0x6B746472
 FORMAT = "file of calls"
 VERSION = format_version(FORMAT)
-BUSY_S = 30.0  #: Longest wait for another process that writes
+BUSY_S = 30.0  #: maximum wait for another process that is writing
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """Words of an error: what the file is, and how to choose another."""
+    """Words for error messages: what the file is, and how to choose another."""
 
     name: str
     elsewhere: str
@@ -56,10 +57,10 @@ class FileKind:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRows:
-    """Rows that a record of calls has of one episode."""
+    """Rows of one episode in a call log."""
 
-    calls: list[CallRecord]  #: in their order
-    replies: list[ReplyRow]  #: those that its calls were answered with, by key
+    calls: list[CallRecord]  #: rows of the calls, in order
+    replies: list[ReplyRow]  #: rows of the replies to these calls, by key
 
     def add_to(self, sql: sqlite3.Connection) -> None:
         """Write them in a transaction that the caller has begun."""
@@ -69,10 +70,10 @@ class EpisodeRows:
 
 # a tuple: a row of the database
 class LogIdentity(NamedTuple):
-    """Which record of calls a file is."""
+    """Identity of a call log."""
 
-    id: str  #: drawn when it was begun
-    begun_at: str  #: when that was, ISO 8601 in UTC
+    id: str  #: drawn at random when the log was created
+    begun_at: str  #: time of creation, ISO 8601 in UTC
 
 
 CACHE = FileKind("reply cache", "choose another file with --cache")
@@ -96,17 +97,17 @@ _CALLS_OF = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE episode = ? ORDE
 _REPLIES_OF = f"""SELECT {", ".join(REPLY_COLUMNS)} FROM replies
     WHERE substr(key, 1, {KEY_DIGITS}) IN (SELECT key FROM calls WHERE episode = ?)"""  # noqa: S608 - constants
 _IDENTITY = "SELECT id, begun_at FROM log"
-# One statement: no other process can write in between. The rows of a view could have no end.
+# One statement, so that no other process can write in between. A view could have endless rows.
 _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master),
     (SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger'))
     FROM pragma_application_id, pragma_user_version"""
-#: Of a column what decides whether our rows fit: name, type, whether it may be null, whether it is
-#: the key. Their order is free, as rows are written by names.
+#: properties of a column that decide whether our rows fit: name, type, nullability, whether it is
+#: the key. The order of columns does not matter, as rows are written by name.
 _COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)'
 _ADVICE = {
     getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"]
     for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
-}  #: Advice for an error of SQLite, by its primary code
+}  #: advice for an SQLite error, by its primary code
 
 
 @cache
@@ -121,21 +122,21 @@ def _columns_of_ours() -> dict[str, frozenset[tuple[Any, ...]]]:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """Return the kind of an error of SQLite without its finer distinctions; 0 if it does not
-    come from SQLite itself.
+    """Return the primary code of an SQLite error; 0 if the error does not come from SQLite
+    itself.
     """
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 class Connection:
-    """One connection to a file; any thread may use it, one at a time."""
+    """A connection to a file; any thread may use it, one at a time."""
 
     def __init__(self, path: Path, kind: FileKind = CACHE, read_only: bool = False) -> None:
-        """Open the file, or (unless `read_only`) make it. Raises StoreError: unreadable, damaged,
-        of another kind or version.
+        """Open the file, or create it (unless `read_only`). Raises StoreError if it is unreadable,
+        damaged, or of another kind or version.
         """
         self.path, self.kind = path, kind
-        #: whether it holds no table, as a record whose process was killed while it made the file
+        #: True if it has no tables, as after a process was killed while creating the file
         self.is_blank = False
         self._is_plain_at_rest = kind is RECORD and not read_only
         if path.exists() and not path.is_file():  # SQLite reports a pipe as a broken disk
@@ -151,7 +152,7 @@ class Connection:
 
         is_made = not read_only and _make_whole(path, kind)
         with self.wrap_errors():
-            # Read-only connections use `rw` too: such a connection tidies SQLite's log away when
+            # Read-only connections also use `rw`: such a connection removes SQLite's log when
             # it is the last. If the file can't be written, SQLite opens it for reading by itself.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
             self.sql = sqlite3.connect(
@@ -167,12 +168,12 @@ class Connection:
                     self._prepare_to_write(is_made)
 
     def problem(self, words: str) -> StoreError:
-        """Return an error that names the file."""
+        """Return an error that identifies the file."""
         return StoreError(f"{self.path}: {self.kind.name}: {words}")
 
     @contextlib.contextmanager
     def wrap_errors(self) -> Iterator[None]:
-        """Turn an error of SQLite into a StoreError that names the file and what to do."""
+        """Turn an SQLite error into a StoreError that identifies the file and says what to do."""
         try:
             yield
         except UnicodeDecodeError as error:
@@ -189,7 +190,7 @@ class Connection:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make everything inside durable together, or, when it raises, nothing of it."""
+        """Make all changes inside durable together, or none of them if an exception is raised."""
         # Taking the lock for writing at once: SQLite waits for that, but not where a reader turns
         # into a writer.
         self.sql.execute("BEGIN IMMEDIATE")
@@ -202,13 +203,13 @@ class Connection:
             self.sql.execute("ROLLBACK")
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return all rows of a query: a statement that has not ended would keep SQLite's log from
-        being tidied up.
+        """Return all rows of a query, since a statement that has not ended would prevent SQLite's
+        log from being removed.
         """
         return self.sql.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Release the file; safe to call again."""
+        """Release the file; safe to call more than once."""
         with self.wrap_errors():
             if self._is_plain_at_rest:
                 # A run that is over can be copied as one file, and read where nothing can be
@@ -225,7 +226,9 @@ class Connection:
             raise self.problem(f"the file is empty; delete it, or {self.kind.elsewhere}")
 
     def _prepare_to_write(self, is_made: bool) -> None:
-        """Lay the file out where it is not; `is_made`: this connection has just made it."""
+        """Create the tables if they are missing; `is_made`: this connection has just created the
+        file.
+        """
         is_new = is_made or not self._is_ours()
         if is_new:
             if self.kind is CACHE:
@@ -276,8 +279,8 @@ class Connection:
         return f"use the ktdeval that wrote it, or {self.kind.elsewhere}"
 
     def _check_columns(self) -> None:
-        """Raise StoreError if a table has other columns than ours has: a row that was paid for
-        could not be written. A table that is missing is made.
+        """Raise StoreError if a table has columns that differ from ours, since a row that was paid
+        for could not be written. A missing table is created.
         """
         for table, columns in _columns_of_ours().items():
             found = frozenset(self.rows(_COLUMNS, table))
@@ -290,7 +293,7 @@ class Connection:
 
     def _write_ahead(self) -> None:
         """Switch to the write-ahead log, so that readers and a writer do not wait for each other;
-        the file remembers it.
+        the file remembers this.
         """
         deadline = time.monotonic() + BUSY_S
         while True:
@@ -306,9 +309,9 @@ class Connection:
 
 
 def _make_whole(path: Path, kind: FileKind) -> bool:
-    """Make a file that holds the tables from its first moment, and return whether that was done.
+    """Create a file that contains the tables from the start, and return whether this was done.
 
-    Where it can't be, SQLite makes the file, or says why it can't.
+    If it can't be created this way, SQLite creates the file, or reports why it can't.
     """
     if path.exists():
         return False
@@ -320,7 +323,8 @@ def _make_whole(path: Path, kind: FileKind) -> bool:
 
             os.write(descriptor, _blank_file())
             os.fsync(descriptor)
-            os.link(temporary, path)  # never over a file that another process has made meanwhile
+            # never overwrites a file that another process has created meanwhile
+            os.link(temporary, path)
 
         sync_folder(path.parent)
     except OSError:
@@ -331,7 +335,7 @@ def _make_whole(path: Path, kind: FileKind) -> bool:
 
 @functools.cache
 def _blank_file() -> bytes:
-    """Return the bytes of a file with the tables and no row."""
+    """Return the bytes of a file with the tables and no rows."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         # lets pruning of a cache give space back in parts; only now can it be chosen
         memory.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -340,7 +344,7 @@ def _blank_file() -> bytes:
 
 
 def _lay_out(sql: sqlite3.Connection, *, is_new: bool) -> None:
-    """Make the tables that a file lacks, and name the format of a new one."""
+    """Create the tables that a file lacks, and mark the format of a new file."""
     if is_new:
         sql.execute(f"PRAGMA application_id={APPLICATION_ID}")
         sql.execute(f"PRAGMA user_version={VERSION}")
@@ -351,12 +355,14 @@ def _lay_out(sql: sqlite3.Connection, *, is_new: bool) -> None:
 
 class CallDatabase(Closing):
     """Replies and calls in one file. Threads may share one object, and processes one file. The file
-    should be on a local disk: processes find out through shared memory who writes. Reading does not
-    wait for writing.
+    should be on a local disk, since processes coordinate writes through shared memory. Readers do
+    not wait for writers.
     """
 
     def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
-        """Open the file; make it and its folders if they don't exist. Raises as `Connection` does."""
+        """Open the file; create it and its folders if they don't exist. Raises as `Connection`
+        does.
+        """
         self.path = path
         self._writer = Connection(path, kind)
         with undone_on_error(lambda _: self._writer.close()):
@@ -365,55 +371,56 @@ class CallDatabase(Closing):
         self._reading, self._writing = threading.Lock(), threading.Lock()
 
     def entry(self, key: str) -> CacheEntry | None:
-        """Return the sound reply kept under a key; None if there is no such reply. Raises
+        """Return the undamaged reply stored under a key; None without such a reply. Raises
         StoreError if the file can't be read.
         """
         rows = self._read(_FIND_REPLY, key)
         try:
             return unpack(ReplyRow(*rows[0])) if rows else None
         except DamagedError:
-            # as if it had never been kept: it is asked for again, and the answer replaces it
+            # as if it had never been stored: the call is made again, and its reply replaces this
+            # one
             return None
 
     def keys(self) -> set[str]:
-        """Return the keys of all replies. Errors as of `entry`."""
+        """Return the keys of all replies. Raises as `entry` does."""
         return {str(key) for (key,) in self._read("SELECT key FROM replies")}
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of all calls as they are stored, in their order. Errors as of `entry`."""
+        """Return the rows of all calls as stored, in order. Raises as `entry` does."""
         return self._read(_ALL_CALLS)
 
     def replies(self, keys: Collection[str]) -> list[ReplyRow]:
-        """Return the packed replies under some keys. Errors as of `entry`."""
+        """Return the packed replies under some keys. Raises as `entry` does."""
         found = [self._read(_FIND_REPLY, key) for key in sorted(keys)]
         return [ReplyRow(*rows[0]) for rows in found if rows]
 
     def records(self, episode: str) -> list[CallRecord]:
-        """Return the calls of one episode, in their order. Errors as of `entry`."""
+        """Return the calls of one episode, in order. Raises as `entry` does."""
         return list(_records_in(self._read(_CALLS_OF, episode), self.path, f" of {episode}"))
 
     def put(self, entries: Sequence[CacheEntry]) -> None:
-        """Keep replies, durably once this returns; they replace those kept under their keys. Errors
-        as of `write`.
+        """Store replies, durable once this returns; they replace replies with the same keys. Raises
+        as `write` does.
         """
         self.write([pack(entry) for entry in entries], ())
 
     def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Write packed replies and rows of calls in one transaction, durably. If it raises
-        StoreError, none of them is in the file.
+        """Write packed replies and call rows durably in one transaction. If it raises StoreError,
+        nothing was written.
         """
         with self._transaction() as sql:
             sql.executemany(_ADD_REPLY, replies)
             sql.executemany(_ADD_CALL, calls)
 
     def replace_episode(self, episode: str, rows: EpisodeRows) -> None:
-        """Replace the calls of one episode, and keep their replies; raises as `write` does."""
+        """Replace the calls of one episode, and store their replies; raises as `write` does."""
         with self._transaction() as sql:
             sql.execute("DELETE FROM calls WHERE episode = ?", (episode,))
             rows.add_to(sql)
 
     def write_episodes(self, episodes: Iterable[EpisodeRows]) -> None:
-        """Write calls and replies of many episodes, in their order; raises as `write` does."""
+        """Write calls and replies of many episodes, in order; raises as `write` does."""
         with self._transaction() as sql:
             for rows in episodes:
                 rows.add_to(sql)
@@ -439,31 +446,30 @@ class CallDatabase(Closing):
             yield self._writer.sql
 
     def close(self) -> None:
-        """Release the file; safe to call again."""
+        """Release the file; safe to call more than once."""
         with self._reading, self._writing:
             self._reader.close()
             self._writer.close()
 
 
 def read_records(path: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run's record in their order; none of a record without tables, which a
-    process left that was killed while it made the file. Raises StoreError if it can't be read, or
-    holds a row that is not a call.
+    """Yield the calls in a run's log, in order; nothing for a log without tables, which is left if
+    a process is killed while creating the file. Raises StoreError if the log can't be read, or
+    contains a row that is not a call.
     """
     yield from _records_in(_rows_at(path, _ALL_CALLS), path)
 
 
 def read_episode(path: Path, episode: str) -> EpisodeRows:
-    """Return what a record of calls has of one episode. Errors as of `read_records`."""
+    """Return the rows of one episode in a call log. Raises as `read_records` does."""
     calls = _records_in(_rows_at(path, _CALLS_OF, episode), path, f" of {episode}")
     replies = map(ReplyRow._make, _rows_at(path, _REPLIES_OF, episode))
     return EpisodeRows(list(calls), list(replies))
 
 
 def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
-    """Return the calls and replies of some episodes (or of `canary`, `check`) in a record of calls,
-    by label. A reply that answered several episodes is listed with the first. Raises as
-    `read_records` does.
+    """Return the calls and replies of some episodes (or of `canary`, `check`) in a call log, by
+    label. A reply used by several episodes is listed with the first. Raises as `read_records` does.
     """
     found: dict[str, EpisodeRows] = {}
     first: dict[str, str] = {}
@@ -481,21 +487,23 @@ def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
 
 
 def count_calls(path: Path, episode: str) -> int:
-    """Return how many calls a record has of one episode. Raises StoreError if it can't be read."""
+    """Return the number of calls of one episode in a log. Raises StoreError if the log can't be
+    read.
+    """
     counts = _rows_at(path, "SELECT count(*) FROM calls WHERE episode = ?", episode)
     return sum(count for (count,) in counts)
 
 
 def read_identity(path: Path) -> LogIdentity | None:
-    """Return the identity of a run's record of calls; None if it has no identity. Raises StoreError
-    if it can't be read.
+    """Return the identity of a run's call log; None if it has no identity. Raises StoreError if it
+    can't be read.
     """
     rows = _rows_at(path, _IDENTITY)
     return LogIdentity(*rows[0]) if rows else None
 
 
 def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a query to a run's record of calls; none of a record without tables. Raises
+    """Return the rows of a query on a run's call log; empty for a log without tables. Raises
     StoreError.
     """
     with closing(Connection(path, RECORD, read_only=True)) as connection:
@@ -508,6 +516,6 @@ def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
 def _records_in(
     rows: Iterable[tuple[Any, ...]], path: Path, whose: str = ""
 ) -> Iterator[CallRecord]:
-    """Yield the calls in rows. Raises StoreError if one is not a call."""
+    """Yield the calls in rows. Raises StoreError if a row is not a call."""
     for number, row in enumerate(rows, start=1):
         yield record_of(row, f"{path}: call {number}{whose}: not a valid record of a call")

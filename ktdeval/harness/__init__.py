@@ -1,4 +1,4 @@
-"""Public names of the harness: messages, tools, agents and the session of a step. Listed in
+"""Public names of the harness: messages, tools, agents and the session for a step. Listed in
 `__init__.pyi`.
 """
 

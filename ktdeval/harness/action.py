@@ -31,12 +31,13 @@ from ktdeval.trading.types import Order, Scale
 from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loads_unique
 
 SUBMIT_TOOL = "submit_action"
-_TICK_DECIMALS = 6  # of a limit in ticks; beyond them is the noise of floats
-_MAX_COINS = 10**11  #: most coins of an order in fractions; too small to be read as a timestamp
+_TICK_DECIMALS = 6  # digits of a limit in ticks; further digits are floating-point noise
+#: maximum number of coins in a fractional order; too small to be read as a timestamp
+_MAX_COINS = 10**11
 _MAX_STEPS = (1 << 63) - 1
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
-# When orders fill, by the rule of the venues.
+# When orders fill, by fill rule of the venues.
 _ORDERS: Mapping[FillRule, str] = {
     "next_open": "Orders for the next open",
     "next_close": "Orders for the next close",
@@ -77,10 +78,10 @@ def action_schema(
 ) -> Schema:
     """Return the JSON Schema (draft 2020-12) of an action.
 
-    `whole_shares` is False if share counts are shown rescaled, or shares trade in fractions. With
-    `fractions`, shares do: coins that cost next to nothing are held by the billion. With `shorts`,
-    a target weight may be below 0; with `limits`, an order may have a limit; with `weights_only`,
-    none is in shares.
+    `whole_shares` is False if share counts are shown rescaled, or shares trade in fractions.
+    `fractions`: shares trade in fractions, so the maximum is higher, since coins that cost next to
+    nothing are held by the billion. With `shorts`, a target weight may be negative; with `limits`,
+    an order may have a limit; with `weights_only`, no order is in shares.
     """
     schema: Schema = json.loads(_schema_text())
     orders = schema["properties"]["orders"]
@@ -100,7 +101,7 @@ def action_schema(
         by_weight["properties"]["side"]["description"] = _WITH_SHORTS
 
     if limits:
-        # Whole objects: what every provider takes has no optional field.
+        # Complete objects: schemas that every provider accepts have no optional fields.
         orders["items"]["anyOf"] += [
             _with_limit(by_weight, "Order by weight with a limit."),
             _with_limit(by_shares, "Order by the number of shares with a limit."),
@@ -141,41 +142,39 @@ def _with_limit(order: Schema, about: str) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionReading:
-    """A submission with what was counted while reading it."""
+    """A submission, with counts made while reading it."""
 
     submission: Submission  #: the orders, or the feedback
-    #: hidden identities offered as stock_id, also in a submission that is not valid
+    #: number of hidden identities used as stock_id, including in an invalid submission
     unmask_attempts: int = 0
-    unknown_assets: int = 0  #: orders whose stock_id names no known asset
+    unknown_assets: int = 0  #: number of orders whose stock_id is not a known asset
 
 
 class SubmissionForm(ABC):
-    """Form that a model submits with, and its reader: an action in trading, an answer in
-    scoring.
-    """
+    """Form of a submission, and its reader: an action in trading, an answer in scoring."""
 
     tool: ToolSpec
 
     @abstractmethod
     def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`. Any text gives a Reading."""
+        """Return the submission in `text`. Any text yields a reading."""
 
     def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
-        """Return the tool of a step that shows `state`: the same at every step, unless a form puts
-        the rules of that step into it. `researches`: research tools may show more assets than
-        `state`.
+        """Return the submit tool for a step that shows `state`: the same tool at every step, unless
+        a form includes rules specific to that step. `researches`: research tools may show more
+        assets than `state`.
         """
         return self.tool
 
     def arguments_of(self, _text: str, /) -> str | None:
-        """Return the arguments of the submit tool if a reply without a call can be read as a
-        submission. None (the default) if the form takes no plain text.
+        """Return the arguments of the submit tool if a reply without a tool call can be read as a
+        submission. None (the default) if the form does not accept plain text.
         """
         return None
 
 
 class ActionForm(SubmissionForm):
-    """Reads submissions under one mask. Make one per episode: the schema is compiled once."""
+    """Reads submissions under one mask. Create one per episode: the schema is compiled once."""
 
     def __init__(
         self,
@@ -218,15 +217,16 @@ class ActionForm(SubmissionForm):
         """The tool that a model submits with."""
 
     def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
-        """Return the tool of one step: its schema lists the labels, sides and sizes of the state.
-        If research may show more assets, return the plain tool, which is the same at every step.
+        """Return the submit tool for one step: its schema lists the labels, sides and sizes in the
+        state. If research may show more assets, return the plain tool, which is the same at every
+        step.
         """
         if researches:
             return self.tool
         return with_schema(self.tool, orders_of(self.tool.parameters, state, shorts=self._shorts))
 
     def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`, with counts. Any text gives a Reading."""
+        """Return the submission in `text`, with counts. Any text yields a reading."""
         value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return SubmissionReading(feedback, count_attempts(value, "orders", self._lens))
@@ -251,7 +251,7 @@ class ActionForm(SubmissionForm):
         return SubmissionReading(submission, attempts, unknown)
 
     def _order(self, asset: int | None, item: Mapping[str, Any]) -> Order:
-        """Return an order of a valid submission; `asset` is None for an unknown stock."""
+        """Return an order from a valid submission; `asset` is None for an unknown stock."""
         weight = item.get("target_weight")
         if weight is not None:
             weight = float(weight)
@@ -271,9 +271,9 @@ class ActionForm(SubmissionForm):
         )
 
     def _true_limit(self, asset: int | None, item: Mapping[str, Any]) -> int | None:
-        """Return the limit of an order in ticks of the asset, rounded against the order. None if
-        the order has no limit or the stock is unknown. A limit equal to a last price as shown (with
-        fewer digits) does not stop a fill at that price.
+        """Return the limit of an order in ticks of the asset, rounded to the stricter side (up for
+        a sale). None if the order has no limit or the stock is unknown. A limit equal to a last
+        price as shown (with fewer digits) does not prevent a fill at that price.
         """
         shown = item.get("limit")
         if shown is None or asset is None:
@@ -294,7 +294,7 @@ class ActionForm(SubmissionForm):
         return min(limits) if is_sell else max(limits)
 
     def _true_shares(self, asset: int | None, shown: float) -> int:
-        """Convert a shown number of shares to true steps of the asset, at least 1 and at most what
+        """Convert a shown number of shares to true steps of the asset: at least 1, and at most what
         a ledger's integers can hold.
         """
         if asset is None:
@@ -319,7 +319,7 @@ def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
     count = 0
     for item in items:
         stock_id = as_object(item).get("stock_id")
-        # A number may be a hidden code, too: 600519.
+        # A number may also be a hidden code: 600519.
         if not isinstance(stock_id, (str, int)) or isinstance(stock_id, bool):
             continue
 
@@ -335,11 +335,12 @@ def read_valid(
     validator: Draft202012Validator,
     spelled: Callable[[JsonValue], JsonValue] | None = None,
 ) -> tuple[Any, Submission | None]:
-    """Return the value of a text and the feedback; no feedback if the value follows the schema.
-    `spelled` rewrites a value before it is checked, for forms that accept several spellings.
+    """Return the value of a text, and the feedback; the feedback is None if the value conforms to
+    the schema. `spelled` rewrites a value before it is validated, for forms that accept several
+    spellings.
 
     A call without arguments has the value {} if the schema requires no field. The value is None if
-    such a text is not enough, or is not JSON, or has a field twice in an object.
+    the text is empty and a field is required, or is not JSON, or repeats a field in an object.
     """
     no_json = "must be one JSON object, without NaN or Infinity"
     if is_no_arguments(text):
@@ -364,9 +365,9 @@ def read_valid(
 
 
 def breaking(breaches: Sequence[RuleBreach]) -> Submission:
-    """Return the feedback to an action that breaks rules known at the decision.
+    """Return the feedback for an action that breaks rules known at the decision.
 
-    It names order and rule of the first breaches.
+    It reports the order and the rule for the first breaches.
     """
     problems: list[dict[str, str]] = []
     for index, rule in breaches[:MAX_PROBLEMS]:
@@ -377,9 +378,9 @@ def breaking(breaches: Sequence[RuleBreach]) -> Submission:
 
 
 def problem(kind: str, at: str, rule: str) -> Submission:
-    """Return the feedback to a submission that breaks one rule.
+    """Return the feedback for a submission that breaks one rule.
 
-    `kind`: kind of the failure; `at`: path of the field; `rule`: text of the rule.
+    `kind`: kind of failure; `at`: path of the field; `rule`: text of the rule.
     """
     return _invalid(kind, [{"at": at, "rule": rule}])
 

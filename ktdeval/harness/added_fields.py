@@ -1,5 +1,5 @@
-"""Fields that a program adds to a task's tools for itself, such as Gemini CLI's
-`wait_for_previous`. The program asks its model for them and sends them on. They are found by
+"""Fields that a program adds to a task's tools for its own use, such as Gemini CLI's
+`wait_for_previous`. The program requests them from its model and passes them on. They are found by
 comparing the tools that the program offered its model, which are recorded, with the task's tools.
 So the tool and the trace of a decision read a call in the same way.
 """
@@ -18,8 +18,8 @@ _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -> str:
     """Return the arguments of a call of `tool` without the fields that the program added: fields
-    that its offer of this tool declares and the tool itself does not. Other unknown fields stay, so
-    that the tool refuses them. A text that is not a JSON object is returned unchanged.
+    that its offer of this tool declares and the tool itself does not. Other unknown fields are
+    kept, so that the tool rejects them. A text that is not a JSON object is returned unchanged.
 
     Example:
         form = ToolSpec("look", "", {"type": "object", "properties": {"id": {}}})
@@ -40,18 +40,20 @@ def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -
         text = dumps_compact({name: value[name] for name in value if name not in added})
         text.encode()
     except ValueError:
-        return arguments  # no JSON, or half a surrogate pair
+        return arguments  # not JSON, or half a surrogate pair
     return text
 
 
 def _is_offer_of(name: str, tool: str) -> bool:
-    """Return whether `name` offers `tool`: the tool's own name, or that name after a prefix."""
+    """Return whether `name` refers to `tool`: it is the tool's own name, or that name after a
+    prefix.
+    """
     return re.search(rf"(?:^|[^A-Za-z0-9]){re.escape(tool)}\Z", name) is not None
 
 
 def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonValue]) -> set[str]:
     """Return the fields that an offered schema has and the tool's own schema lacks; empty if the
-    tool takes any field.
+    tool accepts any field.
     """
     names = _fields(own)
     is_open = own.get("additionalProperties") not in (None, False)
@@ -61,7 +63,7 @@ def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonV
 
 
 def _fields(schema: Mapping[str, JsonValue]) -> set[str]:
-    """Return the names of an object's fields, of all its forms if it has several."""
+    """Return the names of an object's fields, across all its alternatives if it has several."""
     names = set(as_object(schema.get("properties")))
     for branch in _BRANCHES:
         forms = schema.get(branch)

@@ -1,4 +1,4 @@
-"""Agents, which turn an observation into a decision, and the session through which they ask models
+"""Agents, which turn an observation into a decision, and the session through which they call models
 and tools within budgets.
 """
 
@@ -48,29 +48,29 @@ class HarnessConfig:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Prompt of one step in its parts: already masked, already text. The procedure of the step is
-    not part of it: the agent adds it with `system_with`, and shows `user`. An agent with several
-    roles shows each role the parts that concern it.
+    """Prompt of one step, in parts that are already masked and rendered as text. The procedure of
+    the step is not part of it: the agent adds it with `system_with`, and shows `user`. An agent
+    with several roles shows each role the parts that concern it.
 
     Example:
         Observation(0, rules="Trade three shares.", day="No news.", request="Submit.").user
     """
 
     step: int
-    #: rules that hold for every role: the market, its rules, how to read the data
+    #: what applies to every role: the market, its rules, how to read the data
     rules: str
-    #: data shown for the day, or the material of a question
+    #: data shown for the day, or the material for a question
     day: str
     #: state that `day` shows, for agents and local models that compute with it; None if the task
     #: has no such state
     state: ObservedState | None = None
-    #: form of the submission, for the role that submits; empty if `rules` say it
+    #: form of the submission, for the role that submits; empty if `rules` describe it
     submission: str = ""
-    request: str = ""  #: the closing request to the role that submits; empty if `day` has it
-    #: what each tool is for, a line each; empty if their own descriptions say it
+    request: str = ""  #: the closing request to the role that submits; empty if `day` contains it
+    #: purpose of each tool, one line each; empty if the tools' descriptions explain it
     tool_list: str = ""
-    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty: no
-    #: instruction beyond the budget of calls
+    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty for
+    #: no instruction beyond the call budget
     tool_use: str = ""
     #: True if a plain-text reply is also accepted as an answer, in agents that receive replies
     takes_text: bool = False
@@ -85,7 +85,7 @@ class Observation:
         return join_parts(self.rules, self.submission_with(procedure))
 
     def submission_with(self, procedure: str) -> str:
-        """Return the procedure, the tools and the form of the submission."""
+        """Return the procedure, the tools and the submission form."""
         return join_parts(procedure, self.tool_list, self.submission)
 
     @property
@@ -95,7 +95,7 @@ class Observation:
 
 
 def join_parts(*parts: str) -> str:
-    """Return the parts of a prompt that are not empty, each as it is, a blank line between them."""
+    """Return the non-empty parts of a prompt, unchanged, separated by blank lines."""
     text = ""
     for part in filter(None, parts):
         if text:
@@ -106,17 +106,19 @@ def join_parts(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """Day before an episode's first step, with what came after it: already masked, already text."""
+    """A day before an episode's first step, with what happened afterwards, already masked and
+    rendered as text.
+    """
 
-    day: str  #: as the mask shows it
-    text: str  #: the question about it, with a JSON block as observations have one
+    day: str  #: the day, as the mask shows it
+    text: str  #: the question about the day, with a JSON block as in observations
     state: ObservedState | None = None  #: state of the day that `text` shows
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Masked answer to one tool call, as text for the model. `failure` names what went wrong with
-    the call, or None.
+    """Masked answer to one tool call, as text for the model. `failure`: what was wrong with the
+    call, or None.
     """
 
     text: str
@@ -125,7 +127,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A parsed submission: an action, or the feedback that explains why it was refused."""
+    """A parsed submission: an action, or the feedback that explains why it was rejected."""
 
     action: Action | None  #: orders with true assets; None if the text is not a valid action
     overall_reason: str = ""  #: the model's own summary
@@ -136,8 +138,8 @@ class Submission:
 
 
 class StepSession(Protocol):
-    """One step's model, research tools and submission form, all checked by the leak guard,
-    recorded, and kept within budgets.
+    """Access to the models, research tools and submission form of one step, all checked by the leak
+    guard, recorded, and kept within budgets.
     """
 
     @property
@@ -146,7 +148,7 @@ class StepSession(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading, another
+        """Return the submit tool, with its JSON Schema: `submit_action` in trading, a different
         tool in tasks that ask for an answer.
         """
 
@@ -156,54 +158,56 @@ class StepSession(Protocol):
 
     @property
     def submission_attempts(self) -> int:
-        """Return how often the model may be asked to submit in this step: 1 + retries."""
+        """Return how often the model may attempt to submit in this step: 1 + retries."""
 
     @property
     def lessons(self) -> Sequence[Lesson]:
-        """Return the days of the task's warm-up, for agents that learn before they decide: oldest
-        first; empty in tasks without one, and at every step but the first.
+        """Return the days of the task's warm-up, oldest first, for agents that learn before they
+        decide; empty in tasks without a warm-up, and at every step except the first.
         """
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model. Raises ModelError when the call failed."""
+        """Call the model. Raises ModelError if the call failed."""
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run a research tool with un-masked arguments; the result is re-masked. A bad call gives
-        feedback and costs budget.
+        """Run a research tool with un-masked arguments; the result is re-masked. An invalid call
+        results in feedback and uses up budget.
         """
 
     def parse_submission(self, text: str) -> Submission:
         """Validate the arguments of `submit_tool`."""
 
     def submission_in_text(self, text: str) -> str | None:
-        """Return the arguments of `submit_tool` if a reply without a call can be read as a
-        submission; None if the task takes no plain text.
+        """Return the arguments of `submit_tool` if a reply without a tool call can be read as a
+        submission; None if the task does not accept plain text.
         """
 
     def count_failure(self, kind: str) -> None:
-        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
+        """Record a failure that the agent detected (an empty reply, a wrong tool, …) under the name
+        `kind`.
+        """
 
     def withhold(self, text: str) -> str:
-        """Withhold hidden identities in text that an agent made from the model's words. Such text
-        needs its own check: cutting or joining lines can spell a code or date that the original did
-        not.
+        """Withhold hidden identities in text that an agent composed from the model's words. Such
+        text needs its own check: cutting or joining lines can spell a code or date that the
+        original did not contain.
         """
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory to keep if a model call of this step fails (default: the previous step's);
-        the last one counts.
+        """Set the memory to keep if a model call of this step fails (default: the previous step's
+        memory); the last call of `keep` wins.
         """
 
     def embed(
         self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
     ) -> Sequence[str]:
-        """Return the vector of each text, as base64 of little-endian float32: by `ask`, or the
-        recorded ones; for a plan, made up. Raises ModelError; LeakError before it asks.
+        """Return the vector for each text, as base64 of little-endian float32: computed by `ask`,
+        or recorded, or made up for a plan. Raises ModelError; LeakError before `ask` is called.
         """
 
     def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
         """Treat a tool or a system prompt of an external agent as cleared: `act_outside` has
-        already withheld the texts that it does not know.
+        already withheld identities in the texts that it does not know.
         """
 
     @property
@@ -211,13 +215,13 @@ class StepSession(Protocol):
         """Settings and records of the step that external agents use: see `act_outside`."""
 
     def keep_acts(self, record: ExternalRecord) -> None:
-        """Put the acts of an external agent on the step's record."""
+        """Add the actions of an external agent to the step's record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Decision of a step, and how it was reached. The agent gets `memory` back at the next step,
-    also after a resume.
+    """A step's decision, and how it was reached. The agent gets `memory` back at the next step,
+    even after a resume.
 
     Example:
         Decision((), "fallback", "no valid submission")
@@ -231,8 +235,8 @@ class Decision:
 
 
 def decision_problem(decision: Any) -> str:
-    """Return what is missing or malformed in the decision of a plugin's agent; empty if the
-    decision is valid.
+    """Return what is missing or malformed in a decision by a plugin's agent; empty if the decision
+    is valid.
     """
     expected = f"a provenance of {', '.join(PROVENANCES)}"
     if not isinstance(decision, Decision):
@@ -259,8 +263,8 @@ def decision_problem(decision: Any) -> str:
 
 
 class Agent(Protocol):
-    """Scaffold around a model. Pure except for the session: equal observation, memory and replies
-    give an equal decision. Its `traits`, if it has any, are `AgentTraits`.
+    """Scaffold around a model. Deterministic: equal observations, memories and replies give equal
+    decisions. Its `traits`, if declared, are `AgentTraits`.
 
     Example:
         class Plain:
@@ -269,8 +273,8 @@ class Agent(Protocol):
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Must hold (empty action, provenance `fallback`) without a valid
-        submission, and let ModelError rise.
+        """Decide one step. Must hold (empty action, provenance `fallback`) if no submission is
+        valid, and must not catch ModelError.
         """
 
 
@@ -290,7 +294,7 @@ class StepCounts:
         self.failures[kind] = self.failures.get(kind, 0) + 1
 
     def add_reply(self, reply: Reply) -> None:
-        """Count the tokens of a reply, and what is wrong with how it came."""
+        """Count the tokens of a reply, and what was wrong with its delivery."""
         self.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:
             self.fail(_FINISH_FAILURES[reply.finish_reason])
@@ -298,7 +302,7 @@ class StepCounts:
             self.fail("unparsed_call")
 
     def record(self) -> CountsRecord:
-        """Return the counts in the form of step records."""
+        """Return the counts in the form used by step records."""
         return CountsRecord(
             failures=dict(sorted(self.failures.items())),
             tool_calls=self.tool_calls,

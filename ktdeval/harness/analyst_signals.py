@@ -1,5 +1,5 @@
-"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are
-read from a transcript.
+"""Signals that a team's analysts give on the assets shown: how a role is asked for them, and how
+they are read from a transcript.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ktdeval.observation.state_rows import as_object
 
 Signal = Literal["Bullish", "Bearish", "Neutral"]
 SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
-OTHERS = "OTHERS"  #: Label for all assets that an answer does not name
+OTHERS = "OTHERS"  #: label for all assets that an answer does not mention
 SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
 """Example of an answer's form. A role whose instructions contain it is an analyst and is asked for
 signals.
@@ -29,8 +29,8 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 def last_object(text: str) -> Mapping[str, Any]:
-    """Return the last flat JSON object in a text by `label_key` of its fields; empty if there is
-    none, or if it is malformed.
+    """Return the last flat JSON object in a text, with its fields keyed by `label_key`; empty if
+    the text has no such object, or a malformed one.
     """
     objects = _OBJECT.findall(text)
     if not objects:
@@ -41,9 +41,9 @@ def last_object(text: str) -> Mapping[str, Any]:
 
 
 def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
-    """Return the signal on each asset (label) in the last JSON object of an answer, by its label or
-    through `OTHERS`. Spelling and case do not matter. An asset is left out if its word is not one
-    of `SIGNALS`.
+    """Return the signal for each asset (label) in the last JSON object of an answer, given by its
+    label or through `OTHERS`. Spelling and case do not matter. An asset is omitted if its word is
+    not one of `SIGNALS`.
     """
     answer = last_object(text)
     of_others = answer.get(label_key(OTHERS))
@@ -61,11 +61,13 @@ def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
 
 @dataclass(frozen=True)
 class StepSignals:
-    """Signals of one step. Each analyst that was asked owes one on each asset shown."""
+    """Signals of one step. Each analyst that was asked should give a signal for each asset
+    shown.
+    """
 
-    #: shares before the step by label, of every asset shown (candidates and positions)
+    #: shares held before the step, by label of every asset shown (candidates and positions)
     held: Mapping[str, float]
-    #: analyst that was asked -> label -> signal, where it could be read
+    #: analyst that was asked -> label -> signal, if it could be read
     answers: Mapping[str, Mapping[str, Signal]]
 
     @property
@@ -86,7 +88,7 @@ def step_signals(talk: TranscriptEntry) -> StepSignals:
     """Return the signals in the transcript of a step. An analyst's last call is its answer; a
     failed call gives no answer.
 
-    A transcript may be damaged: anything in it that is not an exchange or a message is skipped.
+    A transcript may be damaged: anything that is not an exchange or a message is skipped.
     """
     held: dict[str, float] = {}
     replies: dict[str, str] = {}
@@ -104,9 +106,9 @@ def step_signals(talk: TranscriptEntry) -> StepSignals:
 
 
 def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
-    """Return whether the instructions of a conversation ask for signals. Instructions are the
+    """Return whether the instructions in a conversation ask for signals. Instructions are the
     system message, or the role's own part of the first user message. Reports before that part may
-    quote the form.
+    quote the signal form.
     """
     for message in messages[:2]:
         instructions = message.content
@@ -121,7 +123,9 @@ def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
 def _conversation(
     before: Sequence[_RecordedMessage], exchange: Mapping[str, Any]
 ) -> list[_RecordedMessage]:
-    """Return the messages of a recorded call: the first ones of the call before, then new ones."""
+    """Return the messages of a recorded call: those it shares with the previous call, then the new
+    ones.
+    """
     number_before = exchange.get("kept")
     if not isinstance(number_before, int):
         number_before = 0
@@ -138,7 +142,9 @@ def _conversation(
 
 
 def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
-    """Return shares by label of the assets that recorded messages show; 0 if nothing is held."""
+    """Return the shares held, by label of the assets that recorded messages show; 0 if nothing is
+    held.
+    """
     for message in messages:
         if message.role != "user":
             continue
@@ -147,7 +153,7 @@ def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
             state = recorded_state(message.content)
             candidates = state.candidates
             positions = state.positions
-        except (ValueError, TypeError):  # not a table as tasks write them
+        except (ValueError, TypeError):  # not a table in the tasks' format
             continue
 
         if not candidates and not positions:
@@ -155,7 +161,7 @@ def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
 
         shares = dict.fromkeys(candidates, 0.0)
         for label, position in positions.items():
-            # a position is held even if its number of shares is missing
+            # a position is held even if its share count is missing
             shares[label] = 1.0 if position.shares is None else position.shares
 
         return shares

@@ -1,6 +1,6 @@
 """Arguments of a tool: their JSON Schema, and conversion from a model's text to function values.
-Handles become columns and rows of the snapshot. No error quotes a value, for it may be an identity
-that the mask hides.
+Handles become columns and rows of the snapshot. No error quotes a value, since the value may be an
+identity that the mask hides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.values.typed_json import convert_value
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Smallest and largest value of a number, both included.
+    """Minimum and maximum of a number, inclusive.
 
     Example:
         days: Annotated[int, Bounds(1, 30)] = 20
@@ -34,7 +34,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Fewest and most items of a list or mapping, or characters of a text.
+    """Minimum and maximum number of items in a list or mapping, or of characters in a text.
 
     Example:
         stock_ids: Annotated[list[AssetArg], Length(1, 30)]
@@ -46,7 +46,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class HandleKind:
-    """Marks an argument that the model writes as a handle and the function gets as a column or
+    """Marks an argument that the model writes as a handle and the function receives as a column or
     row.
     """
 
@@ -62,8 +62,8 @@ DayArg = Annotated[int, HandleKind("day")]
 
 
 class ToolArgumentError(KtdevalError):
-    """An argument (with its path: `stock_ids[2]`) is unusable: feedback to the model, so it must
-    quote no identity.
+    """An argument (with its path, such as `stock_ids[2]`) is unusable. The message is feedback to
+    the model, so it must not quote an identity.
     """
 
     def __init__(self, argument: str, expected: str, kind: str = "bad_arguments") -> None:
@@ -83,17 +83,17 @@ class ArgumentType:
     """A compiled annotation."""
 
     json: str  #: type of JSON, such as `integer`
-    choices: tuple[str, ...] = ()  #: of a text; empty: any text
-    bounds: Bounds = Bounds()  #: of a number
-    length: Length = Length()  #: of a text, list or object
-    handle: Literal["asset", "day"] | None = None  #: the text is a handle
-    key: ArgumentType | None = None  #: of an object
-    item: ArgumentType | None = None  #: of a list or an object
-    is_optional: bool = False  #: null fits, too
+    choices: tuple[str, ...] = ()  #: allowed values of a text; empty: any text
+    bounds: Bounds = Bounds()  #: bounds of a number
+    length: Length = Length()  #: length of a text, list or object
+    handle: Literal["asset", "day"] | None = None  #: kind of handle, if the text is a handle
+    key: ArgumentType | None = None  #: type of an object's keys
+    item: ArgumentType | None = None  #: type of the items of a list or the values of an object
+    is_optional: bool = False  #: True if null is also accepted
 
     @property
     def scalar(self) -> Any:
-        """Annotation by which msgspec checks a text, number or truth value."""
+        """Annotation with which msgspec validates a text, number or boolean."""
         if self.choices:
             return Literal[self.choices]
 
@@ -106,7 +106,7 @@ class ArgumentType:
             schema["enum"] = list(self.choices)
 
         if self.is_optional:
-            # A list of types, as providers take it, rather than `anyOf`.
+            # A list of types rather than `anyOf`, since providers accept it.
             schema["type"] = [self.json, "null"]
             if self.choices:
                 schema["enum"].append(None)
@@ -135,7 +135,7 @@ _UNITS = {"array": "items", "object": "items", "string": "characters"}
 
 
 def argument_type(hint: Any, where: str) -> ArgumentType:
-    """Compile an annotation. Raises PluginError: if it has no JSON Schema."""
+    """Compile an annotation. Raises PluginError if it has no JSON Schema."""
     try:
         return _compile(hint)
     except TypeError as error:
@@ -195,7 +195,7 @@ def holds_handle(hint: Any) -> bool:
 
 
 def read_argument(declared: ArgumentType, value: JsonValue, lens: Lens, where: str) -> Any:
-    """Return the function's argument. Raises ToolArgumentError: if the value does not fit."""
+    """Return the function's argument. Raises ToolArgumentError if the value does not match."""
     if value is None and declared.is_optional:
         return None
     if declared.handle is not None:
@@ -216,7 +216,7 @@ def read_argument(declared: ArgumentType, value: JsonValue, lens: Lens, where: s
 
 def _read_scalar(declared: ArgumentType, value: JsonValue, where: str) -> Any:
     if declared.json == "integer" and isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON has one kind of number
+        value = int(value)  # JSON has only one number type
 
     try:
         return convert_value(value, declared.scalar)
@@ -262,7 +262,7 @@ def _read_object(
     result: dict[Any, Any] = {}
     for number, (name, member) in enumerate(value.items(), 1):
         key = read_argument(key_type, name, lens, f"{where} (key {number})")
-        if key in result:  # one asset in two spellings
+        if key in result:  # the same asset in two spellings
             raise ToolArgumentError(f"{where} (key {number})", "each key once")
 
         result[key] = read_argument(_item_type(declared), member, lens, f"{where} (value {number})")

@@ -15,7 +15,7 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 @dataclass(frozen=True, slots=True)
 class CallParams:
     """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I). `seed` is
-    derived per call by the harness, so that a keyless model may use chance and still be a pure
+    derived per call by the harness, so that a keyless model may use randomness and still be a pure
     function of its request.
 
     Example:
@@ -23,13 +23,13 @@ class CallParams:
     """
 
     temperature: float = 0.7  #: sampling temperature
-    #: most tokens of a reply, reasoning included where the provider counts it so
+    #: maximum tokens of a reply, including reasoning if the provider counts it
     max_output_tokens: int = 4096
-    timeout_s: float = 120.0  #: longest time from sending a request to its last byte
-    seed: int = 0  #: for providers that take one
+    timeout_s: float = 120.0  #: maximum time from sending a request to the last byte of its reply
+    seed: int = 0  #: seed, for providers that accept one
     #: how hard a reasoning model should think; None leaves it to the provider
     reasoning_effort: ReasoningEffort | None = None
-    #: most tokens of reasoning, for providers that take such a budget; None leaves it to the
+    #: maximum reasoning tokens, for providers that accept such a budget; None leaves it to the
     #: provider
     reasoning_tokens: int | None = None
     tool_protocol: ToolProtocol = "native"  #: how tools are offered to the model

@@ -1,5 +1,5 @@
-"""Conversation between the suite and a model, which adapters translate to wire formats and back;
-protocols of models.
+"""Conversation between the suite and a model, which adapters translate to and from wire formats;
+protocols that models implement.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from ktdeval.values.strict_json import MAX_DEPTH, JsonValue, is_nested_within
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256
-MAX_ARGUMENTS_CHARS = 1 << 16  # of one call: some twenty orders have 10,000
+# maximum characters of a call's arguments: some twenty orders have 10,000
+MAX_ARGUMENTS_CHARS = 1 << 16
 _SHOWN_CHARS = 200
 MAX_TOKEN_COUNT = 10**9
 
 
 def encodable(text: str) -> str:
-    r"""Return the text with lone surrogates (JSON may spell them, `"\ud800"`) replaced by `?`: then
-    UTF-8 can write it.
+    """Return the text with lone surrogates (which JSON can spell, `"\ud800"`) replaced by `?`, so
+    that it can be encoded as UTF-8.
     """
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -48,12 +49,12 @@ class Opaque:
     as the signature of a model's reasoning, or the reasoning itself.
     """
 
-    provider: str  #: the provider that made it; sent to no other provider
-    data: str  #: sent back untouched where nobody else can read it: it does not pass the leak guard
-    #: True if `data` is JSON that contains the model's words: it passes the leak guard as
-    #: arguments do
+    provider: str  #: the provider that created it; sent to no other provider
+    data: str  #: if nobody else can read it, sent back unchanged, without a leak-guard check
+    #: True if `data` is JSON that contains the model's words: the leak guard checks it as
+    #: it checks arguments
     has_words: bool = False
-    #: words of the model in `data` that its provider refuses if they were changed: where the leak
+    #: the model's words in `data` that its provider rejects if they are changed: if the leak
     #: guard would change them, `data` is not sent back
     signed_words: str = ""
 
@@ -64,19 +65,19 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a model asks for.
+    """One tool call that a model requests.
 
     Example:
         ToolCall("call_1", "submit_answer", '{"answer": "5"}')
     """
 
-    id: str  #: given by the provider; the answer repeats it
-    name: str  #: of the tool
-    arguments: str  #: the raw text that the model wrote: JSON if it behaved
-    opaque: Opaque | None = None  #: what the provider wants back with the call
+    id: str  #: id given by the provider; the answer repeats it
+    name: str  #: name of the tool
+    arguments: str  #: the raw text that the model wrote, normally JSON
+    opaque: Opaque | None = None  #: data that the provider requires back with the call
 
     def opaque_of(self, provider: str) -> str | None:
-        """Return the data that this provider requires back; None without data, or if it belongs to
+        """Return the data that this provider requires back; None without data, or if they belong to
         another provider.
         """
         if self.opaque is None or self.opaque.provider != provider:
@@ -101,11 +102,11 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    #: lengths of prefixes of `content` that other requests of the step share, ascending: for
-    #: providers that must be given the parts to keep in their prompt caches. Not part of any
+    #: lengths of prefixes of `content` that other requests of the step share, ascending, for
+    #: providers whose prompt caches need to know which parts to keep. Not part of any
     #: record, key or comparison.
     shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    #: of an assistant turn: opaque data of its reply, which the provider requires back
+    #: for an assistant turn: opaque data of its reply, which the provider requires back
     opaque: Opaque | None = None
 
     def to_json(self) -> JsonValue:
@@ -141,11 +142,11 @@ class ModelRequest:
     """
 
     messages: tuple[Message, ...]  #: the conversation
-    tools: tuple[ToolSpec, ...] = ()  #: tools on offer
-    #: None lets the model choose; a name forces that tool; `NO_TOOL` allows none of them
+    tools: tuple[ToolSpec, ...] = ()  #: tools that are offered
+    #: None lets the model choose; a name forces that tool; `NO_TOOL` forbids all tools
     tool_choice: str | None = None
-    params: CallParams = DEFAULT_PARAMS  #: sampling and transport
-    #: a JSON Schema (an object) that the reply's content must follow; None: no constraint
+    params: CallParams = DEFAULT_PARAMS  #: sampling and transport parameters
+    #: a JSON Schema (an object) that the reply's content must conform to; None: no constraint
     response_schema: Mapping[str, JsonValue] | None = None
     #: name of the tool in `tools` that submits, set by the session; for local models, never sent
     submit_tool: str = ""
@@ -153,29 +154,29 @@ class ModelRequest:
     step: int | None = None
     #: role of the agent's team that asks; recorded with the call, never sent
     role: str | None = None
-    #: which model is asked, of those that the agent declares (`AgentTraits`); None: the run's own.
-    #: Recorded with the call; a model need not look at it
+    #: name of the called model, of those that the agent declares (`AgentTraits`); None: the run's
+    #: own. Recorded with the call; a model can ignore it
     model: str | None = None
-    #: handle -> the model's own prediction for each name today; None if the model makes no
+    #: handle -> the model's own prediction for each of today's names; None if the model makes no
     #: predictions
     predictions: Mapping[str, float] | None = None
-    #: handle -> place of each of these names from 0, the best, by prediction, then by today's style
-    #: factors; equal names share one
+    #: handle -> rank of each of these names from 0, the best, by prediction, then by today's style
+    #: factors; tied names share a rank
     places: Mapping[str, int] | None = None
-    #: state of the day in the latest message that shows one, for local models; set by the session,
-    #: never sent. An agent that shows less than its observation gives its own.
+    #: state of the day in the latest message that shows a state, for local models; set by the
+    #: session, never sent. An agent that shows less than its observation sets its own state.
     state: ObservedState | None = None
     #: seed for a local model that draws random numbers (`draws_chance`), the same under every
     #: mask, so it must never be sent; None for other models
     chance: int | None = None
-    #: settings of the agent's own program, which `params` has where every API has them
+    #: settings of the agent's own program; those that every API has are also in `params`
     own: OwnSettings | None = None
     #: parameters of the run, if `own` replaced some; never sent
     run_params: CallParams | None = None
-    #: receives pieces of the reply as they arrive; None if nobody watches. It changes neither the
+    #: receives pieces of the reply as they arrive; None without a watcher. It changes neither the
     #: reply nor its record.
     listener: Listener | None = field(default=None, compare=False, repr=False)
-    #: how many steps or samples the episode has, set by the session; for display, never sent
+    #: number of steps or samples in the episode, set by the session; for display, never sent
     total_steps: int | None = None
 
     @property
@@ -190,18 +191,18 @@ class ModelRequest:
 class Usage:
     """Tokens of one or more calls, as the provider counted them; keyless models count none."""
 
-    #: all of the prompt, tokens read from and written to a provider's prompt cache included
+    #: all prompt tokens, including those read from and written to a provider's prompt cache
     input_tokens: int = 0
-    output_tokens: int = 0  #: all of the reply, reasoning included
-    reasoning_tokens: int = 0  #: of the output, tokens of reasoning
-    cache_read_tokens: int = 0  #: of the input, tokens read from the provider's prompt cache
-    cache_write_tokens: int = 0  #: of the input, tokens written to it
+    output_tokens: int = 0  #: all reply tokens, including reasoning
+    reasoning_tokens: int = 0  #: reasoning tokens within the output
+    cache_read_tokens: int = 0  #: input tokens read from the provider's prompt cache
+    cache_write_tokens: int = 0  #: input tokens written to that cache
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
 
     def minus(self, part: Usage) -> Usage:
-        """Return the tokens without those of some of the calls."""
+        """Return the usage less that of some of the calls, `part`."""
         return Usage(*(getattr(self, name) - getattr(part, name) for name in USAGE_FIELDS))
 
     def to_json(self) -> dict[str, int]:
@@ -225,10 +226,9 @@ class Reply:
     """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a
     decision.
 
-    `served_by` is what the provider says it answered with (`ktdeval.calls.served_text`). `notes`
-    say what a reader of the card should know of how the reply came about, a short phrase each: a
-    field that the server refused and what was sent instead, or a word for the reply's end that is
-    not known.
+    `served_by` is the model that the provider reports (`ktdeval.calls.served_text`). `notes` are
+    short phrases on what a reader of the card should know about how the reply came about: a field
+    that the server rejected and what was sent instead, or an unknown finish reason.
 
     Example:
         call = ToolCall("call_1", "submit_answer", '{"answer": "5"}')
@@ -242,7 +242,7 @@ class Reply:
     reasoning: str = ""
     served_by: str = ""
     notes: tuple[str, ...] = ()
-    opaque: Opaque | None = None  #: what the provider wants back with this turn
+    opaque: Opaque | None = None  #: data that the provider requires back with this turn
 
     def as_message(self) -> Message:
         """Return this reply as a turn of the conversation, with the data that its provider requires
@@ -251,14 +251,14 @@ class Reply:
         return Message("assistant", self.content, self.tool_calls, opaque=self.opaque)
 
     def to_json(self) -> JsonValue:
-        """Return a JSON object without empty fields, but for content and finish reason."""
+        """Return a JSON object without empty fields, except content and finish reason."""
         value: dict[str, JsonValue] = {"content": self.content, "finish_reason": self.finish_reason}
         return {**value, **_shown_fields(self)}
 
 
 def _shown_fields(value: Any) -> dict[str, JsonValue]:
-    """Return the fields of a part of a conversation as JSON, without fields at their default. Token
-    counts are always complete.
+    """Return the fields of a part of a conversation as JSON, without fields that have their
+    default. Token counts are always complete.
     """
     shown: dict[str, JsonValue] = {}
     for part in fields(value):
@@ -373,10 +373,10 @@ def _with_texts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:
-    """Return a reply whose calls have ids of their own, so that each can be answered.
+    """Return a reply whose calls have unique ids, so that each can be answered.
 
-    Some servers give none, or one to several calls. Such a call is numbered through the
-    conversation; `earlier` are the ids of its calls so far.
+    Some servers give no id, or the same id to several calls. Such calls are numbered through the
+    conversation; `earlier` are the ids of the conversation's calls so far.
     """
     taken = set(earlier)
     number = len(taken)
@@ -402,8 +402,8 @@ def _free_id(number: int, taken: Container[str]) -> str:
 
 
 def readable(call_: ToolCall) -> ToolCall:
-    """Return the call, with its arguments cut if they are too long or too deep to be read. Cut
-    arguments are then reported as malformed JSON.
+    """Return the call, with its arguments truncated if they are too long or too deeply nested to be
+    read. Truncated arguments are then reported as malformed JSON.
     """
     text = call_.arguments
     if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
@@ -413,10 +413,10 @@ def readable(call_: ToolCall) -> ToolCall:
 
 
 class Model(Protocol):
-    """Turns messages and tools into a reply; raises `ModelError` when the call itself failed.
+    """Turns messages and tools into a reply; raises `ModelError` if the call itself failed.
 
-    A model that asks a network is a `RemoteModel`, one that ranks a market a `Predictor`, too.
-    Its `traits`, if it has any, are `ModelTraits`.
+    A model that uses a network is also a `RemoteModel`; a model that ranks a market is also a
+    `Predictor`. Its `traits`, if declared, are `ModelTraits`.
 
     Example:
         class Echo:
@@ -432,13 +432,13 @@ class Model(Protocol):
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Model trained on style factors. It sees figures only, in an order of these, so that they
-    reveal no code or day and no mask changes a score; names of one history have one score. Its
-    predictions are recorded with the step, and each request of the step has them by handle
-    (`predictions`), with the place of each name (`places`).
+    """Model trained on style factors. It sees only numbers, in an order derived from them, so that
+    they reveal no code or day and no mask changes a score; names with the same history get the same
+    score. Its predictions are recorded with the step, and each request of the step has them by
+    handle (`predictions`), with the rank of each name (`places`).
     """
 
-    history_days: int  #: trading days of factors that it looks back on, 1 or more
+    history_days: int  #: lookback in trading days, 1 or more
 
     def predict(self, history: FloatArray) -> FloatArray:
         """Return [N] scores (higher is better, NaN if unknown) from [history_days, N, K] raw
@@ -448,24 +448,24 @@ class Predictor(Protocol):
 
 
 class RemoteModel(Protocol):
-    """A `Model` whose calls cost money and can fail for reasons of the network. The suite puts a
-    cache, budgets, a concurrency limit and retries in front of one, so an adapter makes exactly one
-    attempt per `reply` and switches off whatever its SDK would retry by itself. Making the object
-    needs no key, no SDK and no network.
+    """A `Model` whose calls cost money and can fail because of the network. The suite puts a cache,
+    budgets, a concurrency limit and retries in front of it, so an adapter makes exactly one attempt
+    per `reply` and disables any retries of its SDK. Creating the object needs no key, SDK or
+    network.
     """
 
     #: provider whose limits its calls share, such as `openai`; also the provider of the price table
     provider: str
     name: str  #: the model's name at the provider
     endpoint: str  #: base URL without credentials
-    #: tool protocols that it supports, the best first; with more than one, a check before a run
+    #: tool protocols that it supports, the best first; if there are several, a check before a run
     #: finds out which of them works
     protocols: tuple[ToolProtocol, ...]
     price_table: Path | None  #: dated price table of its plugin; None if the plugin has no table
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again, asks no network.
-        Raises ProviderError, with what to fix.
+        """Import the SDK, find the key and build the client; safe to call more than once, without
+        network access. Raises ProviderError, with what to fix.
         """
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -474,12 +474,12 @@ class RemoteModel(Protocol):
         """
 
     def settings(self) -> JsonValue:
-        """Return its other parameters that can change a reply; part of the cache's key. No
+        """Return its other parameters that can change a reply; they are part of the cache key. No
         secrets.
         """
 
     def secrets(self) -> tuple[str, ...]:
-        """Return texts that no message may show, such as its key; empty before `connect`."""
+        """Return strings that no message may show, such as the API key; empty before `connect`."""
 
 
 _MEMBERS = (

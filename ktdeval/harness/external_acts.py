@@ -1,4 +1,4 @@
-"""Acts of an agent outside of this code, as recorded in the transcript of a step."""
+"""Actions of an external agent, as recorded in the transcript of a step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Act(Value, omit_defaults=True):
     """One act of a step."""
 
     kind: Literal["ask", "tool", "submit", "refused"]
-    #: of a call of the model: the tools that it offered, where they are not those of the call before
+    #: of a call of the model: the tools that it offered, where they are not those of the call
+    #: before
     tools: tuple[OfferedTool, ...] | UnsetType = UNSET
     #: of a call of the model: a JSON Schema that the reply had to follow; absent where it was free
     response_schema: JsonObject | UnsetType = UNSET
@@ -77,17 +78,17 @@ class KeptFiles(Protocol):
         """Return a file. Raises StoreError: if the file is missing or can't be read."""
 
     def create(self, key: str, data: bytes) -> bool:
-        """Keep a file; return False, and change nothing, if a file of that name exists. Raises
+        """Store a file; return False, and change nothing, if a file with that name exists. Raises
         StoreError.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedActs:
-    """Recorded acts to replay a step from."""
+    """Recorded actions from which a step is replayed."""
 
-    record: ExternalRecord  #: what was done
-    exchanges: Sequence[Mapping[str, Any]]  #: calls of the model, as the transcript has them
+    record: ExternalRecord  #: record of the agent's actions
+    exchanges: Sequence[Mapping[str, Any]]  #: model calls, as in the transcript
 
 
 NO_ACTS = RecordedActs(ExternalRecord(isolation="none", acts=()), ())
@@ -95,23 +96,23 @@ NO_ACTS = RecordedActs(ExternalRecord(isolation="none", acts=()), ())
 
 
 def goes_on() -> None:
-    """Do nothing: the check of a step that no outside event can end."""
+    """Do nothing: check for a step that no outside event can end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Settings and records of a step that agents outside of this code use."""
+    """Settings and records of a step that external agents use."""
 
-    is_plan: bool = False  #: True if the step is only planned: nothing outside may be asked
-    recorded: RecordedActs | None = None  #: acts to replay instead of asking the agent
+    is_plan: bool = False  #: True if the step is only planned: nothing external may be called
+    recorded: RecordedActs | None = None  #: actions to replay instead of running the agent
     files: KeptFiles | None = None  #: store for an agent's files; None if nothing is kept
-    #: raises if the run must end; called now and then by an agent that waits for long
+    #: raises if the run must end; called periodically by an agent during long waits
     check: Callable[[], None] = goes_on
-    #: absolute paths of this machine that no agent may read: the run's folder, its market, caches
+    #: absolute local paths that no agent may read: the run's folder, its market, caches
     private: tuple[Path, ...] = ()
-    #: the agent's arguments that apply to this machine only and are not recorded
+    #: the agent's arguments that only apply to this machine and are not recorded
     agent_args: Mapping[str, JsonValue] = field(default_factory=dict)
-    model: str = ""  #: the run's model, PROVIDER/NAME; empty outside of a run
+    model: str = ""  #: the run's model, PROVIDER/NAME; empty outside a run
 
 
 NOT_A_RUN = Outside()

@@ -1,9 +1,9 @@
-"""Step of an agent outside of this code: a program, a framework, a client at a socket.
+"""Step of an external agent: a program, a framework, or a client on a socket.
 
-Its acts in a step are: ask the model, call a research tool, submit. Each act goes through the
-step's session, one at a time, and is recorded in order with what came back. So a step can be
-executed again from its record, without the agent: `replay` does the same acts, and whatever comes
-back then must be what is on record.
+Its actions in a step are: call the model, call a research tool, submit. Each action goes through
+the step's session, one at a time, and is recorded in order with its result. So a step can be
+executed again from its record, without the agent: `replay` repeats the actions, and their results
+must equal the recorded results.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ktdeval.harness.known_texts import NOTHING_KNOWN, KnownTexts
 from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import from_plain
 
-MAX_REFUSED = 1_000_000  #: refused acts in a row that are counted
-_MAX_OVER_BUDGET = 20  # calls of tools that are answered and recorded after the budget is used up
+MAX_REFUSED = 1_000_000  #: maximum number of consecutive rejected actions that are counted
+_MAX_OVER_BUDGET = 20  # tool calls that are answered and recorded after the budget is used up
 
 _NOT_AN_ANSWER = {
     "submitted_again": "a submission was accepted in this step already, and it stands",
@@ -40,7 +40,7 @@ _NOT_AN_ANSWER = {
 
 
 class RefusedAct(KtdevalError):
-    """An act that the step refuses; `kind` is counted among its failures."""
+    """An action that the step rejects; `kind` is counted among its failures."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(_NOT_AN_ANSWER[kind])
@@ -48,8 +48,8 @@ class RefusedAct(KtdevalError):
 
 
 class ExternalSession:
-    """Interface through which an external agent acts in a step. Thread-safe; acts are done one at a
-    time, in the order in which they arrive.
+    """Interface through which an external agent acts in a step. Thread-safe; actions are executed
+    one at a time, in order of arrival.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class ExternalSession:
         most_calls: int | None = None,
         known: KnownTexts = NOTHING_KNOWN,
     ) -> None:
-        """`most_calls`: calls of the model in this step; None sets no limit. `known`: texts of
-        programs in which nothing is withheld.
+        """`most_calls`: maximum number of model calls in this step; None sets no limit. `known`:
+        texts of programs in which nothing is withheld.
         """
         self._session = session
         self._known = known
@@ -75,15 +75,15 @@ class ExternalSession:
         self._attempts = session.submission_attempts
         self._is_closed = False
         self._is_over_told = False
-        #: called once when the step is over: a submission was accepted, no attempt is left, or an
+        #: called once the step is over: a submission was accepted, no attempt is left, or an
         #: error ended the episode
         self.when_over: Callable[[], None] = lambda: None
-        #: what the agent's sandbox showed; absent without one
+        #: what the agent's sandbox exposed; absent without a sandbox
         self.shown: tuple[ShownPart, ...] | UnsetType = UNSET
-        self.submission: Submission | None = None  #: the accepted one
-        self.submissions = 0  #: how many came
-        self.error: BaseException | None = None  #: what ended the episode
-        self.last_call_error: ModelError | None = None  #: of the last call of the model
+        self.submission: Submission | None = None  #: the accepted submission
+        self.submissions = 0  #: number of submissions made
+        self.error: BaseException | None = None  #: exception that ended the episode
+        self.last_call_error: ModelError | None = None  #: error of the last model call
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -92,17 +92,17 @@ class ExternalSession:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Tool to submit with."""
+        """Tool for submitting."""
         return self._session.submit_tool
 
     @property
     def tool_budget(self) -> int:
-        """Research calls left."""
+        """Number of research calls left."""
         return self._session.tool_budget
 
     @property
     def attempts(self) -> int:
-        """Submissions left."""
+        """Number of submissions left."""
         return self._attempts
 
     @property
@@ -114,7 +114,7 @@ class ExternalSession:
 
     @property
     def acts(self) -> tuple[Act, ...]:
-        """Acts so far."""
+        """Actions so far."""
         return tuple(self._acts)
 
     def withhold(self, text: str) -> str:
@@ -123,15 +123,15 @@ class ExternalSession:
             return self._session.withhold(text)
 
     def close(self) -> None:
-        """Accept no further acts; wait for the current one to finish."""
+        """Accept no further actions; wait for the current one to finish."""
         with self._lock:
             self._is_closed = True
 
     # --- acts
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Ask the model, with hidden identities withheld in all texts. Raises ModelError: if the
-        call failed; RefusedAct; KtdevalError: if the episode ends.
+        """Call the model, with hidden identities withheld in all texts. Raises ModelError if the
+        call failed; RefusedAct; KtdevalError if the episode ends.
         """
         with self._lock:
             self._check_open()
@@ -146,8 +146,8 @@ class ExternalSession:
             return self._ask_model(sent, self._texts_withheld - before)
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Call a research tool. A call that fails gives feedback. Raises RefusedAct; KtdevalError:
-        if the episode ends.
+        """Call a research tool. A call that fails results in feedback. Raises RefusedAct;
+        KtdevalError if the episode ends.
         """
         with self._lock:
             self._check_open()
@@ -173,8 +173,8 @@ class ExternalSession:
             return result
 
     def submit(self, arguments: str) -> Submission:
-        """Submit the step's decision; the first accepted one is final. Raises RefusedAct: if a
-        submission was already accepted, or no attempt is left.
+        """Submit the step's decision; the first accepted submission is final. Raises RefusedAct if
+        a submission was already accepted, or no attempt is left.
         """
         with self._lock:
             self._check_open()
@@ -212,7 +212,7 @@ class ExternalSession:
             raise self._count_refusal("step_over")
 
     def _count_refusal(self, kind: str) -> RefusedAct:
-        """Count a refused act; refusals are recorded until the step is closed."""
+        """Count a rejected action; rejections are recorded until the step is closed."""
         if not self._is_closed:
             last = self._acts[-1] if self._acts else None
             is_repeated = last is not None and (last.kind, last.failure) == ("refused", kind)
@@ -226,8 +226,8 @@ class ExternalSession:
         return RefusedAct(kind)
 
     def _clear_request(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with identities withheld in its texts; parts that are known pass the
-        leak guard. The model's own turns are cleared by the session.
+        """Return the request with identities withheld in its texts; known parts pass the leak
+        guard. The model's own turns are cleared by the session.
         """
         messages = []
         for message in request.messages:
@@ -263,7 +263,7 @@ class ExternalSession:
 
     def _cleared_schema(self, schema: Mapping[str, JsonValue]) -> JsonObject:
         """Return a schema with identities withheld. Its dialect (`$schema`) is omitted: the address
-        of a dialect contains a date, and no model needs it.
+        of a dialect contains a date, and no model needs the address.
         """
         return self._cleared_object({key: schema[key] for key in schema if key != "$schema"})
 
@@ -274,7 +274,7 @@ class ExternalSession:
         return cleared
 
     def _cleared_value(self, value: JsonValue) -> JsonValue:
-        """Return a JSON value with identities withheld in its names and texts; a number that is an
+        """Return a JSON value with identities withheld in its keys and texts; a number that is an
         identity becomes null.
         """
         if isinstance(value, str):
@@ -290,7 +290,7 @@ class ExternalSession:
         return value
 
     def _without_identities(self, text: str) -> str:
-        """Return a text with identities withheld; each text is checked once in a step."""
+        """Return a text with identities withheld; each text is checked once per step."""
         known = self._withheld.get(text)
         if known is None:
             known = self._session.withhold(text)
@@ -299,8 +299,8 @@ class ExternalSession:
         return known
 
     def _ask_model(self, sent: ModelRequest, withheld: int) -> Reply:
-        """Ask the model with a cleared request. `withheld`: number of texts in it with identities
-        withheld that were not sent before in this step.
+        """Call the model with a cleared request. `withheld`: number of texts with withheld
+        identities that were not sent earlier in this step.
         """
         self._calls += 1
         tools: tuple[OfferedTool, ...] | UnsetType = UNSET
@@ -324,14 +324,14 @@ class ExternalSession:
             self.last_call_error = error
             raise
         finally:
-            # Failed calls are recorded, too.
+            # Failed calls are also recorded.
             self._tools = sent.tools
             self._offered.update((tool.name, tool) for tool in sent.tools)
             self._acts.append(act)
 
     @contextmanager
     def _ending_step(self, *passing: type[BaseException]) -> Iterator[None]:
-        """End the step if an act raises an exception other than `passing`."""
+        """End the step if an action raises an exception other than `passing`."""
         try:
             yield
         except passing:
@@ -350,8 +350,9 @@ class ExternalSession:
     # --- again
 
     def replay(self, record: ExternalRecord, exchanges: Sequence[Mapping[str, Any]]) -> None:
-        """Repeat the acts of a record. `exchanges`: those of the step's transcript. Raises
-        StoreError: if there are fewer exchanges than model calls. Errors of the acts pass through.
+        """Repeat the recorded actions. `exchanges`: the exchanges in the step's transcript. Raises
+        StoreError if there are fewer exchanges than model calls. Errors raised by the actions
+        propagate.
         """
         left = list(exchanges)
         messages: list[Message] = []
@@ -384,7 +385,9 @@ class ExternalSession:
         self._acts.append(act)
 
     def _replay_call(self, act: Act, request: ModelRequest) -> None:
-        """Repeat a model call. If it fails again, ignore the error: the agent continued, too."""
+        """Repeat a model call. If it fails again, ignore the error, since the agent continued,
+        too.
+        """
         with suppress(ModelError):
             self._ask_model(self._clear_request(request), act.withheld)
 
@@ -418,9 +421,9 @@ def _request(
 class ExternalStep:
     """Result of an external agent's step."""
 
-    submission: Submission | None  #: the accepted one, if any
+    submission: Submission | None  #: the accepted submission, if any
     submissions: int  #: number of submissions made
-    report: JsonValue  #: what was seen of the agent
+    report: JsonValue  #: report about the agent
 
     def decision(self, memory: JsonValue) -> Decision:
         """Return the step's decision: the submission, or a hold."""
@@ -444,13 +447,13 @@ def act_outside(
     most_calls: int | None = None,
     known: KnownTexts = NOTHING_KNOWN,
 ) -> ExternalStep | None:
-    """Let an agent outside of this code act in a step. `run` starts it and returns a JSON report
-    about it. If the step is executed again, the recorded acts are repeated instead. Return None if
-    the step is only planned: then nothing outside is asked.
+    """Let an external agent act in a step. `run` starts the agent and returns a JSON report about
+    it. If the step is executed again, the recorded actions are repeated instead. Return None if the
+    step is only planned: then nothing external is called.
 
     `isolation`: sandbox around the agent; `most_calls`: maximum number of model calls in the step;
-    `known`: texts of programs in which nothing is withheld. Raises ModelError: if the last call
-    failed and nothing was submitted. Errors of `run` pass through.
+    `known`: texts of programs in which nothing is withheld. Raises ModelError if the last call
+    failed and nothing was submitted. Errors raised by `run` propagate.
     """
     outside = session.outside
     if outside.is_plan:

@@ -1,7 +1,7 @@
-"""Feedback to a submission that breaks its schema (path and rule of each problem), and to a reply
-that was cut.
+"""Feedback for a submission that violates its schema (path and rule of each problem), and for a
+truncated reply.
 
-It never quotes the model's text.
+Feedback never quotes the model's text.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Problem = dict[str, str]
 
 
 def with_cut(reply: Reply, feedback: str) -> str:
-    """Return feedback to a reply; if the length limit cut the reply, say so first, since the cut
-    explains most other faults. Token counts are named only if the provider reports them.
+    """Return feedback for a reply; if the length limit truncated the reply, say so first, since the
+    truncation explains most other faults. Token counts are only given if the provider reports them.
     """
     if reply.finish_reason != "length":
         return feedback
@@ -53,9 +53,10 @@ def answer_reply(
     messages: list[Message], reply: Reply, feedback: str, tool: str = "", other: str = ""
 ) -> None:
     """Append a rejected reply and the feedback to a conversation. Providers require an answer to
-    every call: it is the feedback, or `other` for calls of a tool other than `tool`, if given.
+    every call: the answer is the feedback, or, for calls of a tool other than `tool`, `other` if
+    given.
     """
-    if reply.tool_calls or reply.content.strip():  # several providers refuse an empty turn
+    if reply.tool_calls or reply.content.strip():  # several providers reject an empty turn
         messages.append(reply.as_message())
     if not reply.tool_calls:
         messages.append(Message("user", feedback))
@@ -66,7 +67,7 @@ def answer_reply(
 
 
 def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[Problem]:
-    """Return path and rule of the first errors, each once; empty if the value is valid."""
+    """Return the path and rule of the first errors, each once; empty if the value is valid."""
     errors = islice(validator.iter_errors(value), MAX_PROBLEMS)
     problems: list[Problem] = []
     for error in errors:
@@ -78,7 +79,7 @@ def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[P
 
 
 def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) -> Iterator[Problem]:
-    """Yield the problems behind an error of the validator.
+    """Yield the problems behind an error reported by the validator.
 
     The path of the error starts at an object whose own path is `parents`.
     """
@@ -88,7 +89,7 @@ def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) ->
         yield {"at": _path_text(path), "rule": _rule(error)}
         return
 
-    # The error of a choice says only that no alternative fits. Checking the value against one
+    # The error of a choice only says that no alternative matches. Checking the value against one
     # object with the fields of all alternatives shows which field is wrong.
     validator = Draft202012Validator(choice.together)
     for inner in validator.iter_errors(error.instance):
@@ -101,18 +102,19 @@ def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) ->
 
 @dataclass(frozen=True, slots=True)
 class _ObjectChoice:
-    """Choice between alternative objects; each has one required field that the others lack, save
-    those with further fields.
+    """Choice between alternative objects; each has one required field that the others lack, except
+    variants that add further fields.
     """
 
     names: tuple[str, ...]  #: the distinguishing field of each alternative
-    #: schema of one object with the fields of all; the fields that all require are required
+    #: schema of one object with the fields of all alternatives; a field is only required if all
+    #: alternatives require it
     together: Schema
 
     def is_made_in(self, value: object) -> bool:
-        """Return whether a value chooses exactly one alternative.
+        """Return whether a value matches exactly one alternative.
 
-        True for a value that is not an object: that is another problem, reported by itself.
+        True for a value that is not an object: that is a separate problem, reported on its own.
         """
         if not isinstance(value, dict):
             return True
@@ -120,7 +122,7 @@ class _ObjectChoice:
 
 
 def _choice_of(error: ValidationError) -> _ObjectChoice | None:
-    """Return the choice between objects that failed; None if the error is of another kind."""
+    """Return the choice between objects that failed; None if the error is of a different kind."""
     branches: Any = error.validator_value
     if error.validator not in _CHOICES or not all(map(_is_closed_object, branches)):
         return None
@@ -196,7 +198,7 @@ def _path_text(path: Sequence[str | int]) -> str:
 
 
 def _rule(error: ValidationError) -> str:
-    """Return a text of the rule that a value breaks."""
+    """Return a text that states the rule that a value breaks."""
     schema: Any = error.schema
     value: Any = error.validator_value
     instance: Any = error.instance

@@ -1,8 +1,9 @@
 """Known texts of programs. A tool that is offered identically in each step of each episode, such as
-a shell with a limit of 600000 ms, reveals nothing of the market, even if a mask reads a code in it.
+a shell with a limit of 600000 ms, reveals nothing about the market, even if a mask finds a code in
+it.
 
-A text is known by the hash of the whole text, fixed before any episode begins. A text that a
-program makes up during an episode is never known, and neither is a part of a known text.
+A text is known by the hash of the entire text, fixed before any episode begins. A text that a
+program generates during an episode is never known, and neither is a part of a known text.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from ktdeval.values.hashes import content_hash, sha256_hex
 
 @dataclass(frozen=True)
 class KnownTexts:
-    """Tools and lines of system prompts that neither need nor get a mask, by their SHA-256."""
+    """Tools and system-prompt lines that neither need nor get masking, by SHA-256."""
 
-    tools: frozenset[str] = frozenset()  #: as `tool_hash` gives it
-    lines: frozenset[str] = frozenset()  #: of system prompts
+    tools: frozenset[str] = frozenset()  #: hashes of tools, as from `tool_hash`
+    lines: frozenset[str] = frozenset()  #: hashes of lines in system prompts
 
     def has_tool(self, tool: ToolSpec) -> bool:
         """Return whether a tool is known, including its description and schema."""
@@ -29,8 +30,8 @@ class KnownTexts:
             return False  # half a surrogate pair
 
     def cleared_prompt(self, text: str, clear: Callable[[str], str]) -> str | None:
-        """Return a system prompt, with all lines but the known ones cleared together; None if no
-        line is known, or if the clearance changed the number of lines.
+        """Return a system prompt in which all lines except the known ones have been cleared
+        together; None if no line is known, or if clearing changed the number of lines.
         """
         lines = text.split("\n")
         known = {}
@@ -42,7 +43,7 @@ class KnownTexts:
 
         others = ["" if number in known else line for number, line in enumerate(lines)]
         cleared = clear("\n".join(others)).split("\n")
-        if len(cleared) != len(lines):  # something over several lines was withheld
+        if len(cleared) != len(lines):  # something that spans several lines was withheld
             return None
         for number, line in known.items():
             cleared[number] = line

@@ -1,4 +1,4 @@
-"""Smallest value that follows a JSON Schema: a trivial submission to any form."""
+"""Smallest value that conforms to a JSON Schema: a trivial submission for any form."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 def smallest_value(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the smallest value of a schema: the first choice, null if allowed, required fields
-    only, as few items as allowed, the number nearest to 0. Raises ValueError: if the result does
-    not follow the schema, which has an unsupported rule (a pattern, a sum, …).
+    """Return the smallest value of a schema: the first choice, null if allowed, only required
+    fields, as few items as allowed, the number closest to 0. Raises ValueError if the result does
+    not conform to the schema, which then has an unsupported rule (a pattern, a sum, …).
     """
     value = _smallest(schema)
     problem = next(Draft202012Validator(schema).iter_errors(value), None)
@@ -45,7 +45,7 @@ def _smallest(schema: Any) -> JsonValue:
 
 
 def _of_alternatives(schema: Mapping[str, Any]) -> JsonValue:
-    """Return a value of the first branch whose value follows the whole schema."""
+    """Return a value for the first branch whose value conforms to the whole schema."""
     for word in _ALTERNATIVES:
         for branch in schema.get(word, ()):
             value = _smallest(branch)
@@ -72,7 +72,7 @@ def _of_type(kind: str, schema: Mapping[str, Any]) -> JsonValue:
 
 
 def _smallest_object(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the required fields; with those of the first fitting alternative, if it adds any."""
+    """Return the required fields, and those of the first matching alternative, if it adds any."""
     fields = schema.get("properties", {})
     required = list(schema.get("required", ()))
     made: dict[str, JsonValue] = {name: _smallest(fields.get(name, True)) for name in required}
@@ -99,7 +99,7 @@ def _filler_text(least: int, most: int | None) -> str:
 
 
 def _smallest_number(kind: str, schema: Mapping[str, Any]) -> JsonValue:
-    """Return the number within the bounds that is nearest to 0."""
+    """Return the number within the bounds that is closest to 0."""
     step = 1 if kind == "integer" else 0.5
     low = schema.get("minimum", -math.inf)
     high = schema.get("maximum", math.inf)

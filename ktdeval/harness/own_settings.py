@@ -25,7 +25,8 @@ _LONGEST_TEXT = 20
 class OwnSettings(Value, frozen=True):
     """Settings of one request, as the agent's program sent them to its provider's API."""
 
-    api: str  #: whose fields they are: `messages`, `responses`, `chat_completions` or `generate_content`
+    #: whose fields they are: `messages`, `responses`, `chat_completions` or `generate_content`
+    api: str
     fields: JsonObject  #: by their path in the request, unchanged
     #: what of them every API has, by the name in `CallParams`; null takes the run's away
     params: JsonObject = msgspec.field(default_factory=dict)
@@ -33,13 +34,13 @@ class OwnSettings(Value, frozen=True):
     withheld: JsonObject = msgspec.field(default_factory=dict)  #: further ones that no model gets
 
     def applied_to(self, params: CallParams) -> CallParams:
-        """Return the parameters of a call with these instead of the run's."""
+        """Return call parameters with these settings in place of the run's."""
         own: dict[str, Any] = dict(self.params)
         return replace(params, **own)
 
 
 def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[str, ...]:
-    """Return the note that names settings, beginning with `APPLIED` or `NOT_APPLIED`; empty without
+    """Return the note that lists settings, starting with `APPLIED` or `NOT_APPLIED`; empty without
     settings.
     """
     named = [_show_setting(path, value) for path, value in fields]
@@ -47,7 +48,7 @@ def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[
 
 
 def noted_settings(notes: Iterable[str], begin: str) -> list[str]:
-    """Return the settings that the notes of a reply name."""
+    """Return the settings listed in the notes of a reply."""
     names: list[str] = []
     for note in notes:
         if note.startswith(begin):
@@ -56,7 +57,9 @@ def noted_settings(notes: Iterable[str], begin: str) -> list[str]:
 
 
 def _show_setting(path: str, value: JsonValue) -> str:
-    """Return a setting as cards show it. A long text is assumed to be a key, such as a cache key."""
+    """Return a setting in the form that cards show. A long text is assumed to be a key, such as a
+    cache key.
+    """
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         return path
     text = value if isinstance(value, str) else dumps_canonical(value)

@@ -1,5 +1,5 @@
-"""Predictions of a step: scores of a `Predictor` for each name today, and the rank of each name;
-tied names share a rank.
+"""Predictions of a step: a `Predictor`'s score and the rank of each of today's names; tied names
+share a rank.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ digits of a double, predictions would be most of a run's bytes.
 class FactorHistory(NamedTuple):
     """Style factors of some names over some days."""
 
-    assets: Sequence[int]  #: N columns of the market
+    assets: Sequence[int]  #: N asset columns of the market
     values: FloatArray  #: [days, N, K] raw values, oldest first
 
 
 class Predictions(NamedTuple):
-    """Predictions of a step, by handle; names without one are left out."""
+    """Predictions of a step, by handle; names without a prediction are omitted."""
 
     scores: Mapping[str, float]
-    #: from 0, the best, by score and then by today's factors; names that are equal in all of them
-    #: share the first of their places
+    #: rank from 0, the best, by score and then by today's factors; names that tie in all of them
+    #: share the first of their ranks
     places: Mapping[str, int]
 
 
@@ -45,9 +45,9 @@ def predictions_of(
     handle_of: Callable[[int], str],
 ) -> Predictions | None:
     """Return the model's predictions, or the recorded ones in a replay; None for a model that makes
-    no predictions. `first`: the step's first request; `history`: returns style factors of the given
-    number of latest days. Raises PluginError: if the model gives anything but a number for each
-    name.
+    no predictions. `first`: the step's first request; `history`: returns the style factors of a
+    given number of the latest days. Raises PluginError if the model returns anything other than a
+    number for each name.
     """
     recall = model_traits(model).recorded_predictions
     if recall is not None:
@@ -55,7 +55,7 @@ def predictions_of(
         if recorded is None:
             return None
 
-        # Today's factors are enough: the scores are known, and only ties need the factors.
+        # Today's factors are enough: the scores are known, and the factors only break ties.
         names, factors = history(1)
         handles = [handle_of(name) for name in names]
         scores = np.array([recorded.get(handle, np.nan) for handle in handles], dtype=float)
@@ -70,7 +70,7 @@ def predictions_of(
 
 
 def _place_scores(handles: Sequence[str], scores: FloatArray, factors: FloatArray) -> Predictions:
-    """Return scores ([N]) by handle with their places; `factors`: [days, N, K]."""
+    """Return scores ([N]) and ranks by handle; `factors`: [days, N, K]."""
     known = np.flatnonzero(np.isfinite(scores))
     placed = places([scores[known], *factors[-1, known].T])
     shown = [handles[index] for index in known.tolist()]
@@ -82,8 +82,8 @@ def _place_scores(handles: Sequence[str], scores: FloatArray, factors: FloatArra
 
 
 def _predict_scores(model: Predictor, history: FloatArray) -> FloatArray:
-    """Return [N] predictions. The model gets the names ordered by their figures, and equal
-    histories get one score. So the order of a mask cannot affect a prediction, not even by
+    """Return [N] predictions. The model receives the names ordered by their factors, and equal
+    histories get the same score. So the mask's order cannot affect a prediction, not even through
     rounding.
     """
     latest_first = history[::-1].transpose(0, 2, 1).reshape(-1, history.shape[1])
@@ -96,5 +96,5 @@ def _predict_scores(model: Predictor, history: FloatArray) -> FloatArray:
             f" {len(placed)} names"
         )
 
-    by_name = scores[placed]  # a group's place is the rank of its first
+    by_name = scores[placed]  # tied names share the rank of their first
     return np.array([round_significant(score, PREDICTION_DIGITS) for score in by_name.tolist()])

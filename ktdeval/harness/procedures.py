@@ -1,7 +1,7 @@
-"""Text of the procedure of a step. A task describes the market, the account and the rules. The code
-that drives the step writes the procedure, since only that code knows how research ends and which
-submission counts. Each text must be exact: an agent that follows it to the letter gets its decision
-recorded.
+"""Text that describes a step's procedure. A task describes the market, the account and the rules.
+The code that drives the step writes the procedure, since only that code knows how research ends and
+which submission counts. Each text must be exact: an agent that follows it to the letter gets its
+decision recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEXTS_OF_ONE_SUBMISSION = (HEADING, _ANY_CALLS, _SUBMISSION, _UNREAD, END)
 
 
 class OfferedTools(Protocol):
-    """Tools of a step that a procedure names."""
+    """Tools of a step that a procedure mentions."""
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -42,16 +42,16 @@ class OfferedTools(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Tool to submit with."""
+        """Tool for submitting."""
 
     @property
     def tool_budget(self) -> int:
-        """Research calls left."""
+        """Number of research calls left."""
 
 
 def two_phases(observation: Observation, session: OfferedTools) -> str:
-    """Return the procedure of `decide_in_phases` (KTD-Fin §3.4). Empty if there is nothing to
-    explain: without research, the only request asks for the submission.
+    """Return the procedure for `decide_in_phases` (KTD-Fin §3.4). Empty if there is nothing to
+    explain: without research, the only request is for the submission.
     """
     parts = []
     use = _use_of_tools(observation, session)
@@ -66,7 +66,7 @@ def two_phases(observation: Observation, session: OfferedTools) -> str:
 
 def told_at_a_desk(rules: str, submit_tool: str) -> str:
     """Return rules in the form shown to a person. A desk answers the second phase by itself, with
-    the submission that the person made in the first.
+    the submission that the person made in the first phase.
     """
     told = _REST_OF_TWO_PHASES.format(submit=submit_tool)
     submission = _SUBMISSION.format(submit=submit_tool)
@@ -79,8 +79,8 @@ def one_submission(
     """Return the procedure for an agent that calls all tools itself: the first accepted submission
     is the decision.
 
-    `then`: later actions, a sentence for each number of the list; `server`: name of the tool
-    server, for one that has further tools.
+    `then`: subsequent actions, one sentence for each number in the list; `server`: name of the tool
+    server, if it has additional tools.
     """
     steps = []
     submit = session.submit_tool.name

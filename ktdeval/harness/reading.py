@@ -1,4 +1,4 @@
-"""Parsers of a model's text: JSON objects, labels of assets, sides and names of tools."""
+"""Parsers for a model's text: JSON objects, labels of assets, sides and names of tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 
 def json_object(text: str) -> Mapping[str, Any]:
-    """Return a text as a JSON object; empty if it is something else."""
+    """Return a text as a JSON object; empty if it is not one."""
     try:
         value = loads_strict(text)
     except ValueError:
@@ -25,8 +25,8 @@ def json_object(text: str) -> Mapping[str, Any]:
 
 def canonical_form(arguments: str, plain_numbers: bool = False) -> str:
     """Return arguments in canonical form: equal JSON values give equal text. A text that is not
-    JSON is returned unchanged. `plain_numbers`: write 0.0 as 0, for languages with one kind of
-    number.
+    JSON is returned unchanged. `plain_numbers`: write 0.0 as 0, for languages with a single number
+    type.
     """
     try:
         value = loads_strict(arguments)
@@ -38,7 +38,7 @@ def canonical_form(arguments: str, plain_numbers: bool = False) -> str:
 
 
 def _with_plain_numbers(value: JsonValue) -> JsonValue:
-    """Return a value whose whole numbers are integers."""
+    """Return a value in which all whole numbers are integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -48,20 +48,20 @@ def _with_plain_numbers(value: JsonValue) -> JsonValue:
     return value
 
 
-# Where a submission has a side: the list, and the field of its items
+# where a submission contains sides: the list, and the field of its items
 SIDE_FIELDS: Mapping[str, str] = {"orders": "side", "decisions": "decision"}
-# Wrapping that models add to a tool's name: `functions.submit_action`, `functions.submit_action:0`
+# affixes that models add to a tool's name: `functions.submit_action`, `functions.submit_action:0`
 _WRAPPED_NAME = re.compile(r"(?:[A-Za-z_-]+[.:/]+)*(?P<name>[A-Za-z_][A-Za-z0-9_-]*)(?::[0-9]+)?")
 
 
 def side_word(word: str) -> str:
-    """Return a side as tasks write it: `buy` is BUY."""
+    """Return a side in the tasks' spelling: `buy` is BUY."""
     return normalise(word).strip().upper()
 
 
 def with_side_words(value: Any) -> Any:
-    """Return the JSON value of a submission with its sides as tasks write them; parts that do not
-    have the expected form stay.
+    """Return the JSON value of a submission with its sides in the tasks' spelling; parts that do
+    not have the expected form are kept.
     """
     for listed, field in SIDE_FIELDS.items():
         items = as_object(value).get(listed)
@@ -76,16 +76,16 @@ def with_side_words(value: Any) -> Any:
 
 
 def submission_object(text: str) -> Mapping[str, Any]:
-    """Return the JSON object of a submission with its sides as tasks write them; empty if it is
-    something else.
+    """Return the JSON object of a submission with its sides in the tasks' spelling; empty if it is
+    not an object.
     """
     value: Mapping[str, Any] = with_side_words(json_object(text))
     return value
 
 
 def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
-    """Return a reply whose calls use the offered names of tools: some models write the namespace of
-    their training before the name (`functions.submit_action`), or a number behind it.
+    """Return a reply whose calls use the tool names that were offered: some models add a namespace
+    from their training before the name (`functions.submit_action`), or a number after it.
     """
     offered = {tool.name for tool in tools}
     calls = []
@@ -100,8 +100,8 @@ def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
 
 
 def is_no_arguments(text: str) -> bool:
-    """Return whether a call has no arguments: a blank text, or the JSON that servers write for an
-    object without fields (null, or a blank text in quotes).
+    """Return whether a call has no arguments: blank text, or the JSON that servers write for an
+    object without fields (null, or blank text in quotes).
     """
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':

@@ -1,9 +1,9 @@
 """Two strict phases of a step, for any agent: research with free tool calls, then one forced
 submission (KTD-Fin §3.4).
 
-Both phases offer the same tools, the submit tool as the last one: providers count tools among what
-their prompt caches reuse. Only a call in the submission phase submits; an earlier call of the
-submit tool ends the research and submits nothing.
+Both phases offer the same tools, with the submit tool last: for providers, tools are part of the
+prefix that their prompt caches reuse. Only a call in the submission phase submits; an earlier call
+of the submit tool ends the research and submits nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONTRADICTORY = (
 def decide_in_phases(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
     """Decide a step from the opening `messages`, to which the conversation is appended. Return a
     hold with provenance `fallback` if no submission is valid. The decision carries `memory`
-    unchanged. Raises ModelError: if the model call failed.
+    unchanged. Raises ModelError if the model call failed.
     """
     if session.tools and session.tool_budget > 0:
         last = research(messages, session)
@@ -44,8 +44,8 @@ def decide_in_phases(messages: list[Message], session: StepSession, memory: Json
 
 
 def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
-    """Return the tools that every phase of a step offers: those of its research, then the one to
-    submit with.
+    """Return the tools that every phase of a step offers: the research tools, then the submit
+    tool.
     """
     return (*session.tools, session.submit_tool)
 
@@ -53,9 +53,9 @@ def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
 def research(messages: list[Message], session: StepSession) -> Reply | None:
     """Extend `messages` by a research phase. The model calls tools until (a) it replies without a
     call, which is then the last message, (b) it calls the submit tool, which submits nothing and
-    costs no budget, or (c) the session's budget is spent. It always ends, since every other call,
-    good or bad, costs budget. Return the reply without a call in case (a), else None. Raises
-    ModelError: if a call failed.
+    uses no budget, or (c) the session's budget is used up. The phase always ends, since every other
+    call, valid or not, uses budget. Return the reply without a call in case (a), else None. Raises
+    ModelError if a call failed.
     """
     tools = offered_tools(session)
     while session.tool_budget > 0:
@@ -131,7 +131,9 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
 
 
 def _without_submission(reply: Reply) -> tuple[str, str]:
-    """Return the kind of failure of a reply that did not call the submit tool, and the feedback."""
+    """Return the kind of failure for a reply that did not call the submit tool, and the
+    feedback.
+    """
     if reply.tool_calls:
         return "wrong_tool", WRONG_TOOL
     if _is_empty(reply):

@@ -1,4 +1,4 @@
-"""Parts of a session that all steps of an episode share: models, mask, tools, form and budgets."""
+"""Session parts that all steps of an episode share: models, mask, tools, form and budgets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
-    """Additional model of the run, which requests ask by name."""
+    """Additional model of the run, which requests refer to by name."""
 
     model: Model
-    params: CallParams  #: as `SessionParts.params`
+    params: CallParams  #: call parameters, as in `SessionParts.params`
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class SessionParts:
     model: Model  #: the model under evaluation
     lens: Lens  #: the episode's mask
     guard: LeakGuard  #: the leak guard of that mask
-    tools: tuple[Tool, ...]  #: research tools of the mode, in the order offered
+    tools: tuple[Tool, ...]  #: research tools of the mode, in the order in which they are offered
     form: SubmissionForm  #: the submission form of that mask
     harness: HarnessConfig  #: budgets of a step
     params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
-    #: seed of the episode's model calls; each call's own derives from it, the step and the number
+    #: seed of the episode's model calls; each call's seed derives from it, the step and the number
     #: of the call
     seed: int
-    #: seed of models of this process that draw (`draws_chance`), instead of `seed`
+    #: seed of local models that draw random numbers (`draws_chance`), instead of `seed`
     chance_seed: int | None = None
     name: str = ""  #: name of the model under evaluation
-    #: further models, by the name that requests use
+    #: additional models, by the name that requests use
     further: Mapping[str, NamedModel] = field(default_factory=dict)
-    outside: Outside = NOT_A_RUN  #: what the run gives to agents outside of this code
+    outside: Outside = NOT_A_RUN  #: settings that the run gives to external agents
     #: copies of the tools that the leak guard has cleared, by name: an agent could change a schema
     #: in place
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
@@ -51,11 +51,13 @@ class SessionParts:
     cleared_prompts: set[str] = field(default_factory=set)
     #: opaque data of the model's replies in all steps, since an agent may continue its conversation
     received: set[Opaque] = field(default_factory=set)
-    total_steps: int | None = None  #: of the episode
+    total_steps: int | None = None  #: total number of steps in the episode
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the research tools as offered to a model: the same objects at every step."""
+        """Return the research tools in the form offered to a model: the same objects at every
+        step.
+        """
         return tuple(tool.spec for tool in self.tools)
 
     @cached_property

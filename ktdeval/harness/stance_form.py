@@ -1,5 +1,5 @@
-"""Submission form of tasks that ask for BUY, SELL or HOLD of each asset shown, and the orders that
-follow from these.
+"""Submission form for tasks that ask for BUY, SELL or HOLD on each asset shown, and the orders that
+result.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.types import Order, Position, Side
 
-HoldRule = Literal["keep", "flat"]  #: Meaning of HOLD: keep the position, or close it
-# Share of a weight that is ordered after closing the other side, or after costs. Costs are rounded
-# up, and a reversal is filled whole or not at all: an order for all of it could fail by a cent.
+HoldRule = Literal["keep", "flat"]  #: meaning of HOLD: keep the position, or close it
+# Share of a weight that is ordered after closing the opposite side, or after costs. Costs are
+# rounded up, and a reversal is filled whole or not at all: an order for all of it could fail by a
+# cent.
 _ROUNDED = 1 - 1e-6
-_MAX_NAMED = 20  # labels in feedback
+_MAX_NAMED = 20  # maximum number of labels in feedback
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
@@ -43,7 +44,7 @@ _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision fo
 class Target:
     """Target position of an asset when a portfolio is rebuilt."""
 
-    weight: float  #: share of NAV, below 0 a short
+    weight: float  #: share of NAV; negative for a short position
     steps: int  #: the resulting position, in steps of the venue
 
 
@@ -55,9 +56,10 @@ Rebuild = Callable[[Mapping[int, int]], Mapping[int, Target]]
 class Standing:
     """An asset's position before a decision."""
 
-    invested: float = 1.0  #: share of a weight that costs leave to invest
+    invested: float = 1.0  #: share of a weight that is left to invest after costs
     weight: float = 0.0  #: size of the position, as a share of NAV
-    closed: float = 0.0  #: share of it that the previous day closed; 0 if nothing was closed
+    #: share of the position closed on the previous day; 0 if nothing was closed
+    closed: float = 0.0
 
 
 NOTHING_HELD = Standing()
@@ -65,39 +67,39 @@ NOTHING_HELD = Standing()
 
 @dataclass(frozen=True, slots=True)
 class _StanceOrder:
-    """Order that a decision results in."""
+    """Order that results from a decision."""
 
     asset: int
     side: Side
-    weight: float  #: share of NAV to reach
+    weight: float  #: target share of NAV
 
 
 @dataclass(frozen=True, slots=True)
 class StanceRule:
-    """Meaning of BUY, SELL and HOLD as positions of an asset: BUY is a holding of `weight` of the
-    NAV, SELL a short of it (without short sales: no position), HOLD as its rule says. Sides are +1,
-    -1, or 0 for no position.
+    """Meaning of BUY, SELL and HOLD as positions in an asset: BUY is a long position of `weight` of
+    the NAV, SELL a short position of the same size (no position if short sales are not allowed),
+    and HOLD is defined by `hold`. Sides are +1, -1, or 0 for no position.
     """
 
     weight: float  #: share of NAV
     hold: HoldRule
-    shorts: bool  #: whether the account may hold shorts
-    #: whether SELL of a holding only closes it, and a later one goes short
+    shorts: bool  #: True if the account may hold short positions
+    #: True if SELL of a holding only closes it, and only a later SELL opens a short position
     sell_closes: bool = False
-    #: parts of a position, none smaller than the one before: each decision against it on days in a
-    #: row closes the next part, and the last one closes the rest; none: the first one closes all
+    #: parts of a position, in non-decreasing order: each decision against it on consecutive days
+    #: closes the next part, and the last decision closes the rest; empty: the first closes all
     exit: tuple[int, ...] = ()
 
     @staticmethod
     def invested(fees: Fees, exposure: float) -> float:
-        """Return the share of a weight that is left to invest once a position, worth `exposure` of
-        the NAV, is closed and the next one opened, at the costs that are in basis points.
+        """Return the share of a weight that is left to invest after a position worth `exposure` of
+        the NAV is closed and the next position opened, given the costs in basis points.
         """
         rate = max(fees.buy_bps, fees.sell_bps) / 1e4
         return max(0.0, 1.0 - rate * exposure) / (1.0 + rate)
 
     def side(self, decision: str, now: int) -> int:
-        """Return the side that a decision ends on, from the side that is held now."""
+        """Return the side that results from a decision, given the side held now."""
         if decision == "HOLD":
             return 0 if self.hold == "flat" else now
         if decision == "BUY":
@@ -111,8 +113,9 @@ class StanceRule:
     def trade(
         self, side: int, now: int, standing: Standing = NOTHING_HELD
     ) -> tuple[Side, float] | None:
-        """Return direction and target weight of the order that changes sides, or closes a part;
-        None if there is nothing to change. `standing`: the position before.
+        """Return the direction and target weight of the order that changes sides, or closes a part
+        of the position; None if there is nothing to change. `standing`: the position before the
+        decision.
         """
         if side == now:
             return None
@@ -126,8 +129,8 @@ class StanceRule:
 
     def _part(self, closed: float) -> float:
         """Return the share of a position that the next decision against it closes. `closed` is the
-        share that the previous day closed; the part with the nearest share was the last one closed.
-        This is correct for 1, 2, 3 unless a price halves within the day.
+        share closed on the previous day; the part with the nearest share is taken as the last part
+        closed. This is correct for parts 1, 2, 3 unless a price halves within the day.
         """
         shares: list[float] = []
         for index, part in enumerate(self.exit):
@@ -141,9 +144,9 @@ class StanceRule:
 
 
 def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the JSON Schema of decisions as a model receives it, with the shortest reason that a
-    task takes: one on each of these labels, or on any label if none are given. It does not name its
-    draft, whose address contains a date.
+    """Return the JSON Schema of decisions as a model receives it, with the minimum reason length of
+    the task: one decision on each of these labels, or on any labels if none are given. It does not
+    specify its draft, whose address contains a date.
     """
     text = Path(__file__).with_name("stance_schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -155,11 +158,11 @@ def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str
 
 
 class StanceForm(SubmissionForm):
-    """Form of decisions under one mask; `today` sets what they apply to, `StanceRule` what they
-    mean. A position that is already on the side decided on stays as it is, whatever its weight:
-    only a change of side trades, at once or in parts. If `today` gives a `Rebuild`, the decisions
-    are sides of a portfolio that it gives the weights of: every position trades to its target,
-    sells before buys and sells of holdings before short sales.
+    """Form for decisions under one mask; `today` sets which assets they apply to, and `StanceRule`
+    what they mean. A position that is already on the decided side stays as it is, whatever its
+    weight: only a change of side trades, at once or in parts. If `today` receives a `Rebuild`, the
+    decisions are the sides of a portfolio whose weights the rebuild determines: every position
+    trades to its target, sells before buys, and sales of holdings before short sales.
     """
 
     def __init__(self, config: HarnessConfig, lens: Lens, rule: StanceRule) -> None:
@@ -184,9 +187,9 @@ class StanceForm(SubmissionForm):
         standing: Mapping[int, Standing] | None = None,
         closed: frozenset[int] = frozenset(),
     ) -> None:
-        """Set the assets (columns) shown at this step, what is held, the rebuild of the portfolio if
+        """Set the assets (columns) shown at this step, the positions held, the portfolio rebuild if
         there is one, the positions before the decision if the rule needs them, and the assets that
-        this step's orders can't trade (`closed`): a decision on one of these makes no order.
+        this step's orders can't trade (`closed`): a decision on one of these creates no order.
         """
         self._assets = tuple(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
@@ -195,7 +198,9 @@ class StanceForm(SubmissionForm):
         self._closed = closed
 
     def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
-        """Return the tool of one step: one decision on each asset shown, which `today` has set."""
+        """Return the submit tool for one step: one decision on each asset shown, as set by
+        `today`.
+        """
         return with_schema(self.tool, decisions_of(self.tool.parameters, self._labels))
 
     @property
@@ -204,7 +209,7 @@ class StanceForm(SubmissionForm):
         return [self._lens.asset_handle(asset) for asset in self._assets]
 
     def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`, or the feedback that explains why it was refused."""
+        """Return the submission in `text`, or the feedback that explains why it was rejected."""
         value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return SubmissionReading(feedback, count_attempts(value, "decisions", self._lens))
@@ -257,7 +262,7 @@ class StanceForm(SubmissionForm):
         return f"{rule}: {', '.join(faults)}"
 
     def _orders(self, decisions: Mapping[int, Mapping[str, Any]]) -> Iterator[Order]:
-        """Yield the orders of decisions by asset."""
+        """Yield the orders that result from decisions by asset."""
         sides: dict[int, int] = {}
         for asset, item in decisions.items():
             sides[asset] = self._rule.side(item["decision"], self._side(asset))
@@ -277,12 +282,12 @@ class StanceForm(SubmissionForm):
             )
 
     def _side(self, asset: int) -> int:
-        """Return the side that is held."""
+        """Return the side that is currently held."""
         steps = self._held.get(asset, 0)
         return (steps > 0) - (steps < 0)
 
     def _trades(self, sides: Mapping[int, int]) -> list[_StanceOrder]:
-        """Return the orders that reach the sides decided on."""
+        """Return the orders that reach the decided sides."""
         if self._rebuild is not None:
             return self._rebuilding(sides, self._rebuild(sides))
 
@@ -298,7 +303,9 @@ class StanceForm(SubmissionForm):
     def _rebuilding(
         self, sides: Mapping[int, int], targets: Mapping[int, Target]
     ) -> list[_StanceOrder]:
-        """Return the orders that reach the targets, in the order decided; short sales come last."""
+        """Return the orders that reach the targets, in the order of the decisions; short sales come
+        last.
+        """
         trades: list[_StanceOrder] = []
         for asset in sides:
             if asset not in targets:
@@ -313,7 +320,7 @@ class StanceForm(SubmissionForm):
 
 
 def _listed_labels(labels: Sequence[str]) -> str:
-    """Return the first labels as a comma-separated text, with the number of the others."""
+    """Return the first labels as a comma-separated text, with the number of remaining labels."""
     text = ", ".join(labels[:_MAX_NAMED])
     if len(labels) > _MAX_NAMED:
         text += f" and {len(labels) - _MAX_NAMED} more"

@@ -1,5 +1,5 @@
 """Clearance of one step: what is sent to the model passes the leak guard, and the model's own words
-go back to it with hidden identities withheld.
+are sent back to it with hidden identities withheld.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class LeakClearance:
         self._of_calls: dict[_Calls, Opaque | None] = {}
 
     def receive(self, reply: Reply) -> None:
-        """Remember opaque data of a reply and its calls. Only remembered data may be sent back with
-        them; an agent's own data may not.
+        """Remember the opaque data of a reply and its calls. Only remembered data may be sent back
+        with them; data from an agent may not.
         """
         received = (reply.opaque, *(call.opaque for call in reply.tool_calls))
         self._parts.received.update(opaque for opaque in received if opaque is not None)
         if reply.tool_calls:
             calls = _name_calls(reply.tool_calls)
             is_new = calls not in self._of_calls
-            # Parallel conversations may give calls the same ids: the owner is then unknown.
+            # In parallel conversations, calls may share ids: the owner is then unknown.
             self._of_calls[calls] = reply.opaque if is_new else None
 
     def clear_tool(self, tool: ToolSpec) -> None:
-        """Check the description of a tool, once in an episode."""
+        """Check the description of a tool, once per episode."""
         if self._parts.cleared_specs.get(tool.name) == tool:
             return
         text = dumps_canonical([tool.name, tool.description, tool.parameters])
@@ -52,7 +52,7 @@ class LeakClearance:
         self.let_pass(tool)
 
     def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
-        """Take a tool or a system prompt as cleared, for the episode."""
+        """Treat a tool or a system prompt as cleared for the episode."""
         if prompt:
             self._parts.cleared_prompts.add(prompt)
         if tool is None:
@@ -68,8 +68,8 @@ class LeakClearance:
         return self._parts.guard.redact(text)
 
     def clear(self, message: Message) -> Message:
-        """Return the message in the form to send: checked or, if it is the model's own, redacted.
-        Each message is checked once.
+        """Return the message in the form in which it is sent: checked or, if it is the model's own,
+        redacted. Each message is checked once.
         """
         cleared = self._cleared.get(message)
         if cleared is None:
@@ -83,7 +83,7 @@ class LeakClearance:
         return cleared
 
     def _clear_own(self, message: Message) -> Message:
-        """Return a message of the model with hidden identities withheld."""
+        """Return one of the model's messages with hidden identities withheld."""
         content = self.withhold(message.content)
         calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
         # An agent may build a turn from its calls only.
@@ -93,7 +93,9 @@ class LeakClearance:
         return replace(message, content=content, tool_calls=calls, opaque=opaque)
 
     def _check(self, message: Message) -> Message:
-        """Check a message of the suite or the agent, system prompts once in an episode."""
+        """Check a message of the suite or the agent; system prompts are checked once per
+        episode.
+        """
         prompts = self._parts.cleared_prompts
         is_system = message.role == "system"
         if not is_system or message.content not in prompts:
@@ -115,8 +117,8 @@ class LeakClearance:
         return ToolCall(self._clear_id(call_.id), name, arguments, self._clear_opaque(call_.opaque))
 
     def _clear_opaque(self, opaque: Opaque | None) -> Opaque | None:
-        """Return opaque data as they may be sent; None for an agent's own, and for signed words
-        that name what is hidden.
+        """Return opaque data in the form in which they may be sent; None for an agent's own data,
+        and for signed words that contain a hidden identity.
         """
         if opaque is None or opaque not in self._parts.received:
             return None
@@ -128,8 +130,8 @@ class LeakClearance:
         return opaque
 
     def _clear_id(self, text: str) -> str:
-        """Return the id of a call, which its answer repeats: as the model gave it, or a plain one
-        if it holds an identity.
+        """Return the id of a call, which its answer repeats: as the model gave it, or a plain id if
+        it contains an identity.
         """
         if text not in self._cleared_ids:
             cleared = text

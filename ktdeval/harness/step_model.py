@@ -1,5 +1,5 @@
-"""Calls of models in one step: what is sent passes the leak guard and has the run's parameters, and
-what comes back is recorded as it came.
+"""Model calls of one step: what is sent passes the leak guard and has the run's parameters, and
+what comes back is recorded as received.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ktdeval.values.strict_json import JsonValue
 
 
 class ModelPort:
-    """Calls of models in one step. `history` gives some days' style factors of the index's members,
-    in the mask's order.
+    """Model calls of one step. `history` returns the style factors of the index's members over some
+    days, in the mask's order.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class ModelPort:
         self._submissions = submissions
         self._history = history
         self._calls = 0
-        self.clearance = LeakClearance(parts)  #: what passed the leak guard
-        self.predicted: Predictions | None = None  #: by the model, at the first call
+        self.clearance = LeakClearance(parts)  #: messages and tools that passed the leak guard
+        self.predicted: Predictions | None = None  #: the model's predictions, set at the first call
 
     def ask(self, request: ModelRequest, states: Sequence[ObservedState]) -> Reply:
-        """Call a model; `states`: those that messages may show. Raises ModelError (counted), or
-        LeakError before anything is sent.
+        """Call a model; `states`: the states that messages may show. Raises ModelError (counted),
+        or LeakError before anything is sent.
         """
         for spec in request.tools:
             self.clearance.clear_tool(spec)
@@ -89,8 +89,8 @@ class ModelPort:
     def embed(
         self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
     ) -> Sequence[str]:
-        """Return vectors by `ask`, or those that the record of the step has. The texts pass the
-        leak guard first.
+        """Return vectors computed by `ask`, or those recorded for the step. The texts are checked
+        by the leak guard first.
         """
         for text in texts:
             self._parts.guard.check(text, "a text to embed")
@@ -108,7 +108,7 @@ class ModelPort:
         return vectors
 
     def _model_of(self, request: ModelRequest) -> NamedModel:
-        """Return the model that a request asks. Raises PluginError: if the run does not have it."""
+        """Return the model that a request calls. Raises PluginError if the run does not have it."""
         parts = self._parts
         if request.model in (None, parts.name):
             return NamedModel(parts.model, parts.params)
@@ -122,7 +122,9 @@ class ModelPort:
         )
 
     def _completed(self, request: ModelRequest, asked: NamedModel) -> ModelRequest:
-        """Return a request with the run's parameters and what the session knows of the step."""
+        """Return a request completed with the run's parameters and what the session knows about the
+        step.
+        """
         is_own = request.model in (None, self._parts.name)
         seed = derive_seed(self._parts.seed, self._step, self._calls)
         run_params = replace(asked.params, seed=seed)
@@ -149,8 +151,8 @@ class ModelPort:
         return replace(sent, predictions=scores, places=places)
 
     def _chance_of(self, model: Model) -> int | None:
-        """Return the seed of a model of this process that draws; None for others: the seed is a
-        public function of the window.
+        """Return the seed for a local model that draws random numbers; None for other models, since
+        the seed is a public function of the window.
         """
         seed = self._parts.chance_seed
         if seed is None or not model_traits(model).draws_chance:
@@ -161,9 +163,9 @@ class ModelPort:
 def _state_in(
     request: ModelRequest, messages: Sequence[Message], states: Sequence[ObservedState]
 ) -> ObservedState | None:
-    """Return the state that the latest user message with one shows, that of the request first. A
-    state whose text is in no message doesn't reach the model, so a model of this process knows
-    nothing that the leak guard has not checked.
+    """Return the state shown by the latest user message that shows a state; if it shows several,
+    the request's own state has priority. A state whose text is in no message is not passed to the
+    model, so a local model knows nothing that the leak guard has not checked.
     """
     known = [state for state in (request.state, *states) if state is not None and state.sections]
     for message in reversed(messages):

@@ -1,4 +1,4 @@
-"""Record of one step: its calls of models, its counts and failures, and what agents outside did."""
+"""Record of one step: its model calls, counts and failures, and the actions of external agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value
 
-# Names that an agent may give to a reply that a content filter emptied
+# names that an agent may give to a reply that a content filter emptied
 _OF_FILTERED = frozenset({"empty_reply", "no_submission", "no_signal"})
 
 
@@ -40,7 +40,7 @@ class TranscriptEntry(Value):
 
 
 class StepRecorder:
-    """Recorder of the current step."""
+    """Recorder for the current step."""
 
     def __init__(self, parts: SessionParts) -> None:
         self._guard = parts.guard
@@ -51,11 +51,11 @@ class StepRecorder:
         self.exchanges: list[dict[str, JsonValue]] = []
         self.embedded: list[dict[str, JsonValue]] = []
         self.external: ExternalRecord | UnsetType = UNSET
-        self.last_failure = ""  #: kind of the last submission that was not accepted
+        self.last_failure = ""  #: kind of failure of the last rejected submission
 
     def begin_call(self, sent: ModelRequest) -> dict[str, JsonValue]:
-        """Begin the record of a call and return it; messages that begin the call before, too, are
-        counted instead of repeated.
+        """Begin the record of a call and return it; leading messages that the previous call shares
+        are counted instead of repeated.
         """
         number_before = 0
         for earlier, message in zip(self._messages, sent.messages):
@@ -82,7 +82,7 @@ class StepRecorder:
         return exchange
 
     def fail_call(self, record: dict[str, JsonValue], error: ModelError) -> None:
-        """Put the failure of a call on its record, and count it."""
+        """Add the failure of a call to its record, and count it."""
         record["error"] = error.kind
         self.counts.fail(f"model_{error.kind}")
 
@@ -92,8 +92,8 @@ class StepRecorder:
         self._is_filtered = reply.finish_reason == "content_filter"
 
     def count_failure(self, kind: str) -> None:
-        """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name. If
-        a content filter emptied the reply, the filter's own failure is counted instead.
+        """Record a failure that the agent detected (an empty reply, a wrong tool, …) under the name
+        `kind`. If a content filter emptied the reply, the filter's own failure is counted instead.
         """
         if self._is_filtered and kind in _OF_FILTERED:
             return
@@ -101,11 +101,11 @@ class StepRecorder:
         self.counts.fail(kind)
 
     def keep_acts(self, record: ExternalRecord) -> None:
-        """Put the acts of an external agent on the step's record, and add its submissions to the
+        """Add the actions of an external agent to the step's record, and its submissions to the
         count.
         """
         self.external = record
         submissions = [act for act in record.acts if act.kind == "submit"]
         self.counts.submissions += len(submissions)
-        if submissions:  # later failures are not of submissions
+        if submissions:  # later failures do not concern submissions
             self.last_failure = submissions[-1].failure

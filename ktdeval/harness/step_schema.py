@@ -1,15 +1,15 @@
-"""Instance of a submission's schema for one step, narrowed to the rules of this step.
+"""Per-step version of a submission's schema, narrowed to the rules of the step.
 
 The plain schema of a form is the same at every step, and an engine that enforces it accepts an
-empty list and labels of no asset. An instance names the labels that the step shows, the number of
-decisions that it asks for, the sides and sizes that are possible. It is made of the state that the
-prompt shows and of nothing else, so it can't tell more.
+empty list and labels that belong to no asset. The per-step schema lists the labels that the step
+shows, the number of decisions that it asks for, and the possible sides and sizes. It is built only
+from the state that the prompt shows, so it can't reveal more.
 
-What the providers compile bounds an instance. OpenAI ("Structured model outputs", "Supported
-schemas"): 1,000 values of enumerations in a schema, and 15,000 characters of the values of one that
-has more than 250. Gemini refuses lists whose lengths sum up to more than about 960. Above a limit
-the label is a pattern, or any text. A reader checks a submission by the plain schema and the rules
-of its task, whatever an engine has let through.
+What providers can compile limits the schema. OpenAI ("Structured model outputs", "Supported
+schemas"): 1,000 enumeration values per schema, and 15,000 characters in the values of an
+enumeration that has more than 250. Gemini rejects lists whose lengths add up to more than about
+960. Above a limit the label is a pattern, or any text. A reader validates a submission against the
+plain schema and the rules of its task, whatever an engine has accepted.
 """
 
 from __future__ import annotations
@@ -25,33 +25,35 @@ from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.observation.state import ObservedState
 from ktdeval.values.strict_json import JsonValue, Schema
 
-#: Labels in an enumeration. From 251 on OpenAI counts their characters, and they take more of a
-#: prompt than the table that shows them.
+#: maximum number of labels in an enumeration. From 251 on OpenAI counts their characters, and they
+#: take more of a prompt than the table that shows them.
 MAX_LABELS = 250
-MAX_VALUES = 1_000  #: values of all enumerations of a schema
-MAX_ITEMS = 900  #: greatest length of a list
+MAX_VALUES = 1_000  #: maximum number of values in all enumerations of a schema
+MAX_ITEMS = 900  #: maximum length of a list
 
-_WEIGHT_DECIMALS = 3  # of a limit; one beyond them is rounded up
-# A holding above the limit raises the bound, to one decimal: it stays the same for many steps.
+_WEIGHT_DECIMALS = 3  # decimals of a limit; a limit with more is rounded up
+# A holding above the limit raises the bound, to one decimal, so that the bound rarely changes.
 _HELD_STEPS = 10
 # An order fills at the next price, which may be lower than the rounded one that is shown.
 _ROOM = 4.0
-#: Greater bounds are left out: 10^9 reads as a moment, in seconds since 1970.
+#: larger bounds are omitted: 10^9 would read as a timestamp, in seconds since 1970
 _MAX_BOUND = 10**8
-#: Every digit as 0, byte by byte: UTF-8 bytes of other characters are never digits
+#: maps every digit to 0, byte by byte: UTF-8 bytes of other characters are never digits
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _NO_LENGTHS = {"minLength", "maxLength"}
 
 
 def with_labels(schema: Schema, labels: Sequence[str]) -> Schema:
-    """Return a schema of one text that admits these labels, in their order; their pattern if an
-    enumeration would be too long, and the unchanged schema if they have no pattern.
+    """Return a text schema that accepts these labels, in their order; or their pattern if an
+    enumeration would be too long; or the unchanged schema if they have no pattern.
     """
     return _narrow_schema(schema, _label_rule(labels))
 
 
 def _label_rule(labels: Sequence[str]) -> Schema:
-    """Return the rule of a text that admits these labels; empty if no rule can express them."""
+    """Return a rule that accepts texts equal to one of these labels; empty if no rule can express
+    them.
+    """
     if 0 < len(labels) <= MAX_LABELS:
         return {"enum": [*labels]}
 
@@ -62,7 +64,7 @@ def _label_rule(labels: Sequence[str]) -> Schema:
 
 
 def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
-    """Return a schema of one text with a rule of labels instead of bounds of its length."""
+    """Return a text schema with a rule for labels instead of length bounds."""
     if not rule:
         return schema
 
@@ -72,9 +74,9 @@ def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
 
 def label_pattern(labels: Sequence[str]) -> str | None:
     """Return the pattern of labels that differ only in digits, such as `^asset_[0-9]{4}$`. None if
-    they differ in more, one has several lines, or the list is empty.
+    they differ in more than digits, a label has several lines, or the list is empty.
     """
-    # all at once: a step may show hundreds
+    # all labels at once: a step may show hundreds
     text = "\n".join(labels).encode("utf-8", "surrogatepass")
     forms = text.translate(_DIGITS_AS_ZERO).split(b"\n")
     if not labels or len(forms) != len(labels) or len(set(forms)) != 1:
@@ -89,7 +91,7 @@ def label_pattern(labels: Sequence[str]) -> str | None:
 
 def shown_labels(state: ObservedState) -> list[str]:
     """Return the labels of the assets that a state shows, each once, in the order shown. Empty if
-    the state lists no assets to choose from, so that an order may name others.
+    the state lists no assets to choose from, so that an order may refer to others.
     """
     if not state.sections.keys() & {"candidates", "universe"}:
         return []
@@ -110,7 +112,7 @@ def shown_labels(state: ObservedState) -> list[str]:
 
 
 def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
-    """Return a schema of decisions that asks for one on each of these labels."""
+    """Return a schema for decisions that requires one for each of these labels."""
     made: dict[str, Any] = copy.deepcopy(dict(schema))
     decisions = made["properties"]["decisions"]
     if 0 < len(labels) <= MAX_ITEMS:
@@ -125,10 +127,11 @@ def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
 
 
 def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) -> Schema:
-    """Return a schema of orders within what a state shows: labels, their number, sides, sizes.
+    """Return a schema for orders, bounded by what a state shows: labels, their number, sides,
+    sizes.
 
-    `shorts`: whether an asset that is not held can be sold. A bound is a round number, so that it
-    stays the same for many steps, and no order that the rules allow lies beyond it.
+    `shorts`: True if an asset that is not held can be sold. A bound is a round number, so that it
+    stays the same for many steps, and no order that the rules allow exceeds it.
     """
     made: dict[str, Any] = copy.deepcopy(dict(schema))
     orders = made["properties"]["orders"]
@@ -152,8 +155,8 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
 
 
 def _narrow_labels(forms: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
-    """Name the labels in the first form of an order. The others have their pattern, if there is
-    one: hundreds of labels in each form cost more tokens than all else in a schema.
+    """List the labels in the first form of an order. The other forms use their pattern, if there is
+    one: hundreds of labels in each form would cost more tokens than everything else in the schema.
     """
     pattern = label_pattern(labels)
     rule = _label_rule(labels)
@@ -164,8 +167,8 @@ def _narrow_labels(forms: Sequence[Mapping[str, Any]], labels: Sequence[str]) ->
 
 
 def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
-    """Bound a target by the limit of one weight, or by a greater one that is held: it may be
-    reduced in parts.
+    """Bound a target weight by the limit for a single weight, or by the largest weight held if
+    greater: it may be reduced in parts.
     """
     limit = state.limits.max_weight
     if limit is None:
@@ -178,7 +181,7 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
         scale = 10**_WEIGHT_DECIMALS
         bound = math.ceil(round(limit * scale, 6)) / scale
 
-    # The first of the ranges is the widest, and both signs follow it outwards.
+    # The first range is the widest; the others follow outwards, for each sign.
     inner, *outer = _truncated_bounds(min(field["maximum"], bound))
     can_be_short = field["minimum"] < 0
     ranges = [(-inner if can_be_short else field["minimum"], inner)]
@@ -198,8 +201,8 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
 
 
 def _truncated_bounds(bound: float) -> list[float]:
-    """Return a bound cut off after each of its decimals, such as 0.2 and 0.25: llguidance 1.9
-    refuses 0.2 in a range that ends at 0.25, and accepts it if a range ends at 0.2.
+    """Return a bound truncated after each of its decimals, such as 0.2 and 0.25: llguidance 1.9
+    rejects 0.2 in a range that ends at 0.25, and accepts it if a range ends at 0.2.
     """
     scales = [10**decimals for decimals in range(1, _WEIGHT_DECIMALS + 1)]
     cuts = [math.floor(round(bound * scale, 6)) / scale for scale in scales]
@@ -207,8 +210,8 @@ def _truncated_bounds(bound: float) -> list[float]:
 
 
 def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
-    """Bound a number of shares by what is held, or by what the greatest weight of the cheapest
-    asset comes to, to the next power of ten.
+    """Bound a number of shares by what is held, or by what the maximum weight buys of the cheapest
+    asset, rounded up to the next power of ten.
     """
     prices = [price for price in state.prices.values() if price > 0]
     nav = state.account.nav
@@ -229,8 +232,8 @@ def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
 
 
 def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
-    """Return a tool with another schema; the tool itself if the schema has more enumeration values
-    than providers accept.
+    """Return a tool with a different schema; the tool itself if the schema has more enumeration
+    values than providers accept.
     """
     if _values_in(parameters) > MAX_VALUES:
         return tool
@@ -238,7 +241,7 @@ def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
 
 
 def _values_in(schema: Any) -> int:
-    """Return how many values the enumerations of a schema have."""
+    """Return the number of values in all enumerations of a schema."""
     count = 0
     parts: Iterable[Any] = schema
     if isinstance(schema, dict):
@@ -259,13 +262,13 @@ def _values_in(schema: Any) -> int:
 
 
 class OfferedSchemas:
-    """Schemas of tools as they were offered last in a step, first those of the episode."""
+    """Schemas of tools as last offered in a step, initially those of the episode."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self._by_name = {tool.name: dict(tool.parameters) for tool in tools}
 
     def changed(self, tools: Iterable[ToolSpec]) -> dict[str, JsonValue]:
-        """Return the schemas of tools that are now offered with another one, by name."""
+        """Return, by name, the schemas of tools whose offered schema has changed."""
         schemas: dict[str, JsonValue] = {}
         for tool in tools:
             if self._by_name.get(tool.name) != tool.parameters:

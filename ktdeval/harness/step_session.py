@@ -1,4 +1,4 @@
-"""Session of one step: everything an agent exchanges with the model and the tools is checked,
+"""Session of one step: everything that an agent exchanges with the model and the tools is checked,
 counted and recorded here.
 
 It has four ports: models, research tools, submissions, and the record of the step.
@@ -41,7 +41,7 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """Decision of a step, with its counts and its conversation."""
+    """A step's decision, with its counts and its conversation."""
 
     decision: Decision
     counts: CountsRecord
@@ -55,13 +55,13 @@ class GuardedSession:
     """Session of one step (`ktdeval.harness.agent.StepSession`).
 
     Texts of the suite and of the agent must pass the leak guard, or the step fails with LeakError.
-    The model's own words are sent back to it with hidden identities withheld. The agent gets a
-    reply's text in that form, too, so that it can quote it anywhere; tool calls reach it as written,
-    since their arguments must be read as written.
+    The model's own words are sent back to it with hidden identities withheld. The agent also
+    receives a reply's text in that form, so that it can quote it anywhere; tool calls reach the
+    agent unchanged, since their arguments must be read as written.
 
-    `breaches` names the orders of an action that break a rule as known now: they are the answer to
-    such a submission. `teach` gives the lessons of a warm-up, `history` some days' style factors of
-    the index's members, in the mask's order.
+    `breaches` returns the orders of an action that break a rule as known now; they are the feedback
+    for such a submission. `teach` gives the lessons of a warm-up, `history` the style factors of
+    the index's members over some days, in the mask's order.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class GuardedSession:
         self._submissions = SubmissionPort(parts, recorder, breaches)
         self._tools = ToolPort(parts, context, recorder.counts)
         self._model = ModelPort(parts, step, recorder, self._submissions, history)
-        #: what ended the episode in this step, whether or not the agent caught it
+        #: exception that ended the episode in this step, whether or not the agent caught it
         self.ended: BaseException | None = None
-        self.counts = recorder.counts  #: of this step so far
+        self.counts = recorder.counts  #: counts of this step so far
         #: conversation of this step so far, as in `TranscriptEntry`
         self.exchanges = recorder.exchanges
 
@@ -100,8 +100,8 @@ class GuardedSession:
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
         """Let an agent decide this step; if its model call fails, the step holds. Raises
-        PluginError: if it returns no decision; and the exception that ended the episode (a leak, a
-        budget, an interrupt, a defect of a tool or model), even if the agent caught it.
+        PluginError if the agent returns no decision, and the exception that ended the episode (a
+        leak, a budget, an interrupt, a defect in a tool or model), even if the agent caught it.
         """
         state = observation.state
         if state is not None and state.text not in observation.user:
@@ -116,9 +116,9 @@ class GuardedSession:
         )
         try:
             decision = agent.decide(observation, self, memory)
-        except ModelError:  # counted in `ask` under its kind
+        except ModelError:  # `ask` has counted it under its kind
             decision = Decision((), "error", memory=self._memory_on_failure)
-        finally:  # also where the agent made another error of it
+        finally:  # even if the agent turned it into a different error
             if self.ended is not None:
                 raise self.ended
 
@@ -171,25 +171,25 @@ class GuardedSession:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the tool to submit with, and its JSON Schema of this step: `submit_action` in
-        trading. All roles of a step share it.
+        """Return the submit tool, with its JSON Schema for this step: `submit_action` in trading.
+        All roles of a step share it.
         """
         return self._submissions.tool
 
     @property
     def tool_budget(self) -> int:
-        """Research calls left in this step."""
+        """Number of research calls left in this step."""
         return self._tools.budget
 
     @property
     def submission_attempts(self) -> int:
-        """Return how often the model may be asked to submit in this step: 1 + retries."""
+        """Return how often the model may attempt to submit in this step: 1 + retries."""
         return 1 + self._parts.harness.schema_retries
 
     @cached_property
     def lessons(self) -> Sequence[Lesson]:
-        """Days of the task's warm-up at the first step. Their text is made only when an agent asks
-        for them.
+        """Days of the task's warm-up, at the first step. Their text is only generated when an agent
+        asks for the lessons.
         """
         return () if self._teach is None else tuple(self._teach())
 
@@ -197,15 +197,15 @@ class GuardedSession:
         """Call the model with the run's parameters. Raises ModelError (counted), or LeakError
         before anything is sent.
         """
-        # The text of lessons is made only when an agent asks for them.
+        # The text of lessons is only generated when an agent asks for them.
         lessons: Sequence[Lesson] = self.__dict__.get("lessons", ())
         shown = [self._observed, *(lesson.state for lesson in lessons)]
         with self._ending_episode():
             return self._model.ask(request, [state for state in shown if state is not None])
 
     def call_tool(self, call_: ToolCall) -> ToolResult:
-        """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become
-        feedback and cost budget.
+        """Run a research tool with un-masked arguments; the result is re-masked. Invalid calls
+        result in feedback and use up budget.
         """
         with self._ending_episode():
             return self._tools.call(call_, self.submit_tool.name)
@@ -213,8 +213,8 @@ class GuardedSession:
     def embed(
         self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
     ) -> Sequence[str]:
-        """Return vectors by `ask`, or those that the record of the step has. The texts pass the
-        leak guard first.
+        """Return vectors computed by `ask`, or those recorded for the step. The texts are checked
+        by the leak guard first.
         """
         with self._ending_episode():
             return self._model.embed(texts, ask)
@@ -230,7 +230,7 @@ class GuardedSession:
         return Outside(is_plan=recorded is None, recorded=recorded)
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory to keep if a model call of this step fails (default: the previous
-        step's).
+        """Set the memory to keep if a model call of this step fails (default: the previous step's
+        memory).
         """
         self._memory_on_failure = memory

@@ -1,4 +1,6 @@
-"""Submissions of one step: read by the task's form, held to its rules, compared with the decision."""
+"""Submissions of one step: read by the task's form, checked against its rules, and compared with
+the decision.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from ktdeval.trading.types import DECIDED, Action
 
 
 class SubmissionPort:
-    """Submissions of one step. `breaches` names the orders of an action that break a rule as known
-    now: they are the answer to such a submission.
+    """Submissions of one step. `breaches` returns the orders of an action that break a rule as
+    known now; they are the feedback for such a submission.
     """
 
     def __init__(
@@ -30,7 +32,7 @@ class SubmissionPort:
         breaches: Callable[[Action], Sequence[RuleBreach]] | None,
     ) -> None:
         self._form = parts.form
-        self._redact = parts.guard.redact  # a ledger may be quoted
+        self._redact = parts.guard.redact  # ledgers may be quoted, so texts are redacted
         self._recorder = recorder
         self._breaches = breaches
         self._received: set[str] = set()  # arguments of the model's calls, as received
@@ -38,7 +40,7 @@ class SubmissionPort:
         self.tool = parts.form.tool  #: the tool to submit with in this step
 
     def receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
-        """Keep the arguments of a reply's calls, as the model wrote them and, of a submission, as
+        """Keep the arguments of a reply's calls as the model wrote them; for a submission, also as
         its tool reads them.
         """
         for call in reply.tool_calls:
@@ -47,8 +49,8 @@ class SubmissionPort:
             self._received.add(without_added(call.arguments, offered, self.tool))
 
     def read_text(self, text: str) -> str | None:
-        """Return the arguments of the submit tool if a reply without a call can be read as a
-        submission; None if the form takes no plain text.
+        """Return the arguments of the submit tool if a reply without a tool call can be read as a
+        submission; None if the form does not accept plain text.
         """
         if not text.strip():
             return None
@@ -59,8 +61,8 @@ class SubmissionPort:
         return arguments
 
     def parse(self, text: str) -> Submission:
-        """Validate the arguments of the submit tool. Reasons come back with hidden identities
-        withheld.
+        """Validate the arguments of the submit tool. Hidden identities are withheld in the returned
+        reasons.
         """
         reading = self._form.read(text)
         counts = self._recorder.counts
@@ -93,7 +95,7 @@ class SubmissionPort:
         return submission
 
     def written_text(self, decision: Decision) -> str | None:
-        """Return the arguments of the submission that the decision took unchanged, and that the
+        """Return the arguments of the submission that the decision used unchanged and that the
         model wrote; None for a hold, or after any change.
         """
         return self.taken_text(decision, self._is_received)
@@ -116,8 +118,8 @@ class SubmissionPort:
         return None
 
     def _is_received(self, text: str) -> bool:
-        """Return whether the model wrote a submission. An external agent may have rewritten it:
-        then its meaning is compared instead of its text.
+        """Return whether the model wrote a submission. An external agent may have rewritten it; in
+        that case its meaning is compared instead of its text.
         """
         if text in self._received:
             return True

@@ -1,4 +1,6 @@
-"""Research tools of one step: calls within a budget, un-masked on the way in, masked on the way out."""
+"""Research tools of one step: calls within a budget, with arguments un-masked and results
+masked.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ class ToolPort:
         self._tools = {tool.name: tool for tool in parts.tools}
         self._context = context
         self._counts = counts
-        self.budget = parts.harness.max_tool_calls  #: calls left
+        self.budget = parts.harness.max_tool_calls  #: number of calls left
 
     def call(self, call_: ToolCall, submit_tool: str) -> ToolResult:
-        """Run a tool with un-masked arguments; the result is re-masked. Bad calls, and those of
-        `submit_tool`, become feedback and cost budget.
+        """Run a tool with un-masked arguments; the result is re-masked. Invalid calls, and calls of
+        `submit_tool`, result in feedback and use up budget.
         """
         if self.budget <= 0:
             return self._refuse(
@@ -61,6 +63,6 @@ class ToolPort:
         return self._answer(payload, kind)
 
     def _answer(self, payload: Payload, failure: str) -> ToolResult:
-        """Return the feedback to a call that failed, and count it."""
+        """Return the feedback for a call that failed, and count the failure."""
         self._counts.fail(failure)
         return ToolResult(self._lens.render_text(payload), failure)

@@ -1,4 +1,4 @@
-"""Pieces of a reply that is still being received, for watchers of a call."""
+"""Pieces of a reply that is still being received, for those who watch a call."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ PieceKind = Literal["begun", "text", "thought", "call", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class ReplyPiece:
-    """One piece, in the order in which it came. It is shown and never recorded: the reply that a
-    call returns holds all of it.
+    """One piece, in order of arrival. It is shown but never recorded: the reply that a call returns
+    contains everything.
 
-    kind: `begun`: an attempt begins, and pieces before it are void; `text`, `thought`: more of the
-    reply's text or reasoning; `call`: more of a tool call's arguments; `whole`: this provider gives
-    its replies in one piece.
+    kind: `begun`: an attempt begins, and earlier pieces are void; `text`, `thought`: more of the
+    reply's text or reasoning; `call`: more of a tool call's arguments; `whole`: this provider sends
+    replies in one piece.
     """
 
     kind: PieceKind
     text: str = ""  #: text of the piece; for `whole`: why the provider does not stream
-    index: int = 0  #: of `call`: which of the reply's calls
-    name: str = ""  #: of `call`: more of the tool's name
+    index: int = 0  #: for `call`: index of the call in the reply
+    name: str = ""  #: for `call`: more of the tool's name
 
 
 Listener = Callable[[ReplyPiece], None]

@@ -77,7 +77,7 @@ class Refusal:
     """
 
     payload: Payload  #: the feedback
-    failure: str  #: the kind that is counted, such as `bad_arguments`
+    failure: str  #: kind of failure that is counted, such as `bad_arguments`
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class ToolOutcome:
     #: the function's result, or the feedback that says what was wrong with the call. Not yet
     #: masked.
     payload: Payload
-    #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None when the function ran
+    #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None if the function ran
     failure: str | None = None
-    unmask_attempts: int = 0  #: hidden identities found among the arguments
+    unmask_attempts: int = 0  #: number of hidden identities found in the arguments
     #: what is wrong with the arguments; None for other outcomes
     complaint: ToolArgumentError | None = None
 
@@ -118,7 +118,7 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
         if parameter.name in lines:
             schema["description"] = lines[parameter.name]
 
-        # A default of the function's side, a column or a row, means nothing to a model.
+        # A default on the function's side, a column or a row, means nothing to a model.
         if isinstance(parameter.default, (str, int, float)) and not holds_handle(hint):
             schema["default"] = parameter.default
 
@@ -151,11 +151,12 @@ def json_tool(
     parameters: Mapping[str, JsonValue],
     function: Callable[..., Payload | Refusal],
 ) -> Tool:
-    """Return a tool with a JSON Schema of its own, for arguments that no signature can describe,
-    such as a service's. `name`: letters, digits, `_` and `-`; `description`: what the model reads;
-    `parameters`: JSON Schema of the arguments; `function`: called as `function(context, arguments)`
-    with the JSON object as the model wrote it, which it must check; returns a payload or a Refusal.
-    Raises PluginError: if providers refuse the name, or the description is empty.
+    """Return a tool with an explicit JSON Schema, for arguments that no signature can describe,
+    such as those of a service. `name`: letters, digits, `_` and `-`; `description`: what the model
+    reads; `parameters`: JSON Schema of the arguments; `function`: called as `function(context,
+    arguments)` with the JSON object as the model wrote it, which it must validate; returns a
+    payload or a Refusal. Raises PluginError if providers reject the name, or the description is
+    empty.
     """
     if not _PLAIN_NAME.fullmatch(name):
         raise PluginError(f"tool {name[:64]!r}: a name has up to 64 letters, digits, _ and -")
@@ -194,9 +195,9 @@ def _parameters(function: Callable[..., Payload | Refusal]) -> list[tuple[inspec
 
 
 def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
-    """Run a tool with arguments as a model wrote them; any text of theirs gives an outcome. `tool`:
-    the tool; `context`: passed to its function; `arguments_text`: raw JSON text, read as `{}` if it
-    has no arguments (`is_no_arguments`); `lens`: translates handles.
+    """Run a tool with arguments as a model wrote them; any text yields an outcome. `tool`: the
+    tool; `context`: passed to its function; `arguments_text`: raw JSON text, read as `{}` if it has
+    no arguments (`is_no_arguments`); `lens`: translates handles.
     """
     attempts = 0
     try:
@@ -216,7 +217,7 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
 
 
 def _arguments_in(text: str) -> dict[str, JsonValue]:
-    """Return the arguments in a text. Raises ToolArgumentError: if it is not one JSON object."""
+    """Return the arguments in a text. Raises ToolArgumentError if it is not one JSON object."""
     try:
         arguments = {} if is_no_arguments(text) else loads_unique(text)
     except DoubledFieldError:
@@ -254,8 +255,8 @@ def _convert_all(
 
 
 def _nested_texts(value: JsonValue) -> Iterator[str]:
-    """Yield every text inside a JSON value, keys included: where a hidden identity may be
-    offered.
+    """Yield every text inside a JSON value, including keys: a model may use a hidden identity in
+    any of them.
     """
     stack = [value]
     while stack:
@@ -274,10 +275,9 @@ _ARGUMENT_LINE = re.compile(r"(\w+):\s*(.+)")
 
 
 def _split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return the description, and per argument the text of its line(s) in the `Args:` section.
+    """Return the description, and for each argument its text in the `Args:` section.
 
-    Lines of a paragraph are joined: a prompt does not change when a source breaks its lines
-    elsewhere.
+    Lines of a paragraph are joined, so that re-wrapping the source does not change a prompt.
     """
     lines = inspect.cleandoc(docstring).splitlines()
     heading = lines.index("Args:") if "Args:" in lines else len(lines)

@@ -1,9 +1,9 @@
 """Tool protocols for models without native tool calling.
 
-The prompt offers the tools, and the text of a reply calls them. Under `json_schema` every reply is
-one JSON object that follows a schema and contains the calls; under `text` a call is a fenced block
-in the reply. Both only translate a request and its reply, so agent and harness are the same with
-every protocol.
+The prompt offers the tools, and the text of a reply contains the calls. Under `json_schema` every
+reply is one JSON object that follows a schema and contains the calls; under `text` a call is a
+fenced block in the reply. Both only translate a request and its reply, so agent and harness are the
+same with every protocol.
 
 The leak guard checks a request before this translation. Therefore this module adds nothing but its
 own fixed texts, the tool specifications of the request (already checked), and numbers of calls.
@@ -54,11 +54,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def encode(request: ModelRequest) -> ModelRequest:
-    """Translate a request into the tool protocol that its parameters name.
+    """Translate a request into the tool protocol that its parameters specify.
 
     Tools and results become text, and earlier calls become what the model would have written under
     this protocol. A request that needs no translation is returned unchanged. If the request allows
-    no tool call, tools are left out: rules on how to call them would mislead.
+    no tool call, tools are omitted, since rules on how to call them would mislead.
     """
     protocol = request.params.tool_protocol
     if protocol != "native" and request.tool_choice == NO_TOOL:
@@ -123,7 +123,7 @@ def decode(reply: Reply, request: ModelRequest) -> Reply:
 
 
 class ProtocolModel:
-    """Model that supports each tool protocol; the parameters of a request name the one to use."""
+    """Model that supports each tool protocol; the parameters of a request specify which to use."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -145,9 +145,9 @@ def _needs_encoding(request: ModelRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ToolOffer:
-    """Tools of a request as this protocol offers them."""
+    """Tools of a request, in the form in which this protocol offers them."""
 
-    rules: str  #: added to the prompt
+    rules: str  #: text added to the prompt
     response_schema: Mapping[str, JsonValue] | None  #: schema of the reply, if it needs one
 
 
@@ -173,7 +173,7 @@ def _offer(request: ModelRequest) -> _ToolOffer:
 
 
 def _description(tool: ToolSpec) -> str:
-    """Return the section of a tool in the prompt."""
+    """Return the section of the prompt that describes a tool."""
     return f"## {tool.name}\n\n{tool.description}\n\nArguments: {_json(tool.parameters)}"
 
 
@@ -236,8 +236,8 @@ def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
 
 
 def _with_closing(messages: Sequence[Message], words: str) -> list[Message]:
-    """Return the conversation with words added to the user's last turn, or as a turn of their own
-    if it does not end with one.
+    """Return the conversation with words added to the user's last turn, or as a separate turn if it
+    does not end with a user turn.
     """
     *earlier, last = messages
     if last.role != "user":
@@ -305,7 +305,7 @@ def _as_text(message: Message, protocol: ToolProtocol) -> Message:
 
 
 def _call(key: str, call: ToolCall) -> str:
-    """Return a call as text; its arguments stay exactly as they were written, `{}` without any."""
+    """Return a call as text; its arguments stay exactly as they were written; `{}` if empty."""
     arguments = call.arguments
     if is_no_arguments(arguments):
         arguments = "{}"

@@ -1,6 +1,6 @@
-"""Traits of models and agents: declarations beyond their contract, each with a default.
+"""Traits of models and agents: declarations beyond their protocol, each with a default.
 
-An object declares them in its attribute `traits`; without one, the defaults apply.
+An object declares them in its attribute `traits`; without this attribute, the defaults apply.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ktdeval.errors import PluginError
 from ktdeval.values.config_options import option
 from ktdeval.values.strict_json import JsonValue
 
-if TYPE_CHECKING:  # a manifest that declares traits must stay quick to import
+if TYPE_CHECKING:  # a manifest that declares traits must be fast to import
     from ktdeval.harness.chat_messages import ModelRequest
     from ktdeval.harness.external_acts import Outside, RecordedActs
     from ktdeval.market.rules.calendar import Window
@@ -203,21 +203,21 @@ _AGENT = AgentTraits()
 
 
 def model_traits(model: object) -> ModelTraits:
-    """Return the traits of a model; the defaults if it declares none. Raises PluginError: if
+    """Return the traits of a model; the defaults if it declares none. Raises PluginError if
     `traits` is not a `ModelTraits`.
     """
     return stated_traits(model, _MODEL)
 
 
 def agent_traits(agent: object) -> AgentTraits:
-    """Return the traits of an agent; the defaults if it declares none. Raises PluginError: if
+    """Return the traits of an agent; the defaults if it declares none. Raises PluginError if
     `traits` is not an `AgentTraits`.
     """
     return stated_traits(agent, _AGENT)
 
 
 def stated_traits(instance: object, default: T) -> T:
-    """Return the `traits` of an object, or the default if it declares none. Raises PluginError: if
+    """Return the `traits` of an object, or the default if it declares none. Raises PluginError if
     they are not of the default's class.
     """
     stated = getattr(instance, "traits", default)

@@ -1,9 +1,9 @@
 """Find tool calls that a model wrote as text. They are cut out, never repaired.
 
 The arguments of a call are exactly the characters that the model wrote. Malformed arguments thus
-reach the harness malformed, and are counted as with native tool calling. Only the wrapping is read
-tolerantly, since it is not part of a decision: a missing fence, a language tag in capitals, a fence
-that is never closed.
+reach the harness malformed, and are counted as with native tool calling. Only the wrapping is
+parsed leniently, since it is not part of a decision: a missing fence, a language tag in capitals, a
+fence that is never closed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ktdeval.values.strict_json import loads_strict
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _FENCE = re.compile(r"```[ \t]*([^\s`{]*)")
-_CLOSING = re.compile(r"```(?![^\s`])|(?=```)")  # one with an info string opens the next block
+_CLOSING = re.compile(r"```(?![^\s`])|(?=```)")  # a fence with an info string opens the next block
 _CLOSING_LINE = re.compile(r"\n[ \t]*```")
-_MAX_READ = 1 << 17  # characters; no calls are read from a longer text, to bound the time
+_MAX_READ = 1 << 17  # maximum characters; no calls are read from a longer text, to bound the time
 _CALL_TAGS = ("", "json")
 _THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)|.*?</think>[ \t\r]*(?:\n|\Z)", re.DOTALL)
 _CALLS_LIST = re.compile(r'"calls"\s*:\s*\[')
 _ARGUMENTS = re.compile(r"""["']?\barguments["']?\s*:\s*""")
 _NAME = r"""["']?\b{key}["']?\s*:\s*("(?:[^"\\\n]|\\[^\n])+"|'[^'\n]+')"""
 _NAMES = {key: re.compile(_NAME.format(key=key)) for key in ("tool", "name")}
-#: Brackets after the arguments of the last call: in a block, and in an envelope
+#: brackets after the arguments of the last call: in a block, and in an envelope
 _ENDS = {"tool": "}", "name": "}]}"}
 
 
@@ -44,12 +44,14 @@ _MARKS = re.compile(
 
 
 def holds_marked_call(text: str) -> bool:
-    """Return whether a text holds the marks of a call that a server's tool parser should have read."""
+    """Return whether a text contains the marks of a call that a server's tool parser should have
+    parsed.
+    """
     return _MARKS.search(text) is not None
 
 
 class WrittenCall(NamedTuple):
-    """Call as the model wrote it: the tool's name, and its arguments as text ("" without any)."""
+    """Call as the model wrote it: the tool's name, and its arguments as text ("" if absent)."""
 
     name: str
     arguments: str
@@ -68,7 +70,7 @@ class _WrittenObject:
     """JSON object in a text."""
 
     spans: dict[str, list[slice]]  #: spans of the values, by key; several if a key is repeated
-    end: int  #: offset behind the object
+    end: int  #: offset after the object
 
 
 def split_thought(text: str) -> tuple[str, str]:
@@ -182,8 +184,8 @@ def _read_broken_envelope(text: str, whole: str) -> ParsedReply:
 
 
 def _next_block(text: str, offset: int) -> tuple[int, int, bool] | None:
-    """Return start, start of the first object, and whether it is fenced, of the next block that may
-    contain calls.
+    """Return, for the next block that may contain calls: its start, the start of its first object,
+    and whether it is fenced.
     """
     if offset == 0 and text.lstrip().startswith("{"):
         body = len(text) - len(text.lstrip())
@@ -224,7 +226,7 @@ def _limit(text: str, offset: int) -> int:
 
 
 def _read_objects(text: str, offset: int, limit: int) -> tuple[list[WrittenCall], int]:
-    """Return the calls of a block, and the offset behind the last one.
+    """Return the calls in a block, and the offset after the last call.
 
     A malformed object extends to `limit`, the end of the block.
     """
@@ -257,7 +259,7 @@ def _envelope_content(text: str, envelope: _WrittenObject) -> str:
 
 
 def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
-    """Return the calls of a list; `offset` is behind its bracket.
+    """Return the calls in a list; `offset` is after its opening bracket.
 
     Reading ends with the list, or at its first fault. A call without a name calls the tool "".
     """
@@ -274,7 +276,7 @@ def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
 
 
 def _call_at(text: str, offset: int, limit: int, key: str) -> tuple[WrittenCall | None, int]:
-    """Return the call in the object at `offset`, None if it has no name, and the offset behind it:
+    """Return the call in the object at `offset`, None if it has no name, and the offset after it:
     `limit` if the object is malformed.
     """
     item = _object_at(text, offset)
@@ -306,9 +308,9 @@ def _sound_call(text: str, item: _WrittenObject, key: str) -> WrittenCall | None
 def _broken_call(text: str, key: str) -> WrittenCall | None:
     """Return the call in malformed JSON, with malformed arguments; None if it has no name.
 
-    The arguments are the text behind their key, without the brackets that close the call. If that
-    alone is valid JSON, it includes the brackets, and as a last resort all of the text: a malformed
-    call must not become a valid one.
+    The arguments are the text after their key, without the brackets that close the call. If that
+    text is valid JSON, the brackets are included and, as a last resort, all of the text: a
+    malformed call must not become a valid one.
     """
     name = _NAMES[key].search(text)
     if name is None:
@@ -334,8 +336,8 @@ def _unquote_text(text: str) -> str:
 
 
 def _without_end(text: str, brackets: str) -> str:
-    """Return `text` without these brackets at its end, ignoring space between them; unchanged if
-    one is missing.
+    """Return `text` without these brackets at its end, ignoring whitespace between them; unchanged
+    if a bracket is missing.
     """
     rest = text.rstrip()
     for bracket in reversed(brackets):
@@ -386,7 +388,9 @@ def _scan(text: str, offset: int) -> _WrittenObject:
 
 
 def _after(text: str, offset: int, mark: str) -> int:
-    """Return the offset behind `mark` and the space around it. Raises ValueError without it."""
+    """Return the offset after `mark` and the whitespace around it. Raises ValueError if `mark` is
+    missing.
+    """
     offset = _skip(text, offset)
     if not text.startswith(mark, offset):
         raise ValueError(f"no {mark}")
@@ -394,7 +398,7 @@ def _after(text: str, offset: int, mark: str) -> int:
 
 
 def _skip(text: str, offset: int) -> int:
-    """Return the offset behind any space."""
+    """Return the offset after any whitespace."""
     match = _SPACE.match(text, offset)
     if match is None:
         return offset

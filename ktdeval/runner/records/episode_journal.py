@@ -43,7 +43,7 @@ of those of the day before.
 STEPS_A_GROUP = 32
 """Maximum number of steps that a power cut can take from a journal that is synced by groups."""
 
-_BYTES_A_GROUP = 1 << 20  # maximum bytes of a group: prompts can be long, and steps slow
+_BYTES_A_GROUP = 1 << 20  # a group also ends at this size: long prompts, slow steps
 
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 

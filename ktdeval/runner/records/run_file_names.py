@@ -30,4 +30,5 @@ RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET
 """Files at the top of a run folder, apart from those of calls. Code that writes another file there
 must add its name: `ktdeval files check` calls every other file an orphan.
 """
-RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)  #: names of folders at a URL, likewise
+#: folders at the top of a run folder, likewise
+RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)

@@ -91,9 +91,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, claim: RunClaim, manifest: RunManifest, growth: Growth = "none") -> RunFolder:
-        """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim
-        is released with the folder. `growth`: allowed additions to the plan. Raises StoreError: if
-        it can't be written, or holds another run.
+        """Begin a new run in a claimed folder, or open the folder to resume the same run; the claim
+        is released with the folder. `growth`: allowed additions to the plan. Raises StoreError if
+        the folder can't be written, or holds another run.
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
@@ -375,7 +375,7 @@ def recorded_run(path: Path) -> RunFolder | None:
 
 
 def mask_key_of(run: RunFolder | None) -> str | None:
-    """Return the mask key of a run; None if there is no run, or the run has no key."""
+    """Return the mask key of a run; None without a run, or for a run without a key."""
     if run is None:
         return None
 

@@ -77,7 +77,7 @@ class RunManifest:
     #: id of that snapshot; both are None if no task needs a market
     snapshot: str | None
     metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
-    rules: RuleSet  #: version of the rule set for metrics
+    rules: RuleSet  #: rule set of the metrics
     specs: tuple[EpisodeSpec, ...]  #: the plan, in order
     #: price of the model's tokens; None if unknown or not applicable
     price: PriceEntry | None = None

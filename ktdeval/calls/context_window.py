@@ -168,7 +168,7 @@ def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -
 
 
 class ContextWindow:
-    """What is known about the context of a run's model and the token counts of its prompts.
+    """Knowledge about the context of a run's model and the token counts of its prompts.
     Thread-safe.
 
     A prompt's tokens are estimated from its bytes. Until the provider has counted one, the estimate

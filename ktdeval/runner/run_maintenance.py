@@ -1,6 +1,6 @@
-"""Listing, integrity and compaction of run folders, in a folder or at a URL.
+"""Listing, integrity checks and compaction of runs, in a folder or at a URL.
 
-A check reads the files at the place itself, never local copies of them.
+A check reads the files at their original location, never local copies of them.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from ktdeval.values.typed_json import Value, decode_json
 State = Literal["complete", "unfinished", "planned"]
 
 _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
-#: SQLite keeps two files next to a database that is in use, or whose process was killed
+#: SQLite keeps two additional files next to a database that is in use, or whose process was killed
 _FILES_OF_CALLS = (LOG_FILE, f"{LOG_FILE}-wal", f"{LOG_FILE}-shm", BATCHES)
 _OWN_FILES = (*RUN_FILES, *_FILES_OF_CALLS)
 _OWN_FOLDERS = (*RUN_FOLDERS, LOG_FOLDER, LOCK_FOLDER)
-_DAMAGE = ("missing", "damaged")  #: rules for lost or changed data of a run
+_DAMAGE = ("missing", "damaged")  #: rules that concern lost or changed data of a run
 _COMPACT = "`ktdeval files compact` deletes it"
-_BATCH = 64  #: Episodes whose files are read together
+_BATCH = 64  #: number of episodes whose files are read together
 
 
 class EpisodeRow(Value):
@@ -65,7 +65,7 @@ class EpisodeRow(Value):
 
 @dataclass(frozen=True)
 class EpisodeFilter:
-    """Which episodes are listed. Names are globs; None takes all."""
+    """Selects the episodes to list. Names are globs; None selects all."""
 
     model: str | None = None
     task: str | None = None
@@ -74,7 +74,7 @@ class EpisodeFilter:
     state: State | None = None
 
     def takes(self, spec: EpisodeSpec) -> bool:
-        """Return whether an episode is chosen, whatever its state."""
+        """Return whether an episode is selected, whatever its state."""
         pairs = (
             (self.model, spec.model),
             (self.task, spec.task),
@@ -86,8 +86,8 @@ class EpisodeFilter:
 
 
 def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]:
-    """Yield the chosen episodes of a run in the order of its plan. No record is read, only the
-    plan and one listing.
+    """Yield the selected episodes of a run in plan order. No records are read, only the plan and
+    one listing.
     """
     files = _episode_files(run)
     for spec in run.manifest.specs:
@@ -113,8 +113,9 @@ def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]
 
 
 def check_run(run: RunFolder) -> Iterator[Finding]:
-    """Yield the faults of a run's files. Errors: content that changed after the end of an episode,
-    missing files, and unrecorded calls. Warnings: superfluous files, half-written or of no episode.
+    """Yield the faults in a run's files. Errors: content that changed after the end of an episode,
+    missing files, and unrecorded calls. Warnings: superfluous files, half-written or belonging to
+    no episode.
     """
     store, prefix = _place_of(run)
     stats = {stat.key.removeprefix(prefix): stat for stat in store.list(prefix.rstrip("/"))}
@@ -156,9 +157,9 @@ class CompactionResult:
 
 
 def compact_run(place: str | Path) -> CompactionResult:
-    """Delete data that a run's records hold twice, and merge small files of calls. The run, its
-    cards and their verification keep everything that they need. Raises StoreError: if another
-    process runs it, or the place has no run.
+    """Delete data that a run's records contain twice, and merge small call files. The run, its
+    cards and their verification keep everything that they need. Raises StoreError if another
+    process runs it, or the location has no run.
     """
     text = str(place)
     if isinstance(place, Path):
@@ -213,7 +214,7 @@ def _episode_size(files: EpisodeFiles) -> int:
 def _foreign_files(
     stats: Mapping[str, Stat], planned: Mapping[str, EpisodeSpec]
 ) -> Iterator[Finding]:
-    """Yield the files that no run of this plan writes."""
+    """Yield the files that no run with this plan writes."""
     for key in stats:
         top, _, rest = key.partition("/")
         is_own = top in _OWN_FOLDERS if rest else top in _OWN_FILES
@@ -224,7 +225,7 @@ def _foreign_files(
 
 
 def _finding(key: str, rule: str, message: str, fix: str = "") -> Finding:
-    """Return a finding on a file. It is an error if data of the run is lost or changed.
+    """Return a finding on a file. It is an error if data of the run are lost or changed.
 
     `key`: path in the run; `rule`: `missing`, `damaged`, `half-written` or `orphan`.
     """
@@ -262,7 +263,7 @@ def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
 def _content_findings(
     store: Store, folder: str, prefix: str, spec: EpisodeSpec, files: EpisodeFiles
 ) -> Iterator[Finding]:
-    """Yield how the files of a complete episode differ from what its mark says."""
+    """Yield how the files of a complete episode differ from its mark."""
     key = f"{folder}/{MARK}".removeprefix(prefix)
     try:
         mark = decode_json(store.read(f"{folder}/{MARK}"), EpisodeMark, key)
@@ -289,7 +290,7 @@ def _content_findings(
 
 
 def _call_findings(run: RunFolder) -> Iterator[Finding]:
-    """Yield the faults of the call log."""
+    """Yield the faults in the call log."""
     remote = remote_run_at(run.path)
     if remote is not None:
         problems = list(remote.calls.check())

@@ -58,7 +58,7 @@ def _add_comments(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
     for key, part in schema["$defs"].items():
         struct = types[key.partition("_")[0]]
         docs: dict[str, str] = {}
-        for base in reversed(struct.__mro__):  # a class's own comments override its base's
+        for base in reversed(struct.__mro__):  # a class's own comments override those of its base
             if issubclass(base, Value) and base is not Value:
                 docs |= field_docs(base)
 

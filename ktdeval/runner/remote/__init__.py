@@ -1,3 +1,3 @@
-"""Runs outside of one process and one folder: at a URL, in parts by several workers, or with a
-watcher; and code that they share with local runs.
+"""Runs beyond one process and one folder: at a URL, in parts by several workers, or with a watcher;
+and code that they share with local runs.
 """

@@ -1,4 +1,4 @@
-"""Gather the parts of a run into one run folder, as if one process had run all its episodes."""
+"""Gathers the parts of a run into one run folder, as if one process had run all its episodes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ class Sources:
 
     #: folder that finished each episode, by id
     finished: Mapping[str, Path]
-    #: folder of the latest calls of episodes that are not finished, by id
+    #: folder with the latest calls of each unfinished episode, by id
     unfinished: Mapping[str, Path] = field(default_factory=dict)
-    canary: Path | None = None  #: the one with the answers to the fixed questions
-    checks: Path | None = None  #: the one that found out how the model takes tools
+    canary: Path | None = None  #: folder with the answers to the fixed questions
+    checks: Path | None = None  #: folder of the part that probed the model's tool protocol
 
 
 def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_fence) -> RunFolder:
-    """Make, or complete, the run folder `target` from parts; return it. `planned`: the part whose
-    manifest has the whole current plan. `fence` is called before each write.
+    """Create, or complete, the run folder `target` from parts; return it. `planned`: the part whose
+    manifest has the entire current plan. `fence` is called before each write.
 
-    Files of episodes are linked if the file system supports links, so that they are stored once. It
-    is safe to repeat after a crash at any point; one process does it at a time. Raises StoreError.
+    Episode files are linked if the file system supports links, so that they are stored once. This
+    is safe to repeat after a crash at any point; only one process may do it at a time. Raises
+    StoreError.
     """
     manifest = RunFolder.load(planned).manifest
     recorded = None
@@ -121,7 +122,9 @@ def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
 
 
 def _gathered_identity(recorded: RunManifest | None) -> LogIdentity:
-    """Return the identity of a gathered run's call log: that of the run so far, or a new one."""
+    """Return the identity of a gathered run's call log: the identity recorded for the run so far,
+    or a new one.
+    """
     if recorded is not None and recorded.call_log is not None:
         return LogIdentity(recorded.call_log.id, recorded.call_log.begun_at)
 
@@ -134,7 +137,7 @@ def _gathered_calls(
     target: Path, manifest: RunManifest, sources: Sources, identity: LogIdentity
 ) -> Iterator[Path]:
     """Yield a file next to the run's call log with all calls: checks, fixed questions, then the
-    episodes in the order of the plan, the calls of each in their own order.
+    episodes in plan order, each with its calls in their original order.
 
     Only this process uses the file: a process that was taken over never writes to another's file.
     """
@@ -148,7 +151,7 @@ def _gathered_calls(
     rows = _rows_of(path_of)
     order = [CHECK_CALLS, CANARY_CALLS, *(spec.id for spec in manifest.specs)]
     prefix = f".{LOG_FILE}.gathered"
-    for left in target.glob(f"{prefix}*"):  # by a process that was killed, or taken over
+    for left in target.glob(f"{prefix}*"):  # left by a process that was killed, or taken over
         left.unlink(missing_ok=True)
 
     fresh = target / f"{prefix}-{uuid.uuid4().hex}"
@@ -163,7 +166,7 @@ def _gathered_calls(
 
 
 def _rows_of(path_of: Mapping[str, Path]) -> dict[str, EpisodeRows]:
-    """Return the rows of each episode from the part named for it; each part is read once."""
+    """Return the rows of each episode from the part assigned to it; each part is read once."""
     labels: dict[Path, list[str]] = {}
     for label, part in path_of.items():
         labels.setdefault(part, []).append(label)

@@ -1,4 +1,4 @@
-"""Run a config with a watcher of its model calls, such as the reader of a chat."""
+"""Run a config with a watcher for its model calls, such as a chat view."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ktdeval.task_api.events import Event
 
 
 class Watcher(Protocol):
-    """Sees requests and replies; it can't change them, and an exception that it raises ends the
+    """Receives requests and replies; it can't change them, and an exception that it raises ends the
     run.
     """
 
     def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:
-        """See a request before the model is asked."""
+        """Receive a request before the model is called."""
 
     def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:
-        """Hear a piece of a reply that is still being received, if the provider streams."""
+        """Receive a piece of a reply that is still arriving, if the provider streams."""
 
     def answered(self, spec: EpisodeSpec, reply: Reply) -> None:
-        """See a reply, once it is recorded."""
+        """Receive a reply, once it is recorded."""
 
 
 class _WatchedModel:
-    """Model of an episode with a watcher; all but `reply` is the model's own."""
+    """Model of an episode with a watcher; everything except `reply` is delegated to the model."""
 
     def __init__(self, model: Model, spec: EpisodeSpec, watcher: Watcher) -> None:
         self._model = model
@@ -45,7 +45,7 @@ class _WatchedModel:
         return getattr(self._model, name)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer a request; errors are the model's."""
+        """Answer a request; errors are those of the model."""
         self._watcher.asked(self._spec, request)
         listener = partial(self._watcher.heard, self._spec)
         reply = self._model.reply(replace(request, listener=listener))
@@ -54,7 +54,9 @@ class _WatchedModel:
 
 
 class _WatchedAccess:
-    """Access to the model of a run with a watcher; all but `for_episode` is the access's own."""
+    """Access to a run's model with a watcher; everything except `for_episode` is delegated to the
+    access.
+    """
 
     def __init__(self, access: ModelAccess, watcher: Watcher) -> None:
         self._access = access
@@ -74,7 +76,7 @@ class _WatchedAccess:
 def evaluate_watched(
     config: RunConfig, plugins: Plugins, stop: StopSignal, watcher: Watcher
 ) -> RunResult:
-    """Run a config from plan to cards, like `evaluate`. `stop`: ends the run between two calls.
+    """Run a config from plan to cards, like `evaluate`. `stop`: can end the run between two calls.
 
     Raises KtdevalError, or KeyboardInterrupt after `stop.interrupt()`.
     """

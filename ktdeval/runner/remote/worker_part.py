@@ -35,11 +35,11 @@ CHECK_CALLS = "check"
 
 # a tuple: values are compared
 class Progress(NamedTuple):
-    """Progress of an episode in a run folder; a greater value is further."""
+    """Progress of an episode in a run folder; a greater value means further progress."""
 
     is_complete: bool = False
-    steps: int = 0  #: that are journalled
-    calls: int = 0  #: recorded calls
+    steps: int = 0  #: number of journalled steps
+    calls: int = 0  #: number of recorded calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class EpisodeUsage:
     seconds: float
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None  #: US dollars; None if a price is unknown
+    cost_usd: float | None  #: cost in US dollars; None if a price is unknown
 
 
 def episode_progress(folder: Path, episode: str) -> Progress:
-    """Return the progress of an episode in a run folder. Raises StoreError: if its call log is
+    """Return the progress of an episode in a run folder. Raises StoreError if its call log is
     unreadable.
     """
     own = folder / "episodes" / episode
@@ -64,13 +64,13 @@ def episode_progress(folder: Path, episode: str) -> Progress:
 
 
 def recorded_calls(folder: Path, label: str) -> int:
-    """Return how many calls a run folder records of an episode, or of `canary`."""
+    """Return the number of calls that a run folder records for an episode, or for `canary`."""
     path = folder / LOG_FILE
     return count_calls(path, label) if path.exists() else 0
 
 
 def _count_lines(path: Path) -> int:
-    """Return the number of whole lines of a journal; 0 without one."""
+    """Return the number of complete lines in a journal; 0 if it does not exist."""
     try:
         return read_plain(path).count(b"\n")
     except FileNotFoundError:
@@ -78,8 +78,8 @@ def _count_lines(path: Path) -> int:
 
 
 class RunPart(Closing):
-    """Run folder in which this process runs some of the episodes of a run; `close` it. Threads may
-    run different episodes at once.
+    """Run folder in which this process runs some of a run's episodes. The caller must `close` it.
+    Threads may run different episodes concurrently.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class RunPart(Closing):
 
     @property
     def path(self) -> Path:
-        """Its folder."""
+        """Path of the folder."""
         return self._run.folder.path
 
     @cached_property
     def specs(self) -> Mapping[str, EpisodeSpec]:
-        """Episodes that are planned now, by id, in the order of the plan."""
+        """Episodes in the current plan, by id, in plan order."""
         return {spec.id: spec for spec in self._run.plan.specs}
 
     @property
@@ -112,7 +112,7 @@ class RunPart(Closing):
 
     @property
     def is_remote(self) -> bool:
-        """True if the model is behind a network."""
+        """True if the model is remote."""
         return self._run.access.log is not None
 
     @property
@@ -122,7 +122,7 @@ class RunPart(Closing):
 
     @property
     def further_protocols(self) -> dict[str, ToolProtocol]:
-        """Tool protocols of further models, by the names that the agent asks them by."""
+        """Tool protocols of additional models, by the names that the agent uses."""
         protocols: dict[str, ToolProtocol] = {}
         for each in self._run.access.further:
             if each.protocol is not None:
@@ -131,8 +131,8 @@ class RunPart(Closing):
         return protocols
 
     def run(self, spec: EpisodeSpec, fence: Fence = no_fence) -> EpisodeOutcome:
-        """Run an episode to its end, from where its journal ends, or until `fence` raises. Raises
-        KeyboardInterrupt only.
+        """Run an episode from the end of its journal to its last step, or until `fence` raises.
+        Raises only KeyboardInterrupt.
         """
         return self._execute(spec, fence)
 
@@ -155,15 +155,15 @@ class RunPart(Closing):
         )
 
     def figure(self, spec: EpisodeSpec, holder: Path, metric: str) -> float | None:
-        """Return a metric of an episode on a market that the part `holder` has finished. None if it
-        is undefined, or the task is a scoring task (which has no ledger). Raises StoreError;
-        PluginError: if it can't be computed.
+        """Return a metric of an episode that the part `holder` has finished. None if it is
+        undefined, or the task is a scoring task (which has no ledger). Raises StoreError;
+        PluginError if it can't be computed.
         """
         own = self._run
         if is_scoring(own.plan.tasks[spec.task]):
             return None
 
-        assert own.snapshot is not None  # of an episode that trades
+        assert own.snapshot is not None  # a trading episode has a market
         ledger = RunFolder(holder, own.folder.manifest).load_ledger(spec)
         owner = own.plugins.owners("metrics", [metric]).get(metric, "")
         definition = own.plugins.make_metric(metric)
@@ -171,16 +171,16 @@ class RunPart(Closing):
         return compute_metric(definition, ledger, own.snapshot, rules, owner).value
 
     def paid(self) -> dict[str, float | None]:
-        """Return the US dollars of the calls of each episode, finished or not, and of `canary` and
-        `check`; None if a price is unknown.
+        """Return the cost in US dollars of the calls of each episode, finished or not, and of
+        `canary` and `check`; None if a price is unknown.
         """
         return self._run.access.paid()
 
     def write_card(
         self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence
     ) -> Path:
-        """Write the card of one task of the gathered run; `errors`: by id, why episodes are not
-        finished; `fence` is called before it is written. Raises KtdevalError.
+        """Write the card of one task in the gathered run; `errors`: by id, why episodes are not
+        finished; `fence` is called before the card is written. Raises KtdevalError.
         """
         own = self._run
         tasks = [own.plan.tasks[task]]
@@ -188,7 +188,8 @@ class RunPart(Closing):
         return path
 
     def take_over(self, episode: str, other: Path) -> None:
-        """Continue an episode, which is not being run here, from the state in another run folder.
+        """Continue an episode, which is not currently running here, from its state in another run
+        folder.
 
         Calls come first: after a kill, no recorded step may lack the record of its calls. Raises
         StoreError.
@@ -199,7 +200,9 @@ class RunPart(Closing):
         write_atomic(own / JOURNAL, _read_if_there(other / "episodes" / episode / JOURNAL))
 
     def take_over_canary(self, other: Path) -> None:
-        """Continue the fixed questions from the state in another run folder. Raises StoreError."""
+        """Continue the fixed questions from their state in another run folder. Raises
+        StoreError.
+        """
         self._take_over_calls(CANARY_CALLS, other)
         answers = _read_if_there(other / CANARY)
         if answers:
@@ -221,7 +224,7 @@ class RunPart(Closing):
         self._run.access.flush()
 
     def close(self) -> None:
-        """Write what is still to be written, and unlock the folder."""
+        """Write pending records, and unlock the folder."""
         self._run.close()
 
 

@@ -1,5 +1,5 @@
-"""Checks that a run's call log agrees with its episodes, transcripts and cards, so that no single
-one of them can be replaced.
+"""Checks that a run's call log agrees with its episodes, transcripts and cards, so that none of
+them can be replaced on its own.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
 
 
 def _card_problems(folder: RunFolder) -> Iterator[str]:
-    """Yield a problem for each card that counted more calls than the run's call log holds."""
+    """Yield a problem for each card that counted more calls than the run's call log contains."""
     tallies = tally_calls(read_calls(folder.path))
     for path in sorted(folder.path.glob("cards/*.json")):
         try:
@@ -135,12 +135,12 @@ def provenance_findings(
     is_published: bool,
 ) -> Iterator[Finding]:
     """Yield the differences in time and calls between a card (whose file has this name) and its
-    complete episodes, and between these and the call log. `is_published`: True for a copy for a
-    board, which has no call log.
+    complete episodes, and between the episodes and the call log. `is_published`: True for a copy
+    for a leaderboard, which has no call log.
     """
     try:
         marks = {spec.id: folder.mark(spec) for spec in complete}
-    except StoreError:  # the mark can't be read, which another finding reports
+    except StoreError:  # the mark can't be read; another finding reports this
         return
 
     for problem in _provenance_problems(folder, card, marks):
@@ -193,7 +193,7 @@ def _log_findings(
     planned: Collection[str],
 ) -> Iterator[Finding]:
     """Yield the differences between a run's call log and its complete episodes, and between the log
-    and a card's calls of the planned episodes.
+    and the calls of the planned episodes on a card.
     """
     try:
         for problem in log_problems(folder, complete):
@@ -211,6 +211,6 @@ def _log_findings(
 
 
 def unreadable_finding(folder: RunFolder, error: StoreError) -> Finding:
-    """Return that a file of a run can't be read, with its path in the run."""
+    """Return a finding that a file of a run can't be read, with its path in the run."""
     path, _, message = str(error).removeprefix(f"{folder.path}/").partition(": ")
     return Finding(path=path, message=message)

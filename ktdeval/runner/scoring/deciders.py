@@ -1,4 +1,4 @@
-"""Deciders of a run (models and agents) for its cards, from its plan, the registry and its
+"""A run's deciders (models and agents) for its cards, derived from its plan, the registry and its
 transcripts.
 """
 
@@ -18,7 +18,7 @@ from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.strict_json import JsonValue
 
-_OWN = "ktdeval"  # distribution of the plugins that ship with the suite
+_OWN = "ktdeval"  # distribution that contains the suite's own plugins
 _WALLS: Mapping[Isolation, DeciderKind] = {
     "bwrap": "sandboxed_program",
     "none": "program",
@@ -27,8 +27,9 @@ _WALLS: Mapping[Isolation, DeciderKind] = {
 
 
 def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> list[Decider]:
-    """Return the deciders of a card's episodes: its models, then the agent if it is more than a
-    scaffold of ktdeval's own. `spec`: of any of its episodes; `said`: counts of the transcripts.
+    """Return the deciders of a card's episodes: the models, then the agent if it is more than one
+    of ktdeval's own scaffolds. `spec`: spec of any of the episodes; `said`: counts of the
+    transcripts.
     """
     heard = list(said)
     looked_up = {own.model for each in heard for own in each.served if own.looked_up}
@@ -67,7 +68,7 @@ def decider_kind(
     plugins: Plugins, kind: Literal["models", "agents"], name: str
 ) -> DeciderKind | Literal["nobody"] | None:
     """Return the kind of decider of a model (by its full name) or an agent, or `nobody`, as
-    declared by its plugin. None for an agent: its model decides. Code that is not ktdeval's own is
+    declared by its plugin. None for an agent whose model decides. Code that is not ktdeval's own is
     always `plugin`.
     """
     try:
@@ -85,7 +86,7 @@ def decider_kind(
 
 
 def _outside(spec: EpisodeSpec, plugins: Plugins, said: Sequence[Said]) -> Iterator[Decider]:
-    """Yield the agent, by kind of isolation, if it acts outside of ktdeval's own code."""
+    """Yield the agent, by kind of isolation, if it is an external agent."""
     if decider_kind(plugins, "agents", spec.agent) == "plugin":
         return
 

@@ -1,9 +1,9 @@
 """Checks that a run's models match their plugins: no remote model is recorded as a local one, and
 no model's requests differ from its parameters.
 
-Manifests and cards are written by the person who ran the model. The
-model's name, looked up in the installed plugins, determines whether it is behind a network; its
-parameters, which a registration fixes, determine its request settings.
+Manifests and cards are written by the person who ran the model. The model's name, looked up in the
+installed plugins, determines whether it is remote; its parameters, which a registration fixes,
+determine its request settings.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class StatedModel:
-    """A model as stated by a document."""
+    """A model as described by a document."""
 
     where: str  #: prefix of its fields' names: empty for the run's own model
     name: str  #: full name
@@ -55,15 +55,17 @@ class StatedModel:
 
 
 def manifest_problems(manifest: RunManifest, plugins: Plugins) -> Iterator[str]:
-    """Yield contradictions between a run's manifest and its models, each line with its field."""
+    """Yield contradictions between a run's manifest and its models, one line each, with the
+    field.
+    """
     for model in _models_of_run(manifest):
         yield from _located_problems(model, plugins)
 
 
 def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
     """Yield contradictions between a card and its models, unknown versions, and plugins that do not
-    offer its metrics; each line with its field. Local models are not made, so their parameters are
-    not read.
+    provide its metrics; one line each, with the field. Local models are not created, so their
+    parameters are not read.
     """
     for model in _models_of_card(card):
         yield from _located_problems(model, plugins)
@@ -88,7 +90,7 @@ def _call_problems(card: TradingCard | ScoringCard, calls: Calls) -> Iterator[st
 
 
 def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[str]:
-    """Yield libraries that a card does not name, and plugins that do not offer its metrics."""
+    """Yield libraries missing from a card, and plugins that do not provide its metrics."""
     named = provenance.environment
     for name in ("python", "platform", *LIBRARIES):
         if name not in named:
@@ -108,9 +110,8 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
 
 
 def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | None:
-    """Return a message on a card's model that is recorded as local although no installed plugin
-    confirms it: then it is unknown whether its calls had to be recorded. None if the card has no
-    such model.
+    """Return a message if a card's model is recorded as local although no installed plugin confirms
+    it: then it is unknown whether its calls had to be recorded. None if the card has no such model.
     """
     for model in _models_of_card(card):
         if model.request_settings is None and plugins.is_remote(model.name) is None:
@@ -160,7 +161,7 @@ def _located_problems(model: StatedModel, plugins: Plugins) -> Iterator[str]:
 
 
 def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield field and problem."""
+    """Yield each problem with its field."""
     is_remote = plugins.is_remote(model.name)
     says_remote = model.request_settings is not None
     if is_remote is None:
@@ -191,7 +192,9 @@ def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str,
 
 
 def _settings_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield differences between the recorded settings and those that follow from the parameters."""
+    """Yield differences between the recorded settings and the settings that follow from the
+    parameters.
+    """
     try:
         made = as_remote(plugins.make_model(model.name, model.args))
         settings = None

@@ -1,4 +1,4 @@
-"""Scoring, the second of the two stages: makes cards from records, and never asks a model."""
+"""Scoring, the second of the two stages: creates cards from records, and never calls a model."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import from_plain
 
 
-@cache  # code that this process has imported does not change
+@cache  # imported code does not change while this process runs
 def source_revision() -> str | None:
-    """Return the commit of the checkout that ktdeval runs from; None for an installed wheel or
+    """Return the commit of the checkout that ktdeval runs from; None for an installed wheel, or
     without git.
     """
     root = Path(ktdeval.__file__).parent.parent
@@ -91,7 +91,9 @@ def source_revision() -> str | None:
 def describe_environment(
     wall_s: float, metrics: Mapping[str, str] = MappingProxyType({})
 ) -> Mapping[str, JsonValue]:
-    """Return the provenance block of a card without calls; arguments as in `describe_provenance`."""
+    """Return the provenance block of a card without calls; arguments as in
+    `describe_provenance`.
+    """
     fields = structs.asdict(describe_provenance(wall_s, None, metrics))
     del fields["calls"]
     return fields
@@ -100,8 +102,8 @@ def describe_environment(
 def describe_provenance(
     wall_s: float, calls: Calls | None, metrics: Mapping[str, str]
 ) -> Provenance:
-    """Return the provenance block of a card. `wall_s`: seconds that the episodes took; `calls`: of
-    the provider; `metrics`: plugin of each further metric, by its name.
+    """Return the provenance block of a card. `wall_s`: seconds that the episodes took; `calls`:
+    calls to the provider; `metrics`: plugin of each additional metric, by metric name.
     """
     owners = {f"metric {name}": owner for name, owner in metrics.items()}
     return Provenance(
@@ -116,7 +118,7 @@ def describe_provenance(
 
 @cache
 def _versions() -> Mapping[str, str]:
-    """Return the versions of the libraries that this process computes with."""
+    """Return the versions of the libraries used by this process for computing."""
     packages = {name: metadata.version(name) for name in LIBRARIES}
     return MappingProxyType(
         {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
@@ -126,7 +128,7 @@ def _versions() -> Mapping[str, str]:
 def check_ran(
     folder: RunFolder, task: Task, plugins: Plugins, spec: EpisodeSpec
 ) -> dict[str, JsonValue]:
-    """Return the description of the task that an episode ran. Raises StoreError: if the installed
+    """Return the description of the task that an episode ran. Raises StoreError if the installed
     task differs.
     """
     description = describe_any(task, plugins)
@@ -154,8 +156,8 @@ def make_card(
     tell: Tell = tell_nobody,
 ) -> TradingCard | ScoringCard:
     """Build the card of one task from its complete episodes. `errors`: by id, why other episodes
-    have no ledger; `tell`: called for each episode whose metrics are computed. Raises StoreError:
-    if no episode is complete, or the installed task differs from the one that ran.
+    have no ledger; `tell`: called for each episode whose metrics are computed. Raises StoreError if
+    no episode is complete, or the installed task differs from the task that ran.
     """
     inputs = make_inputs(folder, task, snapshot, plugins, errors)
     card: TradingCard | ScoringCard
@@ -179,8 +181,8 @@ def make_inputs(
     plugins: Plugins,
     errors: Mapping[str, str] = MappingProxyType({}),
 ) -> CardInputs | ScoringInputs:
-    """Return the inputs of a task's card; arguments and errors as in `make_card`. Also raises
-    StoreError if a record was changed after its end.
+    """Return the inputs for a task's card; arguments and errors as in `make_card`. Also raises
+    StoreError if a record was changed after the end of its episode.
     """
     complete = folder.complete_specs(task.name)
     if not complete:
@@ -204,8 +206,8 @@ def _run_inputs(
     description: Mapping[str, JsonValue],
     market: MarketSnapshot | None,
 ) -> EvaluationInputs:
-    """Return the inputs of cards of both kinds. `complete`: the task's complete episodes, at least
-    one.
+    """Return the inputs that cards of both kinds share. `complete`: the task's complete episodes,
+    at least one.
     """
     manifest = folder.manifest
     specs = folder.specs_of(complete[0].task)
@@ -213,7 +215,7 @@ def _run_inputs(
     said = {spec.id: _count_transcript(folder, spec, marks[spec.id]) for spec in complete}
     missing = [spec.id for spec in specs if spec.id not in marks]
     calls = None
-    if manifest.request_settings is not None:  # includes those of unfinished episodes
+    if manifest.request_settings is not None:  # includes calls of unfinished episodes
         calls = gather_calls(read_calls(folder.path), {spec.id for spec in specs})
 
     owners = plugins.owners("metrics", manifest.metrics)
@@ -249,14 +251,14 @@ def _count_transcript(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -
 
 
 def _due_roles(usages: Sequence[RoleUsage], is_free: bool) -> tuple[RoleUsage, ...]:
-    """Return calls by role and model; a model that bills nothing has no tokens to count."""
+    """Return calls by role and model; without tokens for a model that bills nothing."""
     if not is_free:
         return tuple(usages)
     return tuple(structs.replace(usage, uncounted=0) for usage in usages)
 
 
 def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:
-    """Return the further models of a run's cards."""
+    """Return the additional models for a run's cards."""
     parts = []
     for model in spec.further_models:
         facts = structs.asdict(folder.manifest.further_models[model.asked_as])
@@ -266,7 +268,7 @@ def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
-    """Return the difference between a card and its task. The check of a card can't detect a field
+    """Return the difference between a card and its task. Validating the card can't detect a field
     that the task's description omits.
     """
     own = {name: getattr(task, name) for name in ("name", "version", "mask", "mode")}
@@ -327,8 +329,8 @@ def _scoring_inputs(
 
 
 def keep_certificate(folder: Path, certificate: str | None) -> None:
-    """Keep a certificate with its run, so that cards can be verified from the folder only. Raises
-    CardError for an invalid certificate.
+    """Store a certificate with its run, so that cards can be verified from the folder alone. Raises
+    CardError if the certificate is invalid.
     """
     if certificate is not None:
         load_card(certificate, ATTACHED)
@@ -340,7 +342,9 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
 
 
 def certificate_problem(folder: Path, certificate: str) -> str | None:
-    """Return why a run can't get a certificate: it has another one. None if it can."""
+    """Return why a run can't be given a certificate: it already has a different one. None if it
+    can.
+    """
     target = folder / CERTIFICATE
     if not target.exists() or read_plain(target) == read_plain(user_path(certificate)):
         return None
@@ -348,8 +352,8 @@ def certificate_problem(folder: Path, certificate: str) -> str | None:
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
-    """Keep the task files that define a run's tasks, so that its records can be scored and verified
-    from the folder only.
+    """Store the task files that define a run's tasks, so that its records can be scored and
+    verified using just the folder.
     """
     for path, names in plugins.task_files.items():
         if set(names) & set(tasks):
@@ -359,10 +363,10 @@ def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> N
 
 
 def open_run(path: Path, plugins: Plugins) -> RunFolder:
-    """Return a run folder, and add the tasks of its kept task files to `plugins` if they are
-    unknown. All code that makes the tasks of a run again opens it here.
+    """Return a run folder, and add the tasks of its stored task files to `plugins` if they are
+    unknown. All code that needs the tasks of an existing run opens it here.
 
-    Raises StoreError: if the folder has no run; ConfigError: if a kept file is not a task file.
+    Raises StoreError if the folder has no run; ConfigError if a stored file is not a task file.
     """
     folder = RunFolder.load(path)
     known = plugins.specs("tasks")
@@ -403,11 +407,11 @@ def rescore(
 ) -> list[Path]:
     """Score a run folder again and return the cards.
 
-    `changes` may name `data` and `data_args` (where the snapshot is now), `metrics` (instead of the
-    extra ones), `rules`, `certificate`, `items`. An existing card is not changed, except to add a
-    certificate: if its figures differ now, the new card is written to another folder. `tell` is
-    called for each episode. `is_published`: True for a copy for a board, without the call log.
-    Raises StoreError or DataError.
+    `changes` may contain `data` and `data_args` (the current location of the snapshot), `metrics`
+    (replacing the additional metrics), `rules`, `certificate`, `items`. An existing card is not
+    changed, except to add a certificate: if its figures now differ, the new card is written to
+    another folder. `tell` is called for each episode. `is_published`: True for a copy for a
+    leaderboard, without the call log. Raises StoreError or DataError.
     """
     asked = changes.get("metrics", ())
     if asked:
@@ -428,7 +432,7 @@ def rescore(
 
     folder.manifest = replace(folder.manifest, **changed)
     for name in folder.manifest.metrics:
-        plugins.make_metric(name)  # an unknown one is an error before any work
+        plugins.make_metric(name)  # fails on an unknown metric before any work is done
 
     keep_certificate(folder.path, changes.get("certificate"))
     paths = []
@@ -447,8 +451,8 @@ def rescore(
 
 
 def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
-    """Return the name of the folder for cards with other rules or metrics; empty without them.
-    `asked`: metrics and groups of metrics as they were asked for.
+    """Return the name of the folder for cards with different rules or metrics; empty if neither
+    differs. `asked`: metrics and metric groups as requested.
     """
     words = [changed["rules"]] if "rules" in changed else []
     if "metrics" in changed:
@@ -458,8 +462,8 @@ def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
 
 
 def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, JsonValue]) -> Path:
-    """Return a free path for a card: one without a card, or with the same card except for a
-    certificate.
+    """Return a path for a card where there is no card yet, or where the same card exists, apart
+    from a certificate.
     """
     for number in count(1):
         variant = scored if number == 1 else f"{scored or 'scored'}-{number}"
@@ -480,7 +484,7 @@ def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, Jso
 
 
 def _existing_card(path: Path) -> dict[str, Any]:
-    """Return the content of a card's file; empty if the file is missing or not a valid card."""
+    """Return the content of a card file; empty if the file is missing or not a valid card."""
     try:
         return dict(load_evaluation(path).plain)
     except CardError:
@@ -488,8 +492,8 @@ def _existing_card(path: Path) -> dict[str, Any]:
 
 
 def run_of(card: Path) -> Path:
-    """Return the run folder that a card lies in: under `cards`, or in a folder below `cards` if it
-    was scored again.
+    """Return the run folder that contains a card: under `cards`, or in a subfolder of `cards` if
+    the run was rescored.
     """
     folder = card.resolve().parent
     return folder.parent if folder.name == "cards" else folder.parent.parent
@@ -498,8 +502,8 @@ def run_of(card: Path) -> Path:
 def open_recorded_snapshot(
     folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
 ) -> MarketSnapshot:
-    """Open a run's snapshot, from its recorded place or the place in `changes`. Raises DataError:
-    if it is not the same.
+    """Open a run's snapshot, from its recorded location or the location in `changes`. Raises
+    DataError if it is a different snapshot.
     """
     if folder.manifest.data is None:
         raise DataError(f"{folder.path}: no task of this run asks about a market")
@@ -543,8 +547,8 @@ def open_market_of_run(
 def recorded_market(
     folder: RunFolder, plugins: Plugins, data: str | None, without: str
 ) -> MarketSnapshot | str:
-    """Return a run's market; if it can't be opened, a note on what is missing `without` it, and
-    why. Raises DataError only if the market named by `data` is the wrong one.
+    """Return a run's market; if it can't be opened, return a note that says what is missing
+    `without` it, and why. Raises DataError only if the market specified by `data` is the wrong one.
     """
     if data is not None:
         return open_recorded_snapshot(folder, plugins, {"data": data})

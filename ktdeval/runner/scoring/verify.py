@@ -1,10 +1,10 @@
-"""Verification: each number of a card is computed again from its records, and each record from the
+"""Verification: each number on a card is recomputed from its records, and each record from the
 model's replies.
 
-Only the model's replies are trusted, and vectors that an agent got from a server. They go through
-the agent, the tools and the mask again, which gives prompts, tool results, counts, provenance and
-orders; the orders are executed again on the snapshot; the metrics are computed again from the
-result. The first line that differs is named for each file.
+Only the model's replies are trusted, and embedding vectors that an agent got from a server. They go
+through the agent, the tools and the mask again, which yields prompts, tool results, counts,
+provenance and orders; the orders are executed again on the snapshot; the metrics are recomputed
+from the result. For each file, the first line that differs is reported.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ from ktdeval.values.strict_json import JsonValue
 
 
 class RecordedModel:
-    """Model that repeats a step's recorded replies in order, whatever the request: the caller
+    """Model that repeats a step's recorded replies in order, whatever the request; the caller
     compares the requests.
     """
 
     def __init__(self) -> None:
-        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: of the step that is run
+        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: replies of the step that is run
         self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
         self.predicted: Mapping[str, float] | None = None  #: likewise
         self._acts = NO_ACTS
@@ -89,7 +89,7 @@ class RecordedModel:
         )
 
     def begin_step(self, transcript: TranscriptEntry) -> None:
-        """Give the replies of a step from now on."""
+        """Set the step whose replies are returned from now on."""
         self.exchanges = deque(transcript.exchanges)
         self.embedded = deque(transcript.embedded or ())
         self.predicted = None if transcript.predicted is UNSET else transcript.predicted
@@ -98,8 +98,8 @@ class RecordedModel:
             self._acts = RecordedActs(transcript.external, transcript.exchanges)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
-        """Return the next recorded reply. Raises ModelError: if the recorded call failed;
-        StoreError: if no reply is left.
+        """Return the next recorded reply. Raises ModelError if the recorded call failed; StoreError
+        if no reply is left.
         """
         exchange = _next(
             self.exchanges, "the agent asks the model once more than the transcript has replies"
@@ -108,7 +108,7 @@ class RecordedModel:
         return build(Reply, reply if isinstance(reply, Mapping) else {}, "reply")
 
     def _vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
-        """Return the next recorded vectors; errors as in `reply`."""
+        """Return the next recorded vectors; raises as `reply` does."""
         record = _next(
             self.embedded, "the agent asks for vectors once more than the transcript has them"
         )
@@ -120,13 +120,13 @@ class RecordedModel:
         return self.predicted
 
     def _recorded_acts(self) -> RecordedActs:
-        """Return the acts of an external agent in the step; empty for other agents."""
+        """Return the actions of an external agent in the step; empty for other agents."""
         return self._acts
 
 
 def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
-    """Take the next recorded call. Raises ModelError: if it failed; StoreError: if no call is left;
-    its message is `missing`.
+    """Take the next recorded call. Raises ModelError if it failed; StoreError, with the message
+    `missing`, if no call is left.
     """
     if not records:
         raise StoreError(missing)
@@ -141,8 +141,8 @@ def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str,
 def retrace_episode(
     transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]
 ) -> Iterator[Entry]:
-    """Run an episode once more with the recorded replies, and yield each step's entry. Raises
-    PluginError: if replies are wrong, since an agent may then raise any exception.
+    """Replay an episode with the recorded replies, and yield each step's entry. Raises PluginError
+    if replies are wrong, since an agent may then raise any exception.
     """
     model = RecordedModel()
     where = "can't be retraced"
@@ -155,10 +155,11 @@ def retrace_episode(
 def retrace_memories(
     folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, snapshot: MarketSnapshot | None
 ) -> list[JsonValue]:
-    """Return the agent's memory after each step of a complete trading episode, by running it once
-    more on the recorded replies.
+    """Return the agent's memory after each step of a complete trading episode, by replaying it with
+    the recorded replies.
 
-    Raises KtdevalError: if it can't be run; VerificationError: if a step differs from the ledger.
+    Raises KtdevalError if it can't be replayed; VerificationError if a step differs from the
+    ledger.
     """
     open_run(folder.path, plugins)
     factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
@@ -184,14 +185,14 @@ def retrace_memories(
 class Verification:
     """Findings of a verification."""
 
-    #: one for each file that differs, naming its first difference; empty if all files match
+    #: one finding per file that differs, with its first difference; empty if all files match
     findings: tuple[Finding, ...]
-    episodes: int  #: episodes executed again
-    steps: int  #: steps executed again
-    #: steps whose orders are those of one submission that the model wrote; the others were held by
-    #: the engine, or put together by an agent
+    episodes: int  #: number of episodes executed again
+    steps: int  #: number of steps executed again
+    #: number of steps whose orders all come from one submission that the model wrote; other steps
+    #: were held by the engine, or their orders were assembled by an agent
     traced_steps: int
-    #: what could not be decided with the plugins that are installed, a line each
+    #: what could not be decided with the installed plugins, one line each
     notes: tuple[str, ...] = ()
 
 
@@ -203,12 +204,12 @@ def verify_card(
     is_published: bool = False,
     now: datetime | None = None,
 ) -> Verification:
-    """Verify a card against the run folder it lies in.
+    """Verify a card against the run folder that contains it.
 
-    `changes` may name the present place of the data, or other `items`; `tell` is called for each
-    episode. `is_published`: True for a copy for a board, without the call log; `now`: a card made
-    later is a finding. Raises KtdevalError: if the card is not valid, or its run or snapshot is
-    missing or changed.
+    `changes` may contain the current location of the data, or different `items`; `tell` is called
+    for each episode. `is_published`: True for a copy for a leaderboard, without the call log;
+    `now`: a card with a later creation time is a finding. Raises KtdevalError if the card is
+    invalid, or its run or snapshot is missing or changed.
     """
     card = load_evaluation(path)
     folder = open_run(run_of(path), plugins)
@@ -222,7 +223,7 @@ def verify_card(
 
     complete = folder.complete_specs(task.name)
     if complete:
-        # before the records: those of another task would differ for this reason only
+        # before the records, since those of another task would only differ for this reason
         check_ran(folder, task, plugins, complete[0])
 
     records = verify_records(folder, task, plugins, snapshot, tell)
@@ -239,7 +240,7 @@ def verify_card(
 
     is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
     if isinstance(card, TradingCard) and is_rescored:
-        # with the rules and metrics that `score` was given
+        # with the rules and metrics given to `score`
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)
 
@@ -262,8 +263,8 @@ def verify_records(
     tell: Tell = tell_nobody,
 ) -> Verification:
     """Execute a run's complete episodes of a task again, from the model's replies; no card is read.
-    Plugins, not the run, determine which models are behind a network. `tell` is called for each
-    episode.
+    Whether a model is remote is determined by the plugins, not by the run. `tell` is called for
+    each episode.
     """
     specs = folder.complete_specs(task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
@@ -285,8 +286,8 @@ def verify_records(
 
 @dataclass
 class _EpisodeCheck:
-    """One episode's records and transcript against each other and the replies; counts `steps`
-    executed, and those `traced`.
+    """Check of one episode's records and transcript against each other and the replies; counts
+    `steps` executed, and steps `traced`.
     """
 
     spec: EpisodeSpec
@@ -297,7 +298,7 @@ class _EpisodeCheck:
     traced: int = 0
 
     def findings(self) -> Iterator[Finding]:
-        """Yield one finding for each of the two files that differs."""
+        """Yield one finding for each file that differs."""
         prefix = f"episodes/{self.spec.id}"
         problems = list[str]()
         try:
@@ -313,7 +314,8 @@ class _EpisodeCheck:
                 yield Finding(path=f"{prefix}/{self.records_file}", message=message)
 
             transcript = self.folder.load_transcript(self.spec)
-            # A ledger that is wrong in itself also differs from the transcript: nothing new.
+            # An inconsistent ledger also differs from the transcript, which would report nothing
+            # new.
             problem = self._transcript_problem(transcript, None if problems else records)
         except StoreError as error:
             yield unreadable_finding(self.folder, error)
@@ -327,7 +329,7 @@ class _EpisodeCheck:
                 yield Finding(path=f"{prefix}/{MARK}", message=difference)
 
     def _mark_difference(self) -> str | None:
-        """Return the difference between the mark of completeness and this episode with its steps,
+        """Return the first difference between the completion mark and this episode with its steps,
         if any.
         """
         mark = self.folder.mark(self.spec)
@@ -347,8 +349,8 @@ class _EpisodeCheck:
         return mark_difference(self.folder, mark.calls, said)
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
-        """Yield each wrong field of the header, and the first line that the decisions on it do not
-        give.
+        """Yield each wrong field in the header, and the first line that does not follow from its
+        decisions.
         """
         difference = first_difference(dict(ledger.spec), self.spec.to_json())
         if difference:
@@ -380,8 +382,8 @@ class _EpisodeCheck:
     def _transcript_problem(
         self, transcript: Sequence[TranscriptEntry], steps: Sequence[Record] | None
     ) -> str | None:
-        """Return the first line that the replies on it and before it do not give, or that does not
-        give the ledger's line.
+        """Return the first line that does not follow from the replies up to it, or from which the
+        ledger's line does not follow.
         """
         for number, entry in enumerate(transcript):
             if entry.step != number:
@@ -410,8 +412,8 @@ class _EpisodeCheck:
     def _step_problem(
         self, entry: TranscriptEntry, step: Record | None, retraced: Iterator[Entry]
     ) -> str | None:
-        """Return the difference of a step's conversation and record from the next retraced step, if
-        any.
+        """Return the difference between a step's conversation and record and the next replayed
+        step, if any.
         """
         try:
             rerun = next(retraced, None)
@@ -434,7 +436,9 @@ class _EpisodeCheck:
 
 
 def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[Finding]:
-    """Yield the records of a card that are not those of its run, or have other hashes."""
+    """Yield the records listed on a card that do not belong to its run, or have different
+    hashes.
+    """
     records = set()
     for spec in folder.manifest.specs:
         records |= {f"episodes/{spec.id}/{name}" for name in (LEDGER, ANSWERS, TRANSCRIPT)}
@@ -448,7 +452,7 @@ def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterat
 
 
 def _hash_findings(name: str, path: Path, recorded: str) -> Iterator[Finding]:
-    """Yield that a file is missing, or has another hash than a card recorded."""
+    """Yield a finding if a file is missing, or its hash differs from the recorded hash."""
     if not path.is_file():
         message = f"is missing; the card recorded the SHA-256 {recorded[:12]}…"
         yield Finding(path=name, message=message)
@@ -464,8 +468,8 @@ def _with_labels_of(
     card: TradingCard | ScoringCard,
     snapshot: MarketSnapshot | None,
 ) -> MarketSnapshot | None:
-    """Return the market under the name and source that the card gives it: another import of the
-    same content verifies it too.
+    """Return the market with the name and source given on the card, so that another import of the
+    same content also verifies it.
     """
     if snapshot is None or card.snapshot is None:
         return snapshot
@@ -485,7 +489,7 @@ def _card_problem(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> str | None:
-    """Return the difference between a card and the card computed from its records, if any."""
+    """Return the difference between a card and the card recomputed from its records, if any."""
     for name in folder.manifest.metrics:
         if name not in plugins.specs("metrics"):
             owner = card.provenance.environment.get(f"metric {name}", "a plugin")
@@ -494,7 +498,7 @@ def _card_problem(
                 " with --plugin"
             )
 
-    # why one is missing can't be recomputed
+    # the reason why an episode is missing can't be recomputed
     errors = {entry.id: entry.error for entry in card.missing_episodes}
     try:
         recomputed = call_foreign(

@@ -1,4 +1,6 @@
-"""Check with real prompts of a step, but without a model, that they fit the model's context."""
+"""Check, with real prompts of a step but without a model, that the prompts fit the model's
+context.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window
 from ktdeval.runner.rehearsals.step_costs import measure_task
 
-_USUAL = ("high", "typical")  # cases whose prompts an advice must let through, the best first
+# cases whose prompts must fit after following the advice, the best first
+_USUAL = ("high", "typical")
 
 
 def context_warnings(
@@ -22,7 +25,7 @@ def context_warnings(
     room: int,
 ) -> Iterator[str]:
     """Yield warnings if prompts of a task do not fit, or may not fit, together with a reply of
-    `room` tokens. `rehearsal`: first steps of the task; `largest`: by case, the tokens of a step's
+    `room` tokens. `rehearsal`: first steps of the task; `largest`: by case, tokens of a step's
     largest prompt.
     """
     most = _most(context, room)
@@ -56,8 +59,9 @@ def ways_to_fit(
     context: Context,
     room: int,
 ) -> str:
-    """Return advice to make the prompts of a task fit, each option tested: a context for all of
-    them, a shorter reply if it leaves enough room, and the task's compact prompt if that fits.
+    """Return advice on how to make the prompts of a task fit, with each option tested: a context
+    for all of them, a shorter reply if it frees enough room, and the task's compact prompt if that
+    fits.
     """
     needed = largest["high"] + (room if context.holds_reply else 0)
     ways = [f"give the model a context of at least {needed:,} tokens"]
@@ -76,15 +80,15 @@ def ways_to_fit(
 
 
 def _compact_tokens(first: FirstStep) -> int | None:
-    """Return the tokens of a typical prompt of a task's compact form; None if it has no compact
-    form.
+    """Return the tokens of a typical prompt in a task's compact version; None if it has no compact
+    version.
     """
     compact = first.compacted()
     return None if compact is None else measure_task([compact], None).largest["typical"]
 
 
 def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
-    """Yield the advice to take a compact prompt, with a shorter reply if it needs one."""
+    """Yield the advice to use a compact prompt, with a shorter reply if needed."""
     left = context.tokens - tokens
     words = "give --set prompt=compact"
     if context.holds_reply and left < room:
@@ -108,7 +112,7 @@ def check_context(context: Context, rehearsal: Sequence[FirstStep], room: int) -
 
 
 def _most(context: Context, room: int) -> int:
-    """Return the most tokens of a prompt that fits."""
+    """Return the maximum number of tokens of a prompt that fits."""
     return context.tokens - (room if context.holds_reply else 0)
 
 

@@ -1,7 +1,7 @@
 """Size of a step's conversation, measured without a model: the real task, mask, tools and agent,
-and made-up replies.
+with made-up replies.
 
-Calls and tokens of one step of a run are estimated from it, or from finished steps.
+The calls and tokens of a run's step are estimated from this size, or from finished steps.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _REMARK = "A remark that stands for what a model writes beside its calls. "
 class AssumedBehaviour:
     """Assumed behaviour of a model in a step."""
 
-    #: share of the task's research calls that it makes; between 0 and 1, a scoring task's
-    #: `usual_tool_calls` are made instead, where it has them
+    #: share of the task's research calls that the model makes; if strictly between 0 and 1, a
+    #: scoring task's `usual_tool_calls`, if declared, are made instead
     research_share: float
-    calls_a_turn: int  #: research calls in one reply
+    calls_a_turn: int  #: number of research calls in one reply
     remark_bytes: int  #: length of the text next to its calls, which later requests send again
-    #: True if its first submission is valid; otherwise only that of its last attempt is
+    #: True if the first submission is valid; otherwise only the last attempt's is
     valid: bool = True
 
 
@@ -66,20 +66,20 @@ NOTHING_SENT = PromptBytes()
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """One step, as sent: every request holds the whole conversation before it."""
+    """Size of one step as sent, where every request contains the whole conversation so far."""
 
     requests: int  #: number of model calls
     sent: PromptBytes  #: bytes over all requests
     seconds: float  #: time taken by agent, tools and mask
-    #: research calls that were answered with an error, because their arguments were only guesses
+    #: number of research calls answered with an error, because their arguments were only guesses
     failed_calls: int
-    largest: PromptBytes = NOTHING_SENT  #: the request with most tokens
+    largest: PromptBytes = NOTHING_SENT  #: size of the request with the most tokens
 
 
 class MeasuringModel:
-    """Model that asks for tools and submits by an `AssumedBehaviour`, whatever it receives. It
-    keeps its requests and adds up their sizes. Arguments come only from schemas, so it does not
-    call a tool that needs a stock's handle; it calls the others instead.
+    """Model that calls tools and submits according to an `AssumedBehaviour`, whatever it receives.
+    It keeps its requests and adds up their sizes. Arguments come only from schemas, so it does not
+    call a tool that needs a stock's handle; it calls the other tools instead.
     """
 
     def __init__(self, behaviour: AssumedBehaviour, research_calls: int, attempts: int = 1) -> None:
@@ -121,7 +121,7 @@ class MeasuringModel:
         return Reply(remark, tuple(calls), "tool_calls" if calls else "stop")
 
     def _submission(self, tool: ToolSpec, request: ModelRequest) -> ToolCall:
-        """Return a call of the submit tool, valid at the last attempt of a step."""
+        """Return a call of the submit tool, valid on the last attempt of a step."""
         self._submissions += 1
         is_valid = self._submissions % self._attempts == 0
         arguments: JsonValue = {}
@@ -138,7 +138,7 @@ class MeasuringModel:
         if "decisions" not in schema.get("properties", ()):
             return answer
 
-        # one decision for each asset shown
+        # one decision per asset shown
         decision = as_object(example(schema["properties"]["decisions"]["items"], _filler_text(80)))
         labels = () if request.state is None else request.state.candidates
         decisions = [{**decision, "stock_id": label} for label in labels]
@@ -229,9 +229,9 @@ def measure_steps(
     behaviour: AssumedBehaviour,
     steps: Sequence[int],
 ) -> list[StepSize]:
-    """Sizes of some steps of an episode, ascending, without a warm-up. With research, each but the
-    episode's first begins with as many positions as the task allows and with the agent's memory of
-    the one played before; without, with neither.
+    """Return the sizes of some steps of an episode, in ascending order, without a warm-up. With
+    research, each step except the episode's first begins with as many positions as the task allows,
+    and with the agent's memory from the previously played step; without research, with neither.
     """
     attempts = 1 + task.harness.schema_retries
     whole = replace(spec, limit=None)
@@ -240,7 +240,7 @@ def measure_steps(
 
     played = list(steps)
     if behaviour.research_share and played[0]:
-        played.insert(0, played[0] - 1)  # needed for its memory
+        played.insert(0, played[0] - 1)  # its memory is needed
 
     sizes = []
     for step in played:
@@ -285,7 +285,8 @@ def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRe
     trading = parts.task.trading
     row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1 + step
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
-    members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
+    # some assets may not be tradable
+    members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]
     action = tuple(Order(int(asset), "BUY", 0.5, _filler_text(80), weight) for asset in members)
 
     return parts.bookkeeper(spec).book(
@@ -297,24 +298,24 @@ def _filler_text(length: int) -> str:
     return (_REMARK * (length // len(_REMARK) + 1))[:length]
 
 
-#: Finished steps, or answered calls, from which on their own figures replace assumptions
+#: minimum number of finished steps, or answered calls, for observed figures to replace assumptions
 MIN_OBSERVED = 5
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Assumptions about a model without any observed call. Eight seconds a call are what an 18-hour
-    run over three times 548 days leaves for each of five calls a day.
+    """Assumptions about a model before any call is observed. Eight seconds per call is what an
+    18-hour run over three times 548 days leaves for each of five calls a day.
     """
 
     behaviour: AssumedBehaviour  #: behaviour in a step
     bytes_per_token: BytesPerToken  #: bytes per token of its prompts
     reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
-    call_s: float  #: seconds of a call
+    call_s: float  #: duration of a call in seconds
 
     def rate_of(self, size: StepSize, limits: CallLimits | None) -> StepRate:
-        """Return the costs of a step of this size; without limits: for a local model, which uses no
-        tokens.
+        """Return the costs of a step of this size; `limits` is None for a local model, which uses
+        no tokens.
         """
         if limits is None:
             return StepRate(size.requests, 0, 0, size.seconds)
@@ -360,7 +361,7 @@ NOTHING = StepRate(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Bounds of a model call: most tokens of a reply, longest time, and the times of answered
+    """Limits of a model call: maximum reply tokens, maximum time, and the latencies of answered
     calls.
     """
 
@@ -374,7 +375,7 @@ class CallLimits:
         return most if scenario.reply_tokens is None else min(scenario.reply_tokens, most)
 
     def call_s(self, scenario: Scenario) -> float:
-        """Seconds of a call: as observed, else as assumed in this scenario."""
+        """Duration of a call in seconds: as observed, or else as assumed in this scenario."""
         if len(self.latencies_s) >= MIN_OBSERVED:
             return statistics.fmean(self.latencies_s)
         return min(scenario.call_s, self.timeout_s)
@@ -391,8 +392,8 @@ def observed_rates(
     assumed: Mapping[str, StepRate], steps: Sequence[FinishedStep], *, are_counted: bool
 ) -> dict[str, StepRate]:
     """Return the costs of a step from the calls and tokens of finished steps (at least
-    `MIN_OBSERVED`): mean, tenth and ninetieth percentiles. Tokens are as assumed unless a provider
-    counted those of every reply.
+    `MIN_OBSERVED`): mean, 10th and 90th percentile. Tokens are as assumed unless a provider counted
+    the tokens of every reply.
     """
     calls = _describe_spread([len(step.entry.exchanges) for step in steps])
     tokens_in = _describe_spread([step.record.input_tokens for step in steps])
@@ -411,8 +412,8 @@ def observed_rates(
 
 
 def _describe_spread(values: Sequence[float]) -> dict[str, float]:
-    """Return the mean with the tenth and ninetieth percentiles, widened to include the mean if the
-    values are skewed.
+    """Return the mean with the 10th and 90th percentile, widened to include the mean if the values
+    are skewed.
     """
     tenths = statistics.quantiles(values, n=10, method="inclusive")
     mean = statistics.fmean(values)

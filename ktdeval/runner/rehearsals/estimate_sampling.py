@@ -1,9 +1,9 @@
-"""Days of a window that a plan measures, and the estimate for all its days.
+"""Days of a window that a plan measures, and the estimate for all days.
 
-A step's size depends on its day: a market with documents has much to read on one and nothing on the
-next. So the size of each day's data is read first, which is quick. The steps to play are spread
-over these sizes, from the smallest to the largest, and a regression line gives the mean over all
-days.
+A step's size depends on its day: a market with documents may have much to read on one day and
+nothing on the next. So the size of each day's data is read first, which is quick. The steps to play
+are spread over these sizes, from the smallest to the largest, and a regression line gives the mean
+over all days.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 
 T = TypeVar("T")
 
-_MEASURED = 6  # steps of a window that are played
-_ALIKE = 3  # the same if days show only tables, which have one size
-_MAX_DAYS = 400  # days of a window whose sizes are read
-_MAX_SAMPLES = 24  # the same for the samples of a scoring task, which may take long to make
+_MEASURED = 6  # number of steps of a window that are played
+_ALIKE = 3  # the same if days only show tables, which all have one size
+_MAX_DAYS = 400  # maximum number of days of a window whose sizes are read
+_MAX_SAMPLES = 24  # the same for samples of a scoring task, which can take long to generate
 
 
 @dataclass(frozen=True)
 class EstimatedMean:
-    """Mean of a figure over the steps of a window, and its standard error."""
+    """Mean of a figure over the steps of a window, with its standard error."""
 
     mean: float
     error: float
 
     @property
     def least(self) -> float:
-        """Mean less two standard errors, at least 0."""
+        """Mean minus two standard errors, at least 0."""
         return max(0.0, self.mean - 2 * self.error)
 
     @property
     def most(self) -> float:
-        """Mean and two standard errors."""
+        """Mean plus two standard errors."""
         return self.mean + 2 * self.error
 
 
 @dataclass(frozen=True)
 class SampledDays:
-    """Steps of an episode that are measured, ascending."""
+    """Steps of an episode that are measured, in ascending order."""
 
     steps: tuple[int, ...]
-    shown: tuple[int, ...]  #: UTF-8 bytes that the task shows at each
-    mean_shown: float  #: over all steps that were looked at
+    shown: tuple[int, ...]  #: UTF-8 bytes that the task shows at each step
+    mean_shown: float  #: mean bytes over all steps whose sizes were read
     is_whole: bool  #: True if these are all measurable steps
 
     def over_all(self, values: Sequence[float]) -> EstimatedMean:
-        """Estimate the mean over all steps from the values of the measured ones: least squares on
-        the bytes shown, with the error of the residuals.
+        """Estimate the mean over all steps from the values of the measured steps: least squares on
+        the bytes shown, with the standard error from the residuals.
         """
         mean = statistics.fmean(values)
         if self.is_whole or len(values) < _ALIKE:
@@ -104,7 +104,7 @@ def _max_looked_at(episode: Episode) -> int:
 
 
 def spread_over(items: Sequence[T], most: int) -> list[T]:
-    """Return at most `most` items at equal distances, including the first and the last."""
+    """Return at most `most` evenly spaced items, including the first and the last."""
     if len(items) <= most:
         return list(items)
     last = len(items) - 1

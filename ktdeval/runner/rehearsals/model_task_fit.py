@@ -1,5 +1,5 @@
-"""Check before a run's first step that its model can act on the requests and data of its tasks. It
-costs nothing: no model is asked.
+"""Check before a run's first step that its model can handle the requests and data of its tasks.
+This costs nothing, since no model is called.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, ShownStep, by_task
 from ktdeval.task_api.scoring import is_scoring
 
-_FITTING = "builtin/"  # models of this machine that a refusal can name
+_FITTING = "builtin/"  # local models that a refusal can suggest
 
 
 def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
-    """Raise UsageError if a model declares that it can't act on a task of these first steps; the
-    message names models that could.
+    """Raise UsageError if a model declares that it can't handle a task with these first steps; the
+    message suggests models that could.
 
-    A model declares this by its traits: `step_problem`, of all requests of a first step, or
-    `request_problem`, of one.
+    A model declares this by its traits: `step_problem`, for all requests of a first step, or
+    `request_problem`, for a single request.
     """
     if not _says_what_it_needs(model):
         return
@@ -42,8 +42,8 @@ def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugin
 
 
 def check_person(name: str, config: RunConfig, is_shared: bool) -> None:
-    """Raise UsageError if a run would ask a person, the model of this name, for several episodes at
-    once or in another process. `is_shared`: whether several processes share the run.
+    """Raise UsageError if a run would ask a person, as the model `name`, for several episodes at
+    once or in another process. `is_shared`: True if several processes share the run.
     """
     if config.concurrency > 1:
         raise UsageError(
@@ -66,7 +66,7 @@ def _says_what_it_needs(model: object) -> bool:
 
 
 def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
-    """Return the requests that a model would get in a first step."""
+    """Return the requests that a model would receive in a first step."""
     spec = first.spec
     with_lessons = model_traits(model).needs_lessons
     where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
@@ -75,7 +75,7 @@ def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
 
 
 def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
-    """Return why a model can't act in this step; None if it can."""
+    """Return why a model can't handle this step; None if it can."""
     # the exchange is closed on the first day: the model gets no request, so nothing can be missing
     if not requests:
         return None
@@ -97,7 +97,7 @@ def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -
 
 
 def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
-    """Return a text of a task's inputs: the tables of its prompt, and its research tools; for a
+    """Return a text about a task's inputs: the tables in its prompt and its research tools; for a
     scoring task, that it asks questions.
     """
     if is_scoring(task):
@@ -119,7 +119,7 @@ def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
 
 
 def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
-    """Return the built-in models that declare their needs, and can act in a step without
+    """Return the built-in models that declare their needs and can handle a step without
     parameters.
     """
     fitting = []

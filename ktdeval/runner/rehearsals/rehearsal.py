@@ -1,6 +1,6 @@
 """Rehearsal of a run: the first step of each of its episodes, played without a model.
 
-Checks and estimates before a run use it: whether a model can act on its requests, how many calls
+Checks and estimates before a run use it: whether a model can handle the requests, how many calls
 and tokens a step takes, whether prompts fit a context. Each episode is started on first use, and
 its results are kept.
 """
@@ -32,7 +32,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Requests of a first step to a model that does no research and submits at once."""
+    """Requests in a first step, for a model that does no research and submits immediately."""
 
     requests: Sequence[ModelRequest]  #: with their messages, tools and schemas
     size: StepSize  #: number of requests, bytes of prompts, and seconds
@@ -56,7 +56,7 @@ class FirstStep:
 
     @property
     def total_steps(self) -> int:
-        """Steps of its episode."""
+        """Number of steps in the episode."""
         if not self._total_steps:
             self._open(MeasuringModel(LOW, 0))
         return self._total_steps
@@ -70,8 +70,8 @@ class FirstStep:
 
     @cached_property
     def warm_up(self) -> StepSize:
-        """Size of the warm-up before it: the lessons of its task, if its window has lessons and its
-        agent learns.
+        """Size of the warm-up before this step: the lessons of the task, if the window has lessons
+        and the agent learns.
         """
         if not self._learns:
             return StepSize(0, NOTHING_SENT, 0.0, 0)
@@ -88,17 +88,17 @@ class FirstStep:
 
     @cached_property
     def days(self) -> SampledDays:
-        """Steps of its episode that represent all steps."""
+        """Steps of the episode that represent all steps."""
         return sample_days(self._open(MeasuringModel(LOW, 0)))
 
     def sizes(self, behaviour: AssumedBehaviour) -> list[StepSize]:
-        """Return the sizes of these steps, with a model of this behaviour."""
+        """Return the sizes of these steps, for a model with this behaviour."""
         if behaviour == LOW:
             return [self._low_size(step) for step in self.days.steps]
         return self._measure_steps(behaviour, self.days.steps)
 
     def smallest_sizes(self) -> Iterator[StepSize]:
-        """Yield their sizes without research, fewest shown bytes first."""
+        """Yield the sizes without research, fewest shown bytes first."""
         for step in self.days.by_size():
             yield self._low_size(step)
 
@@ -154,7 +154,7 @@ def rehearse(
 
 
 def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:
-    """Return the first steps of each task, by its name in order."""
+    """Return the first steps of each task by task name, in order."""
     tasks: dict[str, list[FirstStep]] = {}
     for first in rehearsal:
         tasks.setdefault(first.spec.task, []).append(first)
@@ -163,7 +163,7 @@ def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:
 
 
 def by_window(rehearsal: Sequence[FirstStep]) -> dict[Window | None, FirstStep]:
-    """Return the first step of the first episode of each window, in the order of the plan."""
+    """Return the first step of each window's first episode, in plan order."""
     windows: dict[Window | None, FirstStep] = {}
     for first in rehearsal:
         windows.setdefault(first.spec.window, first)

@@ -1,4 +1,4 @@
-"""Costs of a step of a task by window and scenario, measured without a model on some of its days."""
+"""Costs of a task's steps by window and scenario, measured without a model on some of its days."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LOW, _TYPICAL, _HIGH = ASSUMED
 class MeasuredTask:
     """Costs of the steps of a task."""
 
-    #: by window and scenario, costs of a step; low is nowhere above typical, nor typical above high
+    #: costs of a step, by window and scenario; low is never above typical, nor typical above high
     rates: Mapping[Window | None, Mapping[str, StepRate]]
-    #: by scenario, tokens of the largest prompt of a step: the smallest of them, the mean, the
+    #: by scenario, tokens of a step's largest prompt: the minimum, the mean, the
     #: largest
     largest: Mapping[str, int]
 
 
 def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
-    """Measure steps of a task's windows: in all scenarios in the first window, in the low one in
-    the others, to which the distance of the scenarios is carried over. Raises PluginError: if a
-    task, agent or tool fails.
+    """Measure steps of a task's windows: in all scenarios for the first window, and only in the low
+    scenario for the others, to which the ratios between scenarios are carried over. Raises
+    PluginError if a task, agent or tool fails.
     """
     spec = rehearsal[0].spec
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
@@ -71,8 +71,8 @@ def _estimated_means(
 def _carried_over(
     means: Mapping[str, Sequence[EstimatedMean]], low: Sequence[EstimatedMean]
 ) -> dict[str, StepRate]:
-    """Return the costs of a step of a window from its figures in the low scenario. `means`: those of
-    the window in which all scenarios are measured.
+    """Return the costs of a step in a window from its figures in the low scenario. `means`: figures
+    of the window in which all scenarios are measured.
     """
     figures: list[tuple[float, ...]] = []
     for own, at_low, typical, high in zip(low, *means.values(), strict=True):
@@ -85,8 +85,8 @@ def _carried_over(
 
 
 def _order_figures(figures: tuple[float, ...]) -> tuple[float, ...]:
-    """Return figures of low, typical and high with low as the least and high as the largest of
-    them: seconds are measured, and an agent may do less if it has more to lose.
+    """Return figures for low, typical and high, with low as their minimum and high as their
+    maximum: seconds are measured, and an agent may do less if it has more to lose.
     """
     _, typical, _ = figures
     return min(figures), typical, max(figures)

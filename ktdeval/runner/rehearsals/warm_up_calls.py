@@ -1,4 +1,4 @@
-"""Warm-ups of a run's windows: the calls that an agent that learns makes in them."""
+"""Warm-ups of a run's windows: the calls that a learning agent makes in them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
 
 
 def warm_up_lines(task: Task, rates: WarmUpRates, agent: str) -> Iterator[str]:
-    """Yield a note on the costs of each window's warm-up; `missing_warm_ups` names windows without
-    one.
+    """Yield a note on the costs of each window's warm-up; `missing_warm_ups` reports windows
+    without a warm-up.
     """
     for window, by_scenario in rates.items():
         if window is None:

@@ -329,7 +329,7 @@ def _scoring_inputs(
 
 
 def keep_certificate(folder: Path, certificate: str | None) -> None:
-    """Store a certificate with its run, so that cards can be verified from the folder alone. Raises
+    """Store a certificate with its run, so that cards can be verified from just the folder. Raises
     CardError if the certificate is invalid.
     """
     if certificate is not None:
@@ -462,8 +462,8 @@ def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
 
 
 def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, JsonValue]) -> Path:
-    """Return a path for a card where there is no card yet, or where the same card exists, apart
-    from a certificate.
+    """Return a path at which no card exists yet, or the same card exists apart from its
+    certificate.
     """
     for number in count(1):
         variant = scored if number == 1 else f"{scored or 'scored'}-{number}"

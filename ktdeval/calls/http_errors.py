@@ -1,9 +1,9 @@
 """Base URLs of servers, and typed errors for their responses.
 
-Each error names the kind of failure and, in one line, what to fix. Any adapter of a provider can
-use this module. It calls `http_error` for a response other than a success, `json_reply` for a
-success, and `network_error` if no response came. The kind of a ModelError decides whether the call
-is retried (`ktdeval.calls.retry`); a ProviderError ends the run.
+Each error gives the kind of failure and, in one line, what to fix. Any provider adapter can use
+this module. It calls `http_error` for a response other than a success, `json_reply` for a success,
+and `network_error` if no response came. The kind of a ModelError decides whether the call is
+retried (`ktdeval.calls.retry`); a ProviderError ends the run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, and spaces
-_SHORT_QUOTE = 120  #: Longest quote of a body that is not an error, in characters
-LONGEST_QUOTE = 300  #: Longest quote of a provider's own words in a message, in characters
+_SHORT_QUOTE = 120  #: maximum characters quoted from a body that is not an error
+LONGEST_QUOTE = 300  #: maximum characters quoted from a provider's own words in a message
 
 #: Status that means "blocked by a content filter", whatever status the provider sends
 FILTERED = 451
@@ -51,7 +51,8 @@ _MEANINGS, _MEANINGS_WITHOUT_STATUS = (
     {row["code"]: int(row["status"]) for row in _CODES if row["under"] == under}
     for under in ("any", "none")
 )
-_REFUSALS = csv_rows(Path(__file__).with_name("refusals.csv"))  #: What ends a run, by HTTP status
+#: errors that end a run, by HTTP status
+_REFUSALS = csv_rows(Path(__file__).with_name("refusals.csv"))
 _KINDS = {
     408: "timeout",
     409: "server",
@@ -196,8 +197,8 @@ def json_object(
 ) -> dict[str, JsonValue]:
     """Return the JSON object in the body of a success, parsed by `loads`.
 
-    Raises ModelError (`bad_response`) if the body is not one, OtherServer if it is a page or a
-    text.
+    Raises ModelError (`bad_response`) if the body is not a JSON object, OtherServer if it is a page
+    or a text.
     """
     where = f"{caller.provider}/{caller.model}: {caller.endpoint}"
     try:
@@ -215,9 +216,9 @@ def json_object(
 
 
 def not_json(content: bytes, where: str, secrets: Sequence[str] = ()) -> ModelError:
-    """Return the error for a body that is not the JSON expected, which quotes how it begins.
+    """Return the error for a body that is not the expected JSON, quoting its beginning.
 
-    OtherServer for a page or a text; else `bad_response`, as of a body that was cut.
+    OtherServer for a page or a text; otherwise `bad_response`, as for a truncated body.
     """
     begin = content.lstrip(_BLANK)[:16]
     is_other = False
@@ -270,7 +271,7 @@ def refused_body(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_reply(body: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object has a field of a reply of any supported API."""
+    """Return whether a JSON object has a field that belongs to a reply of any supported API."""
     return any(body.get(name) is not None for name in _REPLY_FIELDS)
 
 
@@ -336,7 +337,7 @@ def error_of(
 
 
 def failure_kind(status: int) -> str:
-    """Return the kind of ModelError that an HTTP status means."""
+    """Return the kind of ModelError for an HTTP status."""
     return _KINDS.get(status, "server" if status >= 500 else "bad_request")
 
 
@@ -356,7 +357,7 @@ def _too_long(refusal: Refusal, status: int, words: str) -> ContextExceeded | No
 
 
 def _meaning(refusal: Refusal, caller: Caller) -> int:
-    """Return the HTTP status that a refusal means.
+    """Return the HTTP status that a refusal effectively means.
 
     A known error code or message overrides the status of the response, which is often too general.
     """

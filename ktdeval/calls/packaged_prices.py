@@ -1,5 +1,5 @@
-"""Prices and contexts of the package `genai-prices`: kept by others, dated, with tiers. Its data lie in
-the package; nothing here asks a network.
+"""Prices and contexts from the package `genai-prices`: maintained by others, dated, with tiers. Its
+data are part of the package; nothing here uses the network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HOURS = 24
 
 @dataclass(frozen=True)
 class Package:
-    """Mapping between a table of prices and the price package."""
+    """Mapping between a price table and the price package."""
 
     providers: Mapping[str, str] = option(
         help="the package's name of each provider, by ktdeval's name"
@@ -47,7 +47,7 @@ class Package:
     name: Literal["genai-prices"] = option("genai-prices", help="name of the package")
 
     def priced_as(self, provider: str, address: str) -> str | None:
-        """Return the package's name of a provider whose prices hold at an address; None if it has
+        """Return the package's name for a provider whose prices apply at an address; None if it has
         no name for it, or the provider bills in another currency there.
         """
         addresses = self.dollars_at.get(provider)
@@ -100,7 +100,7 @@ def packaged_price(
 
 
 def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None:
-    """Return the tokens of the context of PROVIDER/NAME, and the source of this figure; None if the
+    """Return the context of PROVIDER/NAME in tokens, and the source of this figure; None if the
     package does not list it or is not installed.
     """
     provider, _, name = full_name.partition("/")
@@ -113,20 +113,20 @@ def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None
 
 @dataclass(frozen=True, slots=True)
 class _ListedModel:
-    """A model of the package."""
+    """A model listed in the package."""
 
     model: Any
     provider: str  #: its name there
-    version: str  #: of the package
+    version: str  #: version of the package
 
     @property
     def source(self) -> str:
-        """Package, version and name there."""
+        """Package, version, and the model's name in the package."""
         return f"{PRICE_PACKAGE} {self.version}, {self.provider}/{self.model.id}"
 
 
 def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
-    """Return a model of the package by the provider's own name for it; None if it is not listed."""
+    """Return a model in the package by the provider's own name for it; None if it is not listed."""
     if provider is None:
         return None
 
@@ -145,7 +145,7 @@ def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
 
 @cache
 def _packaged_snapshot() -> Any:
-    """Return the package's own data; None if it is not installed."""
+    """Return the data of the package; None if it is not installed."""
     try:
         from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
         from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
@@ -182,7 +182,9 @@ def _dearest(model: Any, day: date) -> dict[str, Any] | None:
 
 
 def _rates(prices: Any) -> dict[str, Any] | None:
-    """Return US dollars a million tokens, with the tiers of long prompts if there are any."""
+    """Return rates in US dollars per million tokens, with tiers for long prompts if there are
+    any.
+    """
     whole = {name: getattr(prices, field) for name, field in _RATES.items()}
     if whole["input"] is None or whole["output"] is None:
         return None
@@ -200,7 +202,7 @@ def _rates(prices: Any) -> dict[str, Any] | None:
 
 
 def _rates_at_tokens(whole: Mapping[str, Any], tokens: int) -> dict[str, float | None]:
-    """Return the rates of a call by the tokens of its prompt."""
+    """Return the rates of a call, given the tokens in its prompt."""
     rates: dict[str, float | None] = {}
     for name, value in whole.items():
         rate = getattr(value, "base", value)

@@ -1,4 +1,4 @@
-"""A call under way: who asks, the request, and the callback for its attempts."""
+"""A call under way: its source, the request, and the callback for its attempts."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class PendingCall:
     key: str
     notify: Notify
     is_cached: bool
-    is_batched: bool = False  #: whether the provider's batch interface answers it
+    is_batched: bool = False  #: True if it is answered through the provider's batch interface
     attempts_made: int = 0
     latency_s: float = 0.0
-    tools: tuple[str, ...] | None = None  #: texts of the request's tools; None: not made yet
+    tools: tuple[str, ...] | None = None  #: texts of the request's tools; None: not computed yet
     _size: PromptBytes | None = None
 
     @property
     def size(self) -> PromptBytes:
-        """Bytes of the prompt, counted once."""
+        """Bytes of the prompt, computed once."""
         if self._size is None:
             self._size = prompt_bytes(self.request, self.tools)
         return self._size
@@ -63,14 +63,14 @@ class PendingCall:
 
 @dataclass(frozen=True, slots=True)
 class WantedReply:
-    """A request without a reply, and who makes it."""
+    """A request that has no reply yet, and its source."""
 
     episode: str
     step: int
-    key: str  #: of the request
+    key: str  #: key of the request
     request: ModelRequest
 
     @property
     def position(self) -> CallPosition:
-        """Position in the record of calls."""
+        """Position in the call log."""
         return self.episode, self.key[:KEY_DIGITS]

@@ -80,13 +80,13 @@ class PriceEntry(Value, frozen=True, eq=False):
         return hash(astuple(self))
 
     def cost(self, usage: Usage) -> float:
-        """Return the US dollars for the tokens of one or more calls, none of whose prompts is long
+        """Return the cost in US dollars of the tokens of one or more calls, none with a prompt long
         enough for another tier.
         """
         return _cost(self, usage)
 
     def call_cost(self, usage: Usage) -> float:
-        """Return the US dollars for the tokens of one call, by the tier of its prompt."""
+        """Return the cost in US dollars of the tokens of one call, using the tier of its prompt."""
         rates: PriceEntry | PriceTier = self
         for tier in self.tiers or ():
             if usage.input_tokens > tier.above:
@@ -95,7 +95,9 @@ class PriceEntry(Value, frozen=True, eq=False):
         return _cost(rates, usage)
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """Return an upper bound of the US dollars for these tokens of one call, cached or not."""
+        """Return an upper bound on the cost in US dollars of these tokens of one call, cached or
+        not.
+        """
         bounds = [_most(self, input_tokens, output_tokens)]
         for tier in self.tiers or ():
             if input_tokens > tier.above:
@@ -104,7 +106,7 @@ class PriceEntry(Value, frozen=True, eq=False):
         return max(bounds)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return all fields by name, without those that are absent."""
+        """Return all fields by name, without absent ones."""
         return cast("dict[str, JsonValue]", to_plain(self))
 
 
@@ -137,8 +139,8 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
     batch: Literal[True] | UnsetType = UNSET
 
     def in_batch(self, *, halves_cache_reads: bool = True) -> Price:
-        """Return the price of a batch interface that takes half of everything, or of everything but
-        what is read from the provider's cache.
+        """Return the price in a batch interface that halves all rates, or all except the rate for
+        reading from the provider's cache.
         """
         tiers: tuple[PriceTier, ...] | UnsetType = UNSET
         if self.tiers:
@@ -153,7 +155,7 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
 
 
 def _halve_rates(rates: RatesT, halves_cache_reads: bool) -> RatesT:
-    """Return rates with half of each, that of reading the cache only where it is halved."""
+    """Return rates with each halved; the rate for cache reads only if `halves_cache_reads`."""
     read = rates.cache_read
     if halves_cache_reads:
         read = _half(read)
@@ -173,7 +175,7 @@ def _half(rate: float | None) -> float | None:
     return rate / 2
 
 
-#: Price of a model that declares itself free
+#: price of a model that declares itself free
 FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")
 
 
@@ -183,9 +185,10 @@ def is_free_price(price: PriceEntry | None) -> bool:
 
 
 def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
-    """Return the price of the most specific pattern that fits; None if none does.
+    """Return the price for the most specific pattern that matches; None if none does.
 
-    A name without wildcards is the most specific, then the pattern with most literal characters.
+    A name without wildcards is the most specific, followed by the pattern with the most literal
+    characters.
     """
     pattern = fitting_pattern(prices, full_name)
     if pattern is None:
@@ -195,7 +198,7 @@ def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
 
 
 def fitting_pattern(patterns: Iterable[str], full_name: str) -> str | None:
-    """Return the most specific pattern that fits a model's full name; None if none does."""
+    """Return the most specific pattern that matches a model's full name; None if none does."""
     fitting = [pattern for pattern in patterns if fnmatch.fnmatchcase(full_name, pattern)]
     return max(fitting, key=_specificity, default=None)
 
@@ -236,12 +239,12 @@ class _PriceTable:
 class PriceTable:
     """A table of prices, as read."""
 
-    rows: Mapping[str, Price]  #: by pattern of PROVIDER/NAME
-    package: Package | None = None  #: asked before the rows
+    rows: Mapping[str, Price]  #: prices by pattern of PROVIDER/NAME
+    package: Package | None = None  #: price package, consulted before the rows
 
     def price_of(self, full_name: str, day: date, address: str = "") -> Price | None:
         """Return the price of PROVIDER/NAME on a day; None if none is known. `address`: base URL,
-        which counts where a provider bills several currencies.
+        which matters if a provider bills in several currencies.
         """
         if self.package is not None:
             price = packaged_price(self.package, full_name, day, address)
@@ -253,7 +256,7 @@ class PriceTable:
 
 
 def read_price_table(path: Path | str) -> PriceTable:
-    """Read a YAML table of prices, with the package that it names.
+    """Read a YAML price table, with the package that it refers to.
 
     The table has `as_of`, `source`, `currency: USD` and `models`. Each entry of `models` has
     `match` (a pattern such as `openai/gpt-*`, or a list), `input`, `output` and, if they differ
@@ -312,10 +315,10 @@ def choose_price(
     day: date | None = None,
     address: str = "",
 ) -> Price | None:
-    """Return the price of PROVIDER/NAME on a day (today); None if none is known. `address`: base
-    URL of the model, which counts where its provider bills several currencies.
+    """Return the price of PROVIDER/NAME on a day (default: today); None if none is known.
+    `address`: base URL of the model, which matters if its provider bills in several currencies.
 
-    The first source that applies counts: the fields of `--price`, the user's table, the plugin's
+    The first applicable source is used: the fields of `--price`, the user's table, the plugin's
     table (`default`). Raises ConfigError if it is incomplete or malformed.
     """
     if fields:
@@ -330,7 +333,9 @@ def choose_price(
 
 
 def _patterns(entry: _TableEntry, where: str) -> tuple[str, ...]:
-    """Return the patterns of an entry. Raises ConfigError for none, or a malformed one."""
+    """Return the patterns of an entry. Raises ConfigError if there are none, or one is
+    malformed.
+    """
     patterns = entry.match
     if isinstance(patterns, str):
         patterns = (patterns,)

@@ -15,10 +15,10 @@ from ktdeval.calls.record import tool_texts
 from ktdeval.harness.chat_messages import Message, ModelRequest
 from ktdeval.values.yamlio import load_yaml
 
-#: Bytes a token by kind of character, with the tokenizers that they were measured with
+#: bytes per token by kind of character, and the tokenizers with which they were measured
 TOKEN_RATES = Path(__file__).with_name("token_rates.yaml")
 
-#: Kinds of character, with their names in messages
+#: kinds of character, with their names in messages
 KINDS = {
     "letters": "letters",
     "spaces": "spaces",
@@ -32,12 +32,12 @@ KINDS = {
 class BytesPerToken(NamedTuple):
     """UTF-8 bytes per token, by kind of character."""
 
-    letters: float  #: of ASCII
-    spaces: float  #: each begins a word, for the most part
+    letters: float  #: ASCII letters
+    spaces: float  #: each usually begins a word
     digits: float
-    marks: float  #: every other character of ASCII: punctuation, brackets, ends of lines
-    scripts: float  #: characters beyond ASCII, Chinese for the most part
-    #: tokens that a server writes around each message and each tool
+    marks: float  #: all other ASCII characters: punctuation, brackets, line ends
+    scripts: float  #: non-ASCII characters, mostly Chinese
+    #: tokens that a server adds around each message and each tool
     around: float = 0.0
 
 
@@ -50,13 +50,13 @@ class PromptBytes:
     digits: int = 0
     marks: int = 0
     scripts: int = 0
-    parts: int = 0  #: messages and tools
+    parts: int = 0  #: number of messages and tools
 
     def __add__(self, other: PromptBytes) -> PromptBytes:
         return PromptBytes(*map(operator.add, self._counts, other._counts))
 
     def without(self, other: PromptBytes) -> PromptBytes:
-        """Return what these have more than others, at least nothing of each kind."""
+        """Return the sizes minus those of `other`, at least zero for each kind."""
         differences = map(operator.sub, self._counts, other._counts)
         return PromptBytes(*(max(0, difference) for difference in differences))
 
@@ -70,7 +70,7 @@ class PromptBytes:
         return sum(self._counts) - self.parts
 
     def tokens(self, rate: BytesPerToken) -> float:
-        """Return the tokens that they come to at this rate."""
+        """Return the number of tokens at this rate."""
         *sizes, parts = self._counts
         *rates, around = rate
         return math.fsum(map(operator.truediv, sizes, rates)) + parts * around
@@ -85,7 +85,7 @@ MAX_TOKENS = BytesPerToken(**_RATES["most"])
 
 
 def _kind_of(byte: int) -> int:
-    """Return the place in `KINDS` of the kind that a byte is counted as."""
+    """Return the index in `KINDS` of the kind of a byte."""
     letter = chr(byte)
     if byte >= 0x80:
         kind = "scripts"
@@ -138,14 +138,14 @@ def _message_bytes(message: Message) -> PromptBytes:
         if call.opaque is not None and call.opaque.has_words:
             texts.append(call.opaque.data)
 
-    if message.opaque is not None:  # sealed thoughts are input, too, and about as long
+    if message.opaque is not None:  # sealed reasoning is also input, and about as long
         texts.append(message.opaque.data)
 
     return text_bytes("".join(texts)) + PromptBytes(parts=1)
 
 
 def reply_room(request: ModelRequest) -> int:
-    """Return the tokens that a request keeps free for its reply."""
+    """Return the tokens that a request reserves for its reply."""
     # Some providers count reasoning within this limit, others in addition to it; only the limit
     # itself is certain.
     run_params = request.run_params or request.params

@@ -1,4 +1,4 @@
-"""Read error objects, in any of the forms that providers use, and how long they ask to wait."""
+"""Reads error objects, in any of the forms that providers use, and how long they ask to wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ_BYTES = 2_000  #: of a body that is not JSON
 _TAG = re.compile(r"<(style|script)\b.*?(</\1>|\Z)|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 _CODE_FIELDS = ("code", "type", "status", "statusCode", "error_code")
-#: Rarer names of the message
+#: less common names of the message field
 _MESSAGES = ("detail", "error_msg", "error_message", "Message")
 _RETRY_WORDS = re.compile(
     r"(?:try again in|retry after|retry in) (\d+(?:\.\d+)?) ?(ms|m(?:in)?|s(?:ec)?)", re.IGNORECASE
@@ -30,7 +30,7 @@ _LONGEST_CODE = 100  # characters
 
 @dataclass(frozen=True)
 class Refusal:
-    """Error that a provider answered with instead of a reply."""
+    """Error that a provider returned instead of a reply."""
 
     status: int  #: HTTP status; 200 when an error came as the body of a success
     codes: tuple[str, ...] = ()  #: the error's code and type, in lower case
@@ -53,7 +53,7 @@ def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refus
 
 
 def without_tags(content: bytes) -> str:
-    """Return the beginning of a text, or what the beginning of an HTML page shows."""
+    """Return the beginning of a text, or the visible text at the beginning of an HTML page."""
     text = content[:_READ_BYTES].decode("utf-8", "replace")
     return _TAG.sub(" ", text)
 
@@ -107,7 +107,7 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> R
 
 
 def _inner_codes(error: Mapping[str, Any]) -> Iterator[object]:
-    """Yield the codes in further objects of an error: Azure's, and OpenRouter's of a moderation."""
+    """Yield the codes in nested objects of an error: Azure's, and OpenRouter's for moderation."""
     for name in ("innererror", "inner_error"):
         inner = error.get(name)
         if isinstance(inner, dict):
@@ -119,7 +119,9 @@ def _inner_codes(error: Mapping[str, Any]) -> Iterator[object]:
 
 
 def _wait_in_words(message: str) -> float | None:
-    """Return the seconds to wait that a message states ("try again in 20s"); None without them."""
+    """Return the seconds to wait that a message specifies ("try again in 20s"); None if it
+    doesn't.
+    """
     wait = _RETRY_WORDS.search(message)
     if wait is None:
         return None
@@ -127,17 +129,17 @@ def _wait_in_words(message: str) -> float | None:
 
 
 def _distinct_codes(codes: Sequence[object]) -> tuple[str, ...]:
-    """Return each code once, in lower case and cut to a sane length."""
+    """Return each code once, in lower case and truncated to a sane length."""
     texts = [str(code) for code in codes if isinstance(code, (str, int)) and code]
     return tuple(dict.fromkeys(text[:_LONGEST_CODE].lower() for text in texts))
 
 
 def _sizes(error: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes of context and prompt that llama.cpp states in an error."""
+    """Return the sizes of context and prompt that llama.cpp reports in an error."""
     sizes: dict[str, int] = {}
     for name in ("n_ctx", "n_prompt_tokens"):
         value = error.get(name)
-        if type(value) is int:  # True is no size
+        if type(value) is int:  # True is not a size
             sizes[name] = value
 
     return sizes

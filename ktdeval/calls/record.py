@@ -1,4 +1,4 @@
-"""Records of model calls: cached replies by request, and a record of each attempt."""
+"""Records of model calls: cached replies by request, and a record for each attempt."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ ended in a `ProviderError`.
 
 Any other outcome is a kind of `ModelError`.
 """
-ANSWERS = frozenset({ANSWERED, BATCHED})  #: Outcomes of an attempt that the provider answered
+ANSWERS = frozenset({ANSWERED, BATCHED})  #: outcomes of an attempt that the provider answered
 
-#: Raise it when equal keys no longer mean equal calls: older replies are then not found
+#: increase when equal keys no longer mean equal calls; older replies are then not found
 _KEY_VERSION = 1
 _KEY_DIGITS = 64
-#: Fields of `CallParams` that cannot change the answer, so they are no part of the key
+#: fields of `CallParams` that cannot change the answer, so they are not part of the key
 _NOT_ASKED = frozenset({"timeout_s"})
 _PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
-# Limit on the size that a stored reply claims to unpack to: the memory is taken in one piece.
+# Limit on the unpacked size that a stored reply claims, since the memory is allocated at once.
 _MAX_REPLY_BYTES = 1 << 28
 _LEVEL = 3
 
@@ -196,7 +196,7 @@ class DamagedError(ValueError):
 
 
 def reply_bytes(reply: Reply) -> bytes:
-    """Return a reply as JSON without any loss, lone surrogates included; see `reply_of`."""
+    """Return a reply as lossless JSON, including lone surrogates; see `reply_of`."""
     return dumps_canonical(reply.to_json()).encode("utf-8", "surrogatepass")
 
 
@@ -232,7 +232,9 @@ def pack(entry: CacheEntry) -> ReplyRow:
 
 
 def unpack(row: ReplyRow) -> CacheEntry:
-    """Return the entry that `pack` stored. Raises DamagedError, with the reason, if it changed."""
+    """Return the entry that `pack` stored. Raises DamagedError, with the reason, if it has
+    changed.
+    """
     try:
         if _checksum(row) != row.checksum:
             raise DamagedError("its checksum does not match")
@@ -270,7 +272,7 @@ def _decode(data: bytes) -> Reply:
 def _checksum(row: ReplyRow) -> bytes:
     """Return the SHA-256 of everything else in the row.
 
-    It includes the key, so a body stored under another key is found, like a changed body.
+    It includes the key, so that a body stored under a wrong key is detected, like a changed body.
     """
     return sha256(dumps_canonical(row[:6]).encode() + b"\n" + row.body).digest()
 

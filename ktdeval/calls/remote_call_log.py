@@ -29,15 +29,16 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.temporary import temporary_folder
 from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 
-LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
+LOG_FILE = "calls.sqlite"  #: name of the call log in a run's folder
 
-LOG_FOLDER = "calls"  #: Folder of the groups at the store
+LOG_FOLDER = "calls"  #: folder of the groups at the store
 _IDENTITY = "log.json"
 _NAME = re.compile(r"([0-9]{6,})(?:-([0-9]{6,}))?\.bin")
 _MAGIC = b"ktdc1"
 _HEAD_BYTES = len(_MAGIC) + 32
-_PACK_BYTES = 32 * 1024 * 1024  #: Most bytes of groups that are compacted to one file
-_LISTINGS = 5  #: Most listings until one shows no gap: a file may be compacted during a listing
+_PACK_BYTES = 32 * 1024 * 1024  #: maximum bytes of groups that are compacted into one file
+#: maximum number of listings until one shows no gap: a file may be compacted during a listing
+_LISTINGS = 5
 
 Cell = str | int | float | None
 
@@ -76,7 +77,7 @@ class CallGroup(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _CallFile:
-    """A file with the groups `first` to `last`, both included."""
+    """A file with the groups `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -84,10 +85,10 @@ class _CallFile:
 
 
 class CallParts:
-    """Calls of one run at its store, and the local record that is made of them."""
+    """Calls of one run at its store, and the local log that is built from them."""
 
     def __init__(self, mirror: Mirror, prefix: str) -> None:
-        """`prefix` is the key of the run folder, with a slash at its end, or empty."""
+        """`prefix` is the key of the run folder with a trailing slash, or empty."""
         self._mirror = mirror
         self._folder = f"{prefix}{LOG_FOLDER}"
         self._record = f"{prefix}{LOG_FILE}"
@@ -96,8 +97,8 @@ class CallParts:
         self._putting = threading.Lock()
 
     def restore(self) -> None:
-        """Rebuild the local record from the store; if the store has no record, delete the local
-        one. Raises StoreError if a file is missing or damaged.
+        """Rebuild the local log from the store; if the store has no log, delete the local one.
+        Raises StoreError if a file is missing or damaged.
         """
         self._next = None
         identity = self._identity()
@@ -126,9 +127,9 @@ class CallParts:
             self._mirror.replace_local(self._record, version, built)
 
     def restore_working(self) -> None:
-        """Do as `restore`, for the process that owns the run. Calls that a killed process of this
-        machine wrote here and could not put any more are put now: their replies are paid. Errors as
-        of `restore`.
+        """Do the same as `restore`, for the process that owns the run. Calls that a killed process
+        of this machine recorded here but could not upload are uploaded now, since their replies are
+        paid for. Raises as `restore` does.
         """
         path = self._mirror.path / self._record
         left = path.with_name(f"left-{LOG_FILE}")
@@ -147,7 +148,9 @@ class CallParts:
             file.unlink()
 
     def _put_left(self, left: Path, path: Path) -> None:
-        """Put what a record has more than the one at `path`, if it begins with all of that."""
+        """Upload the additional calls of a log that begins with all the calls of the log at
+        `path`.
+        """
         with CallDatabase(left, RECORD) as before, CallDatabase(path, RECORD) as restored:
             nobody = LogIdentity("", "")
             if before.identity(nobody) != restored.identity(nobody):
@@ -164,7 +167,9 @@ class CallParts:
             restored.write(replies, new)
 
     def identify(self, identity: LogIdentity) -> None:
-        """Record at the store which record of calls it is. Raises StoreError if it has another."""
+        """Record the log's identity at the store. Raises StoreError if the store has a different
+        one.
+        """
         data = encode_canonical(Identity(id=identity.id, begun_at=identity.begun_at)).encode()
         self._mirror.put_new(f"{self._folder}/{_IDENTITY}", data, "the record of calls")
         # From here on, a group that another process puts is a conflict.
@@ -172,8 +177,8 @@ class CallParts:
             self._next = self._next_number()
 
     def add(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Put a group of calls to the store; durable once this returns. Where it raises StoreError,
-        the group stays here and is put before the next one, or by `flush`.
+        """Upload a group of calls to the store; durable once this returns. If it raises StoreError,
+        the group stays here and is uploaded before the next group, or by `flush`.
         """
         data = _encoded_group(CallGroup(tuple(replies), tuple(map(PackedRow.of, calls))))
         with self._putting:
@@ -186,7 +191,7 @@ class CallParts:
         self.flush()
 
     def flush(self) -> None:
-        """Put the groups that the store does not have yet. Raises StoreError."""
+        """Upload the groups that the store does not have yet. Raises StoreError."""
         with self._putting:
             while self._pending:
                 number, data = self._pending[0]
@@ -195,13 +200,13 @@ class CallParts:
                 del self._pending[0]
 
     def leftovers(self) -> list[str]:
-        """Return the keys of files that a compacted one replaces. Raises StoreError if one is
+        """Return the keys of files that a compacted file replaces. Raises StoreError if a file is
         missing.
         """
         return self._parts()[1]
 
     def check(self) -> Iterator[str]:
-        """Yield each file that is damaged, and a gap between files."""
+        """Yield a line for each damaged file, and for a gap between files."""
         try:
             parts, _ = self._parts()
         except StoreError as error:
@@ -215,8 +220,9 @@ class CallParts:
                 yield str(error)
 
     def compact(self) -> int:
-        """Merge small files, and delete what a merged one replaces; return how many files are gone.
-        Only for the process that owns the run. A process that is killed meanwhile loses nothing.
+        """Merge small files, and delete those that a merged file replaces; return how many files
+        were removed. Only for the process that owns the run. If the process is killed meanwhile,
+        nothing is lost.
         """
         parts, leftovers = self._parts()
         before = len(parts) + len(leftovers)
@@ -293,8 +299,8 @@ def call_parts_at(folder: Path) -> CallParts | None:
 
 
 def call_record(folder: Path) -> Path:
-    """Return the path of a run's record of calls, after bringing it here where the folder is the
-    copy of a URL. Raises StoreError.
+    """Return the path of a run's call log, fetching it first if the folder is the copy of a URL.
+    Raises StoreError.
     """
     mirror = mirror_at(folder)
     if mirror is not None and not mirror.is_working:
@@ -338,7 +344,7 @@ def _covering(parts: Iterable[_CallFile]) -> tuple[list[_CallFile], list[str], i
 
 
 def _batches(parts: Sequence[_CallFile]) -> Iterator[list[_CallFile]]:
-    """Yield neighbouring files that are small enough together to become one."""
+    """Yield groups of adjacent files that are small enough to be merged into one."""
     batch: list[_CallFile] = []
     size = 0
     for part in parts:

@@ -13,7 +13,7 @@ class NotAsked(KtdevalError):
 
 
 class WantedRequests:
-    """Requests without a reply that the steps of a run make; equal ones are asked once."""
+    """Requests without a reply made by the steps of a run; equal requests are sent once."""
 
     def __init__(self, client: BatchClient) -> None:
         self._client = client
@@ -21,11 +21,11 @@ class WantedRequests:
         self.found: list[WantedReply] = []
 
     def of(self, episode: str) -> WantingModel:
-        """Return the model that collects those of an episode."""
+        """Return the model that collects the requests of an episode."""
         return WantingModel(self._client, self, episode)
 
     def add(self, wanted: WantedReply) -> None:
-        """Add a request that can be asked."""
+        """Add a request that can be sent."""
         is_awaited = self._client.awaits(wanted.position)
         if not self._client.can_ask(wanted) or (wanted.key in self._keys and not is_awaited):
             return

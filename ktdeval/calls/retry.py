@@ -1,4 +1,4 @@
-"""Retries: which failures may pass, how long to wait, and when to give up."""
+"""Retries: which failures are temporary, how long to wait, and when to give up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETRYABLE = frozenset(
 )
 """Kinds of temporary failure; with any other, the same request would fail again."""
 
-#: Attempts at a server that never worked: its address is probably wrong, and more attempts would
+#: attempts at a server that never worked: its address is probably wrong, and more attempts would
 #: only cost time or money
 FIRST_CONTACTS = 3
 _DOUBTFUL = frozenset({"server", "connection", "bad_response"})
@@ -31,10 +31,10 @@ _DOUBTFUL = frozenset({"server", "connection", "bad_response"})
 
 
 class OtherServer(ModelError):
-    """Answer of a server that does not speak this API, such as the page of a web site.
+    """Answer from a server that does not speak this API, such as the page of a web site.
 
-    A server that has worked may give one for a while, from a proxy in front of it. One that has
-    not is the wrong one: the same request is not made again.
+    A server that has worked may return such an answer for a while, from a proxy in front of it. A
+    server that has not worked is the wrong one, so the request is not retried.
     """
 
     def __init__(self, message: str) -> None:
@@ -54,7 +54,7 @@ def wait_text(kind: str, wait_s: float, attempt: int, attempts: int, problem: st
 
 
 def always_known(_: ModelError) -> bool:
-    """Take the server for one that works."""
+    """Treat the server as one that works."""
     return True
 
 
@@ -68,8 +68,8 @@ class RetryPolicy:
     Blog (2015), "full jitter".
     """
 
-    max_retries: int  #: most attempts after the first
-    #: most seconds of waiting per call, over all its attempts. The call fails when they are used
+    max_retries: int  #: maximum number of attempts after the first
+    #: maximum seconds of waiting per call, over all its attempts. The call fails when they are used
     #: up, or at once if the provider asks for more than is left.
     max_wait_s: float
     base_s: float = 1.0  #: upper end of the first random wait
@@ -131,8 +131,8 @@ class RetryPolicy:
 
 
 def first_contacts(error: ModelError) -> int | None:
-    """Return the attempts after which a server that never worked is given up, by its failure; None
-    if the failure says nothing about the server.
+    """Return the number of attempts after which a server that never worked is given up, depending
+    on the failure; None if the failure says nothing about the server.
     """
     if isinstance(error, OtherServer):
         return 1

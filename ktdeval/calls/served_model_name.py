@@ -1,4 +1,4 @@
-"""Origin of a reply as a provider states it: model, provider behind a gateway, fingerprint."""
+"""Origin of a reply as reported by a provider: model, provider behind a gateway, fingerprint."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FencedError if another process has taken the work over.
 
 
 def no_fence() -> None:
-    """Let everything pass: the fence of work that no other process can take over."""
+    """Let everything pass: the fence for work that no other process can take over."""
 
 
 class StopSignal:

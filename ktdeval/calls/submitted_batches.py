@@ -1,5 +1,5 @@
-"""Batches of a run (`batches.json`): each is written down before it is submitted, and again with
-what the provider calls it. A run has the file exactly if it asks in batches.
+"""Batches of a run (`batches.json`): each is recorded before it is submitted, and again with its id
+at the provider. A run has this file if and only if it uses batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktdeval.values.files import read_plain
 from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, to_plain
 
-BATCHES = "batches.json"  #: Name of the file in a run's folder
+BATCHES = "batches.json"  #: name of the file in a run's folder
 
 BatchId = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
 """Provider's id of a batch; it becomes a part of URLs."""
@@ -39,7 +39,7 @@ class BatchedRequest(Value, frozen=True):
 
     @property
     def position(self) -> CallPosition:
-        """Position in the record of calls."""
+        """Position in the call log."""
         return self.episode, self.key
 
 
@@ -70,7 +70,7 @@ class _BatchFile(Value):
 
 
 class BatchFile:
-    """File of a run's batches. Each change rewrites it whole."""
+    """File with a run's batches. Each change rewrites the entire file."""
 
     def __init__(self, folder: Path) -> None:
         """Read the file; create it if it does not exist. Raises StoreError."""
@@ -87,13 +87,13 @@ class BatchFile:
         self.entries += decode_json(data, _BatchFile, where).batches
 
     def add(self, entry: BatchEntry) -> int:
-        """Write a batch down and return its number."""
+        """Record a batch and return its number."""
         self.entries.append(entry)
         self._keep()
         return len(self.entries) - 1
 
     def change(self, number: int, **changes: object) -> BatchEntry:
-        """Write changes of a batch down and return it. Raises StoreError."""
+        """Record changes to a batch and return it. Raises StoreError."""
         entry = replace(self.entries[number], **changes)
         self.entries[number] = entry
         self._keep()

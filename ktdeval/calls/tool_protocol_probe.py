@@ -1,9 +1,10 @@
-"""Choice of the tool protocol that a model supports, before a run, by the smallest possible step.
+"""Choice of the tool protocol that a model supports, made before a run with the smallest possible
+step.
 
 Servers claim more than they support. Some accept tools and ignore them, some accept a forced tool
-but refuse an optional one (vLLM without a tool-call parser), some have models without a template
-for tools (Ollama). So a protocol is supported only if both halves of a step work in it: a look-up
-by an optional tool, and a forced call after its result.
+but reject an optional one (vLLM without a tool-call parser), some have models without a template
+for tools (Ollama). So a protocol is considered supported only if both halves of a step work with
+it: a look-up with an optional tool, and a forced call after its result.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from ktdeval.masking.text_truncation import shorten
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
-#: Makes one model call, with retries, and raises ModelError where it failed for good
+#: makes one model call, with retries, and raises ModelError if it failed after all retries
 Ask = Callable[[ModelRequest], Reply]
 
-#: Attempts of a protocol before the next one is tried: at some temperature every model slips now
+#: attempts with a protocol before the next is tried: at nonzero temperature any model slips now
 #: and then
 ATTEMPTS = 2
 
@@ -51,7 +52,7 @@ _OTHER_ARGUMENTS = "a call with other arguments than asked for"
 
 
 class _UnfitProtocol(Exception):
-    """Raised if a protocol did not work; says why."""
+    """Raised if a protocol did not work, with the reason."""
 
 
 def choose_protocol(
@@ -134,7 +135,9 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
 
 
 def _rehearse(ask: Ask, params: CallParams) -> None:
-    """Run a step of one look-up and one forced call. Raises _Unfit or ModelError where it fails."""
+    """Run a step with one look-up and one forced call. Raises _UnfitProtocol or ModelError if it
+    fails.
+    """
     messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
     reply = _ask_model(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
     is_right = _check_tool_call(reply, _LOOK_UP_TOOL.name, {"place": _PLACE})
@@ -156,8 +159,8 @@ def _ask_model(ask: Ask, request: ModelRequest) -> Reply:
 
 
 def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> bool:
-    """Return whether a reply calls a tool with the arguments expected. Raises _UnfitProtocol if it
-    calls another, or none.
+    """Return whether a reply calls a tool with the expected arguments. Raises _UnfitProtocol if it
+    calls a different tool, or none.
     """
     if UNPARSED_CALL in reply.notes:
         raise _UnfitProtocol(f"{UNPARSED_CALL}, since the server has no tool parser for it")

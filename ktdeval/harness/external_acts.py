@@ -75,7 +75,7 @@ class KeptFiles(Protocol):
     """Files that a run keeps by name, such as the folder of a program after each step."""
 
     def read(self, key: str) -> bytes:
-        """Return a file. Raises StoreError: if the file is missing or can't be read."""
+        """Return a file. Raises StoreError if the file is missing or can't be read."""
 
     def create(self, key: str, data: bytes) -> bool:
         """Store a file; return False, and change nothing, if a file with that name exists. Raises

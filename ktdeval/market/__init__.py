@@ -1,4 +1,6 @@
-"""Public names of the market: snapshots, calendars, boards, storage. Listed in `__init__.pyi`."""
+"""Public names of the market package: snapshots, calendars, boards, storage. Listed in
+`__init__.pyi`.
+"""
 
 from ktdeval.values.lazy import lazy_exports
 

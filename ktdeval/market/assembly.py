@@ -1,7 +1,7 @@
-"""Repair a source's tables, and assemble them to a market snapshot.
+"""Repair a source's tables and assemble them into a market snapshot.
 
-Tables with faults are refused, unless a repair that the user names fixes them. Each repair fixes
-one kind of fault and returns how many rows it has changed; nothing else changes data.
+Tables with faults are refused unless the user names a repair that fixes them. Each repair fixes one
+kind of fault and returns the number of rows it changed; nothing else changes data.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ Repair = Callable[[RawMarket], tuple[RawMarket, int]]
 
 
 def _drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
-    """Drop the bars of a mask over the sorted table."""
+    """Drop the bars that a mask over the sorted table selects."""
     keep = ~raw.table.in_source(mask)
     return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(mask.sum())
 
 
 def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars and members whose code belongs to no A-share board, or is not a symbol of its
+    """Drop bars and members whose code belongs to no A-share board, or is not a valid symbol at its
     venue.
     """
     known = {code for code in raw.codes if raw.fits_venue(code)}
@@ -81,8 +81,8 @@ def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars that no trading day can give, or without all four prices above zero. The asset has
-    no bar on that day then.
+    """Drop bars that no trading day can produce, or whose four prices are not all above zero. The
+    asset then has no bar on that day.
     """
     table = raw.table
     is_bad = table.judged(is_impossible) | table.judged(is_non_positive) | is_incomplete(raw)
@@ -124,8 +124,8 @@ def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Replace factors that are missing or not positive by the code's last valid one before, or by
-    its first valid one after if no earlier one exists.
+    """Replace factors that are missing or not positive by the code's last valid factor before them,
+    or by its first valid factor after them if there is no earlier one.
     """
     if not raw.has_factor:
         return raw, 0
@@ -140,7 +140,7 @@ def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Replace a missing amount by volume * (high + low + close) / 3, on days with trade."""
+    """Replace a missing amount by volume * (high + low + close) / 3 on days with trades."""
     table = raw.table
     estimate = table["volume"] * typical_price(table)
     fill = table.traded & np.isnan(table["amount"]) & np.isfinite(estimate)
@@ -150,13 +150,13 @@ def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _with_columns(raw: RawMarket, columns: Mapping[str, FloatArray]) -> RawMarket:
-    """Replace columns, given in the sorted table's order."""
+    """Replace columns; the new values are in the order of the sorted table."""
     in_source = {name: raw.table.in_source(column) for name, column in columns.items()}
     return dataclasses.replace(raw, bars=raw.bars.assign(**in_source))
 
 
 def resolve_overlaps(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Join membership intervals of a code that overlap, and drop intervals that end before they
+    """Merge overlapping membership intervals of a code, and drop intervals that end before they
     begin.
     """
     members = raw.members.sort_values(["code", "first"], kind="stable")
@@ -179,8 +179,8 @@ def resolve_overlaps(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Fill days with bars but without an index level by the index's last level before. Days before
-    the first level stay empty.
+    """Forward-fill the index level on days with bars but without a level. Days before the first
+    level stay empty.
     """
     days = raw.table.days
     tables = []
@@ -189,12 +189,12 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
     for code, group in raw.indices.groupby("code", sort=True):
         known = group[(group["close"] > 0) & np.isfinite(group["close"])]
         if known["date"].duplicated().any():
-            tables.append(group)  # contradicting rows are another fault, with its own repairs
+            tables.append(group)  # contradicting rows are a different fault, with its own repairs
             continue
 
         levels = known.set_index("date")["close"].sort_index()
         trading_days = pd.DatetimeIndex(days)
-        # An index may have levels on other days too, the last of which fill the next trading day.
+        # An index may also have levels on other days; the last of these fills the next trading day.
         all_days = levels.reindex(levels.index.union(trading_days)).ffill()
         daily = all_days.reindex(trading_days).dropna()
 
@@ -209,7 +209,9 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_member_count(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept a universe whose size is far from its index's; return on how many days it is."""
+    """Accept a universe whose size is far from its index's; return the number of days on which it
+    is.
+    """
     for finding in check(raw):
         if finding.rule == "member_count_far":
             return raw, finding.count
@@ -258,8 +260,8 @@ _UNITS = {
 
 
 def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
-    """Apply repairs, and record each that changed something with its count. Raises UsageError on an
-    unknown name.
+    """Apply repairs, and record each one that changed something, with its count. Raises UsageError
+    on an unknown name.
     """
     for name in names:
         if name not in REPAIRS:
@@ -284,20 +286,20 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
 _MADE_BY_REPAIRS = frozenset({"split_like_moves", "implausible_returns", "units_not_judged"})
 """Warnings that show that a repair has made a wrong market."""
 
-_WAYS = re.compile(r"; |, or |(?:,| or) (?=--repair)")  # between the ways out of a finding
+_WAYS = re.compile(r"; |, or |(?:,| or) (?=--repair)")  # between the remedies that a finding offers
 
 
-#: In CNY: prices in single precision differ from whole fen by less than this, and are rounded
+#: In CNY: single-precision prices are off whole fen by less than this, and are rounded
 _NOISE = 2e-4
 
 
 @np.errstate(invalid="ignore")  # infinite prices are dropped or refused
 def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
-    """Build a snapshot, without an id.
+    """Build a snapshot without an id.
 
-    Its days are those with bars; its assets are the codes with bars and all members. A row without
-    trade becomes NaN prices and volume 0, a missing row NaN in all fields. Raises DataError on
-    faults that would change results silently, UsageError on an unknown repair.
+    Its days are those with bars; its assets are all codes with bars and all members. A row without
+    trades becomes NaN prices and volume 0, a missing row NaN in all fields. Raises DataError on
+    faults that would silently change results, UsageError on an unknown repair.
 
     Example:
         assemble(raw).codes  # ('000001.SZ', '600519.SH', '688981.SH')
@@ -355,7 +357,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
 
 
 def _price_limits(raw: RawMarket) -> PriceLimits:
-    """Return the source's price limits, as [T, N] arrays of the snapshot's days and codes."""
+    """Return the source's price limits as [T, N] arrays over the snapshot's days and codes."""
     table = raw.table
     columns = _snapshot_columns(raw)[table.column]
     shape = (len(table.days), len(raw.codes))
@@ -382,7 +384,9 @@ def _price_limits(raw: RawMarket) -> PriceLimits:
 
 
 def _quotes(raw: RawMarket) -> Quotes:
-    """Return the source's quotes, as [T, N] arrays; none if it never has a bid and an ask."""
+    """Return the source's quotes as [T, N] arrays; no quotes if the source never has both bid and
+    ask.
+    """
     table = raw.table
     columns = _snapshot_columns(raw)[table.column]
     grids = {}
@@ -394,7 +398,7 @@ def _quotes(raw: RawMarket) -> Quotes:
 
 
 def listed_codes(codes: Sequence[str], most: int = 8) -> str:
-    """Return codes as one text, cut after `most`."""
+    """Return codes as one text, truncated after `most` codes."""
     listed = ", ".join(codes[:most])
     if len(codes) > most:
         listed = f"{listed} and {len(codes) - most} more"
@@ -413,8 +417,9 @@ def _spells(raw: RawMarket) -> Iterator[NameSpell]:
 
 
 def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings that advise only repairs that work: each repair of an error is tried, and one
-    that leaves the fault, or more of another than its alternatives do, is named with what it leaves.
+    """Return findings that advise only repairs that work. Each repair of an error is tried; one
+    that leaves the fault, or leaves more of another fault than its alternatives do, is mentioned
+    with what it leaves.
     """
     before = {finding.rule: finding for finding in findings}
     judged = []
@@ -433,10 +438,12 @@ def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[
 
 
 def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
-    """Return by kind what a repair leaves: errors, and moves that a wrong repair makes."""
+    """Return the faults that remain after a repair, by kind: errors, and moves that a wrong repair
+    causes.
+    """
     try:
         after = check(apply_repairs(raw, [repair]))
-    except DataError:  # there are no bars left
+    except DataError:  # no bars are left
         return {"": finding_of("gaps", len(raw.bars), ["no bars"])}
     return {
         finding.rule: finding
@@ -448,8 +455,8 @@ def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
 def _worse(
     faults: Mapping[str, Finding], finding: Finding, others: Sequence[Mapping[str, Finding]]
 ) -> str:
-    """Return the first fault that remains of a finding, or that is more frequent than without the
-    repair and with each other repair; empty if there is no such fault.
+    """Return the first fault that remains from a finding, or that is more frequent than without the
+    repair and than with each other repair; empty if there is no such fault.
     """
     for kind, fault in faults.items():
         least = min(other[kind].count if kind in other else 0 for other in others)
@@ -460,7 +467,9 @@ def _worse(
 
 
 def _without_repair(finding: Finding, name: str, left: str) -> Finding:
-    """Return a finding that does not advise a repair, and says what it would leave."""
+    """Return the finding without its advice to use a repair, and with what that repair would
+    leave.
+    """
     ways = [way for way in _WAYS.split(finding.fix) if f"--repair {name}" not in way]
     ways = ways or ["no option helps: correct the file"]
     fix = f"{', or '.join(ways)} ({name} was tried: it leaves {left})"
@@ -469,8 +478,8 @@ def _without_repair(finding: Finding, name: str, left: str) -> Finding:
 
 
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
-    """Raise DataError on errors, each rule with its count, first example and
-    the repairs that work.
+    """Raise DataError if there are errors, listing each rule with its count, first example and the
+    repairs that work.
     """
     errors = [finding for finding in findings if finding.level == "error"]
     if not errors:
@@ -513,8 +522,8 @@ def _grids(raw: RawMarket) -> dict[str, Any]:
 
 
 def _clean_values(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
-    """[rows] values of a field: prices rounded to fen where they are noisy, and on suspended rows
-    NaN, or volume 0.
+    """[rows] values of a field: noisy prices are rounded to fen; suspended rows get NaN, or volume
+    0.
     """
     values = part[name]
     if name == "factor":
@@ -530,8 +539,8 @@ def _clean_values(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
 
 
 def _fill_factor(grid: FloatArray, has_factor: bool) -> None:
-    """Replace missing factors by the asset's last known one, and by 1.0 before the first. Without
-    factors in the source, all become 1.0.
+    """Replace missing factors by the asset's last known factor, and by 1.0 before its first. If the
+    source has no factors, all become 1.0.
     """
     last = np.ones(grid.shape[1])
     for row in grid:

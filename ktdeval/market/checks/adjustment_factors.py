@@ -1,7 +1,8 @@
-"""Adjustment factors that prices contradict: jumps without a move, and factors to be divided by.
+"""Adjustment factors that contradict prices: jumps that the price does not follow, and factors that
+divide rather than multiply.
 
-At a split or dividend the price moves the other way than the factor. A factor that restarts after a
-halt or with the next file, and one that is wrong on single days, jumps while the price does not.
+At a split or dividend the price moves in the opposite direction to the factor. If a factor restarts
+after a halt or in the next file, or is wrong on single days, it jumps while the price does not.
 """
 
 from __future__ import annotations
@@ -15,48 +16,48 @@ import pandas as pd
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import BarTable, IntArray, RawMarket
 
-_SMALLEST = 0.01  # |log| of a jump that is looked at: rounding and small dividends are below it
-_FALL = 0.015  # |log| of a fall: vendors correct theirs by less
-_FALL_NOISE = 3.0  # times the usual overnight move, by which a falling factor must miss the price
+_SMALLEST = 0.01  # |log| of the smallest jump examined: rounding and small dividends are below it
+_FALL = 0.015  # |log| of the smallest fall examined: vendors correct theirs by less
+_FALL_NOISE = 3.0  # multiple of the usual overnight move: minimum mismatch with a falling factor
 _RISE_NOISE = 8.0
-_RISE = 0.15  # |log| of a rising factor that the price must follow, where there is no price limit
-_BEYOND = 1.1  # times the daily limit, which no adjusted price goes beyond
-_QUIET = 0.005  # least usual overnight move
-_MAX_OF_ONE = 50.0  # log likelihood ratio of a single jump
-_KNOWN = 2  # days on which the factor stays, from which the usual move is known
-_SPIKE = 5  # bars of a factor that jumps for a few days
-_SAME = 1e-6  # difference of logs where it is back
-_SOME = 3.0  # log likelihood ratio of a code that counts where codes are counted
-_CODES = 5  # with a factor to be divided by, from which all of a market may have one
+_RISE = 0.15  # |log| of a factor rise that the price must follow if there is no price limit
+_BEYOND = 1.1  # multiple of the daily limit that no adjusted price move exceeds
+_QUIET = 0.005  # minimum usual overnight move
+_MAX_OF_ONE = 50.0  # cap on the log-likelihood ratio of a single jump
+_KNOWN = 2  # minimum days with an unchanged factor to estimate the usual move
+_SPIKE = 5  # maximum bars that a temporary jump of the factor lasts
+_SAME = 1e-6  # tolerance, in logs, for the factor being back at its old value
+_SOME = 3.0  # log-likelihood ratio above which a code is counted
+_CODES = 5  # minimum codes with an inverse factor for the whole market to be judged inverse
 _SPLIT = 0.25  # |log| of a jump that may be a split: 3 for 2 is 0.41
-_STEP_SLACK = 0.1  # log: by which the price may move beside its split
-_NEAR_BARS = 20  # bars around a jump in which its price step is searched
-_ENOUGH = 12.0  # log likelihood ratio for a factor to be divided by
+_STEP_SLACK = 0.1  # log: tolerance for the price step that matches a split
+_NEAR_BARS = 20  # bars on each side of a jump that are searched for its price step
+_ENOUGH = 12.0  # log-likelihood ratio from which a factor counts as inverse
 
 
 @dataclass(frozen=True)
 class FactorFaults:
-    """Faults of a market's factors, as its prices show them; arrays are [rows]."""
+    """Faults in a market's factors, as revealed by its prices; arrays are [rows]."""
 
     jump: BoolArray  #: the factor jumps since the last bar with trade; the price does not
-    inverse: BoolArray  #: bars of codes whose prices move with the factor, not against it
+    inverse: BoolArray  #: bars of codes whose prices move with the factor, not opposite to it
 
 
 @dataclass(frozen=True)
 class _BarPairs:
-    """Bars with trade, each with the one before it of its code; arrays are [pairs]."""
+    """Bars with trades, each paired with the previous such bar of its code; arrays are [pairs]."""
 
-    now: IntArray  #: row
-    before: IntArray  #: row
-    column: IntArray  #: code
-    step: FloatArray  #: log of the factor over the one before
-    opened: FloatArray  #: log of the open over the close before
-    closed: FloatArray  #: log of the close over the one before
+    now: IntArray  #: row of the bar
+    before: IntArray  #: row of the previous bar
+    column: IntArray  #: column of the code
+    step: FloatArray  #: log of the factor over the previous factor
+    opened: FloatArray  #: log of the open over the previous close
+    closed: FloatArray  #: log of the close over the previous close
 
 
 @np.errstate(divide="ignore", invalid="ignore")
 def factor_faults(raw: RawMarket) -> FactorFaults:
-    """Judge the factors of a market by its unadjusted prices."""
+    """Check a market's factors against its unadjusted prices."""
     limits = np.log1p(raw.daily_limits)
     size = len(raw.table.codes)
     evidence = np.zeros((2, size))
@@ -80,7 +81,9 @@ def factor_faults(raw: RawMarket) -> FactorFaults:
 
 
 def last_bars(table: BarTable) -> tuple[IntArray, IntArray]:
-    """Rows of bars with trade, a close and a factor, and of the one before each in its code."""
+    """Return the rows of bars with trades, a close and a factor, and the row of the previous such
+    bar of the same code.
+    """
     factor = table["factor"]
     close = table["close"]
     rows = np.flatnonzero(table.traded & (factor > 0) & np.isfinite(factor) & (close > 0))
@@ -90,9 +93,9 @@ def last_bars(table: BarTable) -> tuple[IntArray, IntArray]:
 
 
 def price_steps_near(table: BarTable, jump: BoolArray) -> dict[int, tuple[int, int]]:
-    """Row of each large jump of a factor -> row of the bar nearby at which the price moves by as
-    much the other way while the factor stays, and of the one before it: the split is dated off its
-    price step.
+    """Map the row of each large factor jump to the row of a nearby bar, and the row before it, at
+    which the price moves by the same size in the opposite direction while the factor stays
+    constant: the split is dated away from its price step.
     """
     now, before = last_bars(table)
     moves = np.log(table["close"][now] / table["close"][before])
@@ -127,7 +130,7 @@ def _bar_pairs(table: BarTable) -> _BarPairs:
 
 
 def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
-    """[pairs] usual overnight move of the code while its factor stays; NaN: not known."""
+    """[pairs] usual overnight move of the code while its factor is constant; NaN if not known."""
     is_quiet = np.abs(pairs.step) < _SMALLEST
     own = pd.Series(np.where(is_quiet, np.abs(pairs.opened), np.nan)).groupby(pairs.column)
     usual = own.median().where(own.count() >= _KNOWN).reindex(range(size))
@@ -137,10 +140,10 @@ def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
 
 
 def _is_unexplained(pairs: _BarPairs, limits: FloatArray, noise: FloatArray) -> BoolArray:
-    """[pairs] whether the factor jumps, and the price moves as if it had not."""
+    """[pairs] whether the factor jumps while the price moves as if it had not."""
     step = pairs.step
     opened = pairs.opened
-    is_nearer = np.abs(opened) < np.abs(opened + step)  # to no split than to this one
+    is_nearer = np.abs(opened) < np.abs(opened + step)  # closer to no split than to this split
     falls = (-step > np.maximum(noise, _FALL)) & (np.abs(opened + step) > _FALL_NOISE * noise)
 
     rises = np.ones(len(step), dtype=np.bool_)
@@ -161,7 +164,9 @@ def _with_returns(
     column: IntArray,
     level: FloatArray,
 ) -> BoolArray:
-    """[pairs] jumps, each with the one that brings the factor back after a few bars."""
+    """[pairs] jumps, each with the jump that returns the factor to its old value within a few
+    bars.
+    """
     before = np.append(0.0, level[:-1])
     whole = jump.copy()
     for later in range(1, _SPIKE + 1):
@@ -176,16 +181,16 @@ def _with_returns(
 
 
 def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> FloatArray:
-    """[2, codes] log likelihood ratio of a factor to be divided by.
+    """[2, codes] log-likelihood ratios for an inverse factor, i.e. one by which prices are divided.
 
-    Against one to be multiplied with, and one that prices do not follow; of normal moves, each
-    jump bounded.
+    The alternatives are a factor that multiplies prices, and a factor that prices do not follow.
+    Moves are assumed normal; the contribution of each jump is capped.
     """
     move = pairs.opened
     step = pairs.step
     jumps = (np.abs(step) > _SMALLEST) & np.isfinite(noise)
     nearest = np.minimum(np.abs(move - step), np.abs(move + step))
-    moved = nearest < np.abs(move)  # not as on other days
+    moved = nearest < np.abs(move)  # moved unlike on other days
     ratios = (
         np.where(jumps & moved, 2 * move * step / noise**2, 0.0),
         np.where(jumps, (2 * move * step - step**2) / (2 * noise**2), 0.0),
@@ -196,7 +201,9 @@ def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> Floa
 
 
 def _inverse_codes(evidence: FloatArray) -> BoolArray:
-    """[codes] prices move with the factor: of single codes, or of nearly all of the market."""
+    """[codes] whether prices move with the factor: for individual codes, or for nearly the whole
+    market.
+    """
     against_right, against_none = evidence
     sides = [int((against_right * sign > _SOME).sum()) for sign in (1, -1)]
     is_of_all = sides[0] >= _CODES and sides[0] > 2 * sides[1] and against_none.sum() > 0
@@ -210,8 +217,8 @@ def _inverse_codes(evidence: FloatArray) -> BoolArray:
 
 
 def chain_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Remove jumps from factors that the price does not follow: later factors continue from the
-    level before.
+    """Remove factor jumps that the price does not follow: later factors continue from the earlier
+    value.
     """
     if not raw.has_factor:
         return raw, 0
@@ -240,7 +247,7 @@ def chain_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def invert_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Take 1 / factor of codes whose prices move with their factor."""
+    """Replace the factor by 1 / factor for codes whose prices move with their factor."""
     if not raw.has_factor:
         return raw, 0
 
@@ -254,7 +261,7 @@ def invert_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def factor_of_one(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Set the factor to 1 on all days of codes that have no factor on any day."""
+    """Set the factor to 1 on all days for codes that never have a factor."""
     if not raw.has_factor:
         return raw, 0
 
@@ -267,7 +274,7 @@ def factor_of_one(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def without_factor(raw: RawMarket) -> BoolArray:
-    """[codes of the table] there is trade, and no day with a factor above zero."""
+    """[codes of the table] whether the code trades but never has a factor above zero."""
     table = raw.table
     factor = table["factor"]
     size = len(table.codes)

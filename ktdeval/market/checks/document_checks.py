@@ -1,4 +1,4 @@
-"""Checks of data next to the daily bars: documents, and bars within days."""
+"""Checks of data that accompany the daily bars: documents and intraday bars."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ktdeval.values.findings import MAX_EXAMPLES, Finding
 
 
 def check_documents(raw: RawMarket) -> Iterator[Finding]:
-    """Faults of the documents, and what is notable about them."""
+    """Yield faults of the documents, and anything else notable about them."""
     yield from (
         finding_of(*fault) for fault in document_files.faults(raw.documents, frozenset(raw.codes))
     )
 
 
 def check_minutes(raw: RawMarket) -> Iterator[Finding]:
-    """Bars within days against each other and against the daily bars; their days are those of their
-    venues' time zones.
+    """Check intraday bars against each other and against the daily bars; their days are local dates
+    in the time zone of their venue.
     """
     if not raw.minutes:
         return

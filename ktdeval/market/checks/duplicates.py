@@ -1,4 +1,6 @@
-"""Rows that share a code and day: equal ones, and differing ones, which only a repair drops."""
+"""Rows with the same code and day: identical rows, and rows that differ, which only a repair
+drops.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,21 @@ from ktdeval.market.snapshots.minutes import MINUTE_FIELDS, MinuteBars
 from ktdeval.market.snapshots.snapshot import BAR_FIELDS, BoolArray
 from ktdeval.market.sources.raw_tables import BarTable, RawMarket
 
-_PLACES = "places"  # attribute of a table: its files, each with number of rows and first line
+_PLACES = "places"  # table attribute: its files, each with number of rows and first line
 
 
 @dataclass(frozen=True)
 class RepeatedRows:
-    """Rows that share a key with an earlier one; arrays are [rows], ordered by key."""
+    """Rows whose key occurs more than once; arrays are [rows], ordered by key."""
 
     same: BoolArray  #: equal to an earlier row in all values
-    differing: BoolArray  #: with other values than an earlier row
+    differing: BoolArray  #: has other values than an earlier row
     first: BoolArray  #: the first row of a key whose rows differ
     last: BoolArray  #: the last row of such a key
 
 
 def bar_repeats(raw: RawMarket) -> RepeatedRows:
-    """Find repeats among the bars, in the order of their table."""
+    """Find repeated bars, in the order of their table."""
     table = raw.table
     again = table.duplicated()
     shared = np.flatnonzero(again | np.append(again[1:], False))
@@ -39,7 +41,7 @@ def bar_repeats(raw: RawMarket) -> RepeatedRows:
 
 
 def bar_values(table: BarTable, rows: np.ndarray) -> pd.DataFrame:
-    """Return the keys and values of some bars."""
+    """Return the keys and values of the given bars."""
     values = {name: table[name][rows] for name in _bar_fields(table)}
     return pd.DataFrame({"column": table.column[rows], "row": table.row[rows], **values})
 
@@ -52,14 +54,14 @@ def _bar_fields(table: BarTable) -> list[str]:
 
 
 def index_repeats(raw: RawMarket) -> RepeatedRows:
-    """Find repeats among the index levels, in the order of their rows."""
+    """Find repeated index levels, in the order of their rows."""
     rows = raw.indices[["date", "code", "close"]].reset_index(drop=True)
     shared = np.flatnonzero(rows.duplicated(["date", "code"], keep=False))
     return _repeats(len(rows), shared, rows.iloc[shared], ["date", "code"])
 
 
 def minute_repeats(raw: RawMarket) -> RepeatedRows:
-    """Find repeats among the bars within days, in their order."""
+    """Find repeated intraday bars, in their order."""
     rows = raw.minutes.rows
     keys = rows[["asset", "ends_at"]]
     again = np.zeros(0, dtype=np.bool_)
@@ -72,7 +74,7 @@ def minute_repeats(raw: RawMarket) -> RepeatedRows:
 
 
 def _repeats(size: int, shared: np.ndarray, rows: pd.DataFrame, key: list[str]) -> RepeatedRows:
-    """Compare rows that share their key with another one. `shared`: their numbers."""
+    """Compare rows that share their key with another row. `shared`: their row numbers."""
     names = ("same", "differing", "first", "last")
     masks = {name: np.zeros(size, dtype=np.bool_) for name in names}
     if len(shared):
@@ -110,7 +112,7 @@ def with_places(table: pd.DataFrame, files: list[tuple[str, int, int]]) -> pd.Da
 
 
 def place(table: pd.DataFrame, position: int) -> str:
-    """Return where a row comes from, such as `line 5 of bars.csv`, as far as it is known."""
+    """Return where a row comes from, such as `line 5 of bars.csv`, as far as known."""
     number = int(table.index[position])
     for name, count, first in table.attrs.get(_PLACES, ()):
         if number >= count:
@@ -125,8 +127,8 @@ def place(table: pd.DataFrame, position: int) -> str:
 
 
 def bar_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
-    """Yield both rows of each code and day whose rows differ, with their values."""
-    if not repeats.first.any():  # spares the order, which is slow to find
+    """Yield, for each code and day with differing rows, both rows with their values."""
+    if not repeats.first.any():  # skips the sort, which is slow
         return
 
     table = raw.table
@@ -138,7 +140,7 @@ def bar_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
 
 
 def index_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
-    """Yield both rows of each index and day whose levels differ."""
+    """Yield, for each index and day with differing levels, both rows."""
     rows = raw.indices
     order = _by_key(rows)
     for pair in differing_keys(_in_order(repeats, order)):
@@ -149,7 +151,7 @@ def index_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
 
 
 def minute_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
-    """Yield both rows of each minute of an asset whose rows differ."""
+    """Yield, for each asset and minute with differing rows, both rows."""
     rows = raw.minutes.rows
     for pair in differing_keys(repeats):
         both = []
@@ -162,7 +164,7 @@ def minute_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
 
 
 def _both(rows: Sequence[Mapping[Any, Any]], places: list[str], names: Sequence[str]) -> str:
-    """Describe two rows without fields that both lack.
+    """Describe two rows, omitting fields that are missing in both.
 
     Such as `line 2 of bars.csv has open 10, close 11; line 5 of bars.csv has open 10, close 12`.
     """
@@ -176,7 +178,7 @@ def _both(rows: Sequence[Mapping[Any, Any]], places: list[str], names: Sequence[
 
 
 def _by_key(rows: pd.DataFrame) -> np.ndarray:
-    """Return the numbers of rows sorted by code and day; equal keys stay in their order."""
+    """Return row numbers sorted by code and day; the sort is stable."""
     numbered = rows[["code", "date"]].reset_index(drop=True)
     return numbered.sort_values(["code", "date"], kind="stable").index.to_numpy()
 
@@ -194,18 +196,18 @@ def _in_order(repeats: RepeatedRows, order: np.ndarray) -> RepeatedRows:
 
 
 def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Keep one of the rows that share code, day and all values."""
+    """Keep one of the rows that agree in code, day and all values."""
     bars, indices, minutes = _all_repeats(raw)
     return _without_rows(raw, bars.same, indices.same, minutes.same)
 
 
 def keep_first(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Keep the first of the rows that share code and day and differ."""
+    """Keep the first of several differing rows with the same code and day."""
     return _keep(raw, "first")
 
 
 def keep_last(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Keep the last of the rows that share code and day and differ."""
+    """Keep the last of several differing rows with the same code and day."""
     return _keep(raw, "last")
 
 
@@ -239,7 +241,9 @@ def _without_rows(
     indices: BoolArray,
     minutes: BoolArray,
 ) -> tuple[RawMarket, int]:
-    """Return a market without some rows, and their number; bars are in the order of their table."""
+    """Return the market without the given rows, and their number; bars are in the order of their
+    table.
+    """
     dropped = int(bars.sum() + indices.sum() + minutes.sum())
     if not dropped:
         return raw, 0

@@ -1,4 +1,4 @@
-"""Findings of the check of a market: rules, words and fixes."""
+"""Findings of the market check: rules, messages and fixes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktdeval.values.findings import MAX_EXAMPLES, Finding, Level
 
 @cache
 def _words_by_rule() -> Mapping[str, Mapping[str, str]]:
-    """Level, repairs and message of each rule."""
+    """Return severity, repairs and message by rule."""
     return {row["rule"]: row for row in csv_rows(Path(__file__).with_name("findings.csv"))}
 
 
@@ -29,7 +29,7 @@ def finding_of(
     about: object = "",
     fix: str = "",
 ) -> Finding:
-    """Return a finding in the words of its rule; `about` and `fix` fill the blanks in them."""
+    """Return a finding with the message of its rule; `about` and `fix` fill its placeholders."""
     words = _words_by_rule()[rule]
     return Finding(
         rule=rule,
@@ -43,6 +43,6 @@ def finding_of(
 
 
 def bars_finding(raw: RawMarket, rule: str, mask: BoolArray, fix: str = "") -> Finding:
-    """Return a finding about the bars of a mask, the first of them as examples."""
+    """Return a finding about the bars selected by a mask, with the first of them as examples."""
     rows = np.flatnonzero(mask)
     return finding_of(rule, len(rows), (raw.table.label(int(row)) for row in rows), fix=fix)

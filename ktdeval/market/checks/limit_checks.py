@@ -1,4 +1,4 @@
-"""Checks of what limits the prices of A-shares: listings and the limit prices of the source."""
+"""Checks of what limits A-share prices: listings and the source's limit prices."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _HALF_A_FEN = 0.0051  # a limit price is in fen, whatever a source rounds prices
 
 
 def check_listings(raw: RawMarket) -> Iterator[Finding]:
-    """A-shares whose first bar is taken for their listing, and so for days without a price
-    limit.
+    """Find A-shares whose first bar is taken as their listing, and hence as the start of their days
+    without a price limit.
     """
     table = raw.table
     first_rows = table.row[table.new_code]
@@ -25,7 +25,7 @@ def check_listings(raw: RawMarket) -> Iterator[Finding]:
 
 
 def check_limit_prices(raw: RawMarket) -> Iterator[Finding]:
-    """Bars beyond the limit prices that the source gives for their day."""
+    """Find bars outside the limit prices that the source gives for that day."""
     table = raw.table
     beyond = np.zeros(len(table.row), dtype=np.bool_)
     for name, price, sign in (("limit_up", "high", 1), ("limit_down", "low", -1)):

@@ -1,4 +1,4 @@
-"""Checks of a market's members: their intervals, their bars, and how many there are a day."""
+"""Checks of a market's members: their intervals, their bars, and their number per day."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOOKBACK_DAYS = 252
 lacks prices there can't be traded or held then.
 """
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
-#: A universe whose size is off by more than this part is not that of the index
+#: A universe whose size is off by more than this fraction is not the index's universe
 FAR_FROM_NOMINAL = 0.1
 ACCEPT_MEMBER_COUNT = "accept_member_count"
 
 
 def check_member_intervals(raw: RawMarket) -> Iterator[Finding]:
-    """Find memberships that end before they begin, and ones of an asset that overlap."""
+    """Find memberships that end before they begin, and overlapping memberships of an asset."""
     members = raw.members.sort_values(["code", "first"], kind="stable")
     codes = members["code"].to_numpy(dtype=object)
     first = as_days(members["first"])
@@ -39,8 +39,8 @@ def check_member_intervals(raw: RawMarket) -> Iterator[Finding]:
 
 
 def check_members(raw: RawMarket) -> Iterator[Finding]:
-    """Find members without prices, days of membership outside an asset's bars, and days on which the
-    members are not as many as the index has.
+    """Find members without prices, membership days outside an asset's bars, and days on which the
+    number of members differs from the index's.
     """
     table = raw.table
     days = raw.table.days
@@ -63,7 +63,7 @@ def check_members(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _check_member_counts(raw: RawMarket, counts: np.ndarray, lookback: int) -> Iterator[Finding]:
-    """Find days on which the number of members is not the size of the benchmark's index."""
+    """Find days on which the number of members differs from the size of the benchmark index."""
     expected = INDEX_SIZES.get(raw.benchmark)
     if expected is None:
         return
@@ -86,15 +86,15 @@ def _check_member_counts(raw: RawMarket, counts: np.ndarray, lookback: int) -> I
 def _spans(
     member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray
 ) -> Iterator[str]:
-    """Yield `600519.SH member 2020-01-02…2024-12-31` of each chosen column."""
+    """Yield `600519.SH member 2020-01-02…2024-12-31` for each chosen column."""
     for column in np.flatnonzero(chosen).tolist():
         rows = np.flatnonzero(member[:, column])
         yield f"{codes[column]} member {days[rows[0]]}…{days[rows[-1]]}"
 
 
 def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
-    """Find days on which a member is before its first bar or after its last one: not listed yet, or
-    no more. Missing days between the two are `gaps`.
+    """Find days on which an asset is a member before its first bar or after its last: not yet
+    listed, or delisted. Missing days between the two are `gaps`.
     """
     table = raw.table
     column_of = {code: column for column, code in enumerate(raw.codes)}

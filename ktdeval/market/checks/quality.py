@@ -1,8 +1,8 @@
-"""Find faults of market data: each check counts one kind of fault and gives the first examples.
+"""Find faults in market data: each check counts one kind of fault and gives the first examples.
 
 `check` takes tables as read from a source or, through `raw_from_snapshot`, a stored snapshot.
-Errors would change results silently, so `ktdeval.market.assembly` refuses them
-unless the user names a repair that fixes them.
+Errors would silently change results, so `ktdeval.market.assembly` refuses them unless the user
+names a repair that fixes them.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ __all__ = [
 ]
 
 UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
-#: From this day ChiNext has a price limit of 20 %, before it had 10 %
+#: From this day ChiNext has a price limit of 20 %; before, 10 %
 CHINEXT_REFORM = np.datetime64("2020-08-24")
-# parts of a fen: prices in single precision are off by that much from 1,000 on
+# in fen: single-precision prices are off by this much from 1,000 on
 _FEN_TOLERANCE = 0.02
-#: A close that moves by a whole number of times, give or take this part, looks like a split
+#: A close that moves by an integer ratio, within this relative tolerance, looks like a split
 SPLIT_TOLERANCE = 0.05
-_COARSE = 1e-3  # part of a price by which rounding to a tick may move it
+_COARSE = 1e-3  # fraction of a price by which rounding to a tick may move it
 
 
 _NO_CODES = {
@@ -78,7 +78,7 @@ _NO_CODES = {
 _NO_BARS = "no option helps: correct the prices in the file; without these rows no bar is left"
 
 
-# No warnings of divisions: zero volumes, zero factors and infinite prices are reported as faults.
+# Division warnings are off: zero volumes, zero factors and infinite prices are reported as faults.
 @np.errstate(divide="ignore", invalid="ignore")
 def check(raw: RawMarket) -> list[Finding]:
     """Return the faults in a market's tables, errors first; an empty list if there are none."""
@@ -95,8 +95,8 @@ def typical_price(table: BarTable) -> FloatArray:
 
 
 def is_incomplete(raw: RawMarket) -> BoolArray:
-    """[rows] whether a traded bar lacks at least one of its four prices; of assets that have closes
-    only, whether it lacks the close.
+    """[rows] whether a traded bar lacks at least one of its four prices; for close-only assets,
+    whether it lacks the close.
     """
 
     def lacks_any(part: BarTable) -> BoolArray:
@@ -118,8 +118,8 @@ def is_non_positive(table: BarTable) -> BoolArray:
 
 
 def is_impossible(table: BarTable) -> BoolArray:
-    """[rows] whether no trading day can give this bar: high below low, open or close outside them,
-    a volume or amount that is negative or infinite.
+    """[rows] whether no trading day can produce this bar: high below low, open or close outside
+    them, or a negative or infinite volume or amount.
     """
     high = table["high"]
     low = table["low"]
@@ -136,7 +136,7 @@ def is_impossible(table: BarTable) -> BoolArray:
 
 
 def _with_kind(code: str) -> str:
-    """Return a code, with the kind of security in brackets if its digits tell it."""
+    """Return a code, followed in brackets by the kind of security if its digits reveal it."""
     kind = kind_of_security(code)
     if not kind:
         return code
@@ -144,7 +144,7 @@ def _with_kind(code: str) -> str:
 
 
 def _check_renumbering(raw: RawMarket) -> Iterator[Finding]:
-    """Find codes that end where another one begins, as if an asset had been renumbered."""
+    """Find codes that end where another begins, as if an asset had been renumbered."""
     pairs = [] if raw.synthetic else renumberings(raw)
     about = ""
     if pairs:
@@ -213,8 +213,8 @@ def _wrong_bars(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _lacks_a_price(raw: RawMarket) -> BoolArray:
-    """[rows] whether a bar is incomplete and can't be completed, because open or close is missing:
-    a missing high or low is made of these two.
+    """[rows] whether a bar is incomplete and can't be completed because its open or close is
+    missing: a missing high or low is derived from these two.
     """
     table = raw.table
     ends = table.judged(lambda part: ~np.isfinite(part["open"]) | ~np.isfinite(part["close"]))
@@ -230,7 +230,7 @@ def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _gap_example(table: BarTable, row: int) -> str:
-    """`600519.SH 2024-01-03…2024-01-05`: the days between a bar and the next one of its asset."""
+    """Return `600519.SH 2024-01-03…2024-01-05`: the days between a bar and its asset's next bar."""
     code = table.codes[table.column[row]]
     first = table.days[table.row[row] + 1]
     last = table.days[table.row[row + 1] - 1]
@@ -270,7 +270,7 @@ def _amount_fix(fillable: int, missing: int) -> str:
 
 
 def _check_units(raw: RawMarket) -> Iterator[Finding]:
-    """Find volumes and amounts whose quotient is not a price of the day."""
+    """Find volumes and amounts whose quotient is not a price within the day's range."""
     faults = unit_faults(raw)
     yield bars_finding(raw, "turnover_rate", faults.rate)
     yield bars_finding(raw, "amount_repeats_volume", faults.repeated)
@@ -288,7 +288,9 @@ def _check_units(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
-    """Find assets whose volumes are not whole shares, and report how the import read volumes."""
+    """Find assets whose volumes are not whole shares, and report how the import interpreted
+    volumes.
+    """
     table = raw.table
     volume = table["volume"]
     is_small, is_whole = in_wholes(volume)
@@ -297,7 +299,7 @@ def _check_volume(raw: RawMarket) -> Iterator[Finding]:
 
     kinds = [raw.instrument(code).kind for code in table.codes]
     is_coin = np.array([kind == "crypto" for kind in kinds], dtype=np.bool_)
-    # By asset: single odd volumes among whole ones are not reported.
+    # Per asset: isolated fractional volumes among whole ones are not reported.
     is_fractional = (whole < MOSTLY_WHOLE * small) & ~is_coin
     is_odd = np.isfinite(volume) & (np.round(volume) != volume)
 
@@ -327,7 +329,7 @@ def _check_factor(raw: RawMarket) -> Iterator[Finding]:
         yield bars_finding(raw, "prices_look_adjusted", broken)
 
     if broken.sum() > 0.5 * len(broken):
-        return  # such prices don't move at splits and dividends
+        return  # adjusted prices don't move at splits and dividends
 
     faults = factor_faults(raw)
     inverse = np.unique(table.column[faults.inverse])
@@ -349,7 +351,7 @@ def _jumps_finding(raw: RawMarket, jump: BoolArray) -> Finding:
 
 def _jumps(raw: RawMarket, jump: BoolArray, steps: Mapping[int, tuple[int, int]]) -> Iterator[str]:
     """Yield each jump as `600519.SH 2024-01-04: factor 1.12 to 1, close 10.2 to 10.1`, with the day
-    of its price step where that is another one.
+    of its price step if that is a different day.
     """
     if not jump.any():
         return
@@ -374,8 +376,8 @@ def _jumps(raw: RawMarket, jump: BoolArray, steps: Mapping[int, tuple[int, int]]
 
 
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
-    """Find moves that hint at a wrong factor or price: beyond the price limit or, of stocks without
-    one, by a whole number of times as at a split.
+    """Find moves that hint at a wrong factor or price: beyond the price limit or, for stocks
+    without a limit, by an integer ratio as at a split.
     """
     table = raw.table
     limits = raw.daily_limits
@@ -398,7 +400,7 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
         asset = column[1:]
         is_same = asset == column[:-1]
 
-        # Bars since the asset's first one, for a new listing has no price limit.
+        # Bars since the asset's first bar, because a new listing has no price limit.
         age = np.arange(len(rows)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
         move = np.abs(later / earlier - 1)
         is_wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[asset] * 1.5)
@@ -422,7 +424,9 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _named_otherwise(raw: RawMarket) -> BoolArray:
-    """[rows] moves into prices of another unit, back from them, and to another company."""
+    """[rows] moves that another check reports: into prices in another unit, back from them, or to
+    another company.
+    """
     scales = price_scales(raw)
     named = np.zeros(len(scales), dtype=np.bool_)
     if scales.any():
@@ -436,7 +440,7 @@ def _named_otherwise(raw: RawMarket) -> BoolArray:
 
 
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
-    """Find facts that the source has of one day only, with which tasks that show names tell of
+    """Find facts that the source gives for one date only, so that tasks that show names reveal
     later years; and dated names that contradict each other.
     """
     if not raw.synthetic:
@@ -476,7 +480,7 @@ def _check_facts_of_one_day(raw: RawMarket) -> Iterator[Finding]:
         without = sorted(set(raw.codes).difference(classified))
     yield finding_of("assets_without_industry", len(without), without)
 
-    # The snapshot has one limit a board, that of today.
+    # The snapshot has one limit per board, today's.
     early = int((raw.table.days < CHINEXT_REFORM).sum())
     has_chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
     yield finding_of("limits_of_later_years", early if has_chinext else 0)

@@ -1,4 +1,4 @@
-"""Checks and a repair of the quotes that a source has next to its bars."""
+"""Checks and a repair for the quotes that a source has in addition to its bars."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
 
-_OUTSIDE = 0.1  # part by which the close may lie outside of the quotes
-_FAR = 2.0  # times the close that a bid may be below it, or an ask above it
+_OUTSIDE = 0.1  # fraction by which the close may lie outside the quotes
+_FAR = 2.0  # multiple of the close by which a bid may be below it, or an ask above it
 
 
 @dataclass(frozen=True)
 class QuoteFaults:
-    """Faults of a source's quotes on days with trade, [rows] each."""
+    """Faults in a source's quotes on days with trades, each [rows]."""
 
     impossible: BoolArray
     one_sided: BoolArray
-    far: BoolArray  #: from the close
+    far: BoolArray  #: far from the close
 
 
 def source_quotes(raw: RawMarket) -> tuple[FloatArray, FloatArray] | None:
@@ -42,7 +42,7 @@ def source_quotes(raw: RawMarket) -> tuple[FloatArray, FloatArray] | None:
 
 
 def quote_faults(raw: RawMarket) -> QuoteFaults | None:
-    """Return the faults of a source's quotes; None if it has no quotes."""
+    """Return the faults in a source's quotes; None if it has no quotes."""
     quotes = source_quotes(raw)
     if quotes is None:
         return None
@@ -63,7 +63,7 @@ def quote_faults(raw: RawMarket) -> QuoteFaults | None:
 
 
 def drop_quotes(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Remove quotes that are impossible, or far from the close of their day."""
+    """Remove quotes that are impossible, or far from that day's close."""
     faults = quote_faults(raw)
     quotes = source_quotes(raw)
     if faults is None or quotes is None:
@@ -79,7 +79,7 @@ def drop_quotes(raw: RawMarket) -> tuple[RawMarket, int]:
 
 def quotes_of_days(raw: RawMarket) -> Iterator[tuple[str, FloatArray]]:
     """Yield name and values of a source's quotes, [rows] of the sorted table; NaN on days without
-    trade, whose quotes are from an earlier day.
+    trades, whose quotes date from an earlier day.
     """
     quotes = source_quotes(raw)
     if quotes is None:
@@ -90,7 +90,9 @@ def quotes_of_days(raw: RawMarket) -> Iterator[tuple[str, FloatArray]]:
 
 
 def check_quotes(raw: RawMarket) -> Iterator[Finding]:
-    """Quotes that no market can have, or that are far from the close; and days with one of two."""
+    """Find quotes that are impossible in any market or far from the close, and days with only one
+    side.
+    """
     faults = quote_faults(raw)
     if faults is not None:
         yield bars_finding(raw, "impossible_quotes", faults.impossible)

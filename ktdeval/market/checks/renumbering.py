@@ -13,20 +13,20 @@ import numpy as np
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.market.sources.raw_tables import BarTable, IntArray, RawMarket
 
-_LONGEST_GAP = 10  # days of the market between the two codes of one asset in Beijing
-_LIMIT_OF_BEIJING = 0.3  # of a day
-_NEAR = 0.1  # a close that is further off is another asset's
-_NEW_IN_BEIJING = "92"  # codes since October 2025 begin so, and end in the former three digits
+_LONGEST_GAP = 10  # maximum trading days between the two codes of an asset in Beijing
+_LIMIT_OF_BEIJING = 0.3  # daily price limit in Beijing
+_NEAR = 0.1  # a close that differs by more belongs to another asset
+_NEW_IN_BEIJING = "92"  # prefix of codes since October 2025; they keep the old last three digits
 
 
 @dataclass(frozen=True)
 class Renumbering:
-    """Two codes that look like those of one asset."""
+    """Two codes that look like one asset."""
 
     former: str
-    last: str  #: ISO day of its last bar
+    last: str  #: ISO day of the old code's last bar
     code: str
-    first: str  #: ISO day of its first bar
+    first: str  #: ISO day of the new code's first bar
 
     def __str__(self) -> str:
         return f"{self.former} ends {self.last}, {self.code} begins {self.first}"
@@ -34,16 +34,18 @@ class Renumbering:
 
 @dataclass(frozen=True)
 class _CodeLives:
-    """Days and closes at which the codes of a table begin and end."""
+    """Days on which the codes of a table begin and end, and the closes on them."""
 
-    first: IntArray  #: [codes] row of the first day with trade
+    first: IntArray  #: [codes] row of the first day with trades
     last: IntArray
     first_close: FloatArray
     last_close: FloatArray
 
 
 def renumberings(raw: RawMarket) -> list[Renumbering]:
-    """Return pairs of codes that look like one asset but are two assets in the tables, by code."""
+    """Return pairs of codes that look like one asset but are two assets in the tables, sorted by
+    code.
+    """
     table = raw.table
     lives = _lives(table)
     pairs = [*_successor_pairs(raw, lives)]
@@ -64,7 +66,9 @@ def renumberings(raw: RawMarket) -> list[Renumbering]:
 
 
 def _lives(table: BarTable) -> _CodeLives:
-    """Return where the codes begin and end, by days with trade and a close; -1: nowhere."""
+    """Return where each code begins and ends, by days with trades and a close; -1 if it has
+    none.
+    """
     count = len(table.codes)
     close = table["close"]
     rows = np.flatnonzero(table.traded & (close > 0))
@@ -72,7 +76,7 @@ def _lives(table: BarTable) -> _CodeLives:
     first = np.full(count, -1, dtype=np.int64)
     last = first.copy()
     closes = np.full((2, count), np.nan)
-    # Of several assignments to one place the last one stays.
+    # If a place is assigned more than once, the last assignment wins.
     first[column[::-1]] = table.row[rows[::-1]]
     last[column] = table.row[rows]
     closes[0, column[::-1]] = close[rows[::-1]]
@@ -82,7 +86,7 @@ def _lives(table: BarTable) -> _CodeLives:
 
 
 def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, int]]:
-    """Yield columns of codes of which one ends where the other begins."""
+    """Yield pairs of code columns where the first code ends as the second begins."""
     table = raw.table
     ended = np.flatnonzero((lives.last >= 0) & (lives.last < len(table.days) - 1))
     begun = np.flatnonzero(lives.first > 0)
@@ -95,7 +99,7 @@ def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, i
 
 
 def _goes_on(raw: RawMarket, lives: _CodeLives, old: int, new: int) -> bool:
-    """Return whether the second code looks like a new code of the first one's asset."""
+    """Return whether the second code looks like the first asset's new code."""
     former = raw.table.codes[old]
     code = raw.table.codes[new]
     move = abs(lives.first_close[new] / lives.last_close[old] - 1)

@@ -1,8 +1,8 @@
-"""Series that break in place: another company under a ticker, prices in another unit for some days,
-volumes in another unit from a day on, bars of weeks among those of days. Each code is held against
-itself, so that one odd code among many shows.
+"""Series that break midway: another company under a ticker, prices in another unit for some days,
+volumes in another unit from some day on, weekly bars among daily ones. Each code is compared with
+itself, so that a single odd code among many is found.
 
-Amounts are not needed; where they are known, `unit_checks` judges units by them.
+Amounts are not needed; where they are known, `unit_checks` uses them to check units.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from ktdeval.values.findings import Finding
 ACCEPT_BREAKS = "accept_breaks"
 _LONG_GAP = 60  # sessions without a bar
 _FAR = 4.0  # standard deviations of the code's own moves
-_MIN_MOVE = np.log10(1.5)  # over a long gap
+_MIN_MOVE = np.log10(1.5)  # minimum move over a long gap
 _MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
-_STEP = np.log10(5.0)  # smaller moves of a day are no power of ten
-_NEAR_POWER = (0.06, 0.15)  # least and most distance, in log10, of a step from a power of ten
-_WILD = 0.25  # part of a code's moves that are neither small nor near a power of ten
-_WHOLE_BAR = 3.0  # open, high and low of a bar are within so many times its close
-_VOLUME_STEP = 1.2  # log10 between two days: less is no change from shares to lots
-_BESIDE = 20  # bars on each side of a step of volume
+_STEP = np.log10(5.0)  # smaller daily moves are not a power of ten
+_NEAR_POWER = (0.06, 0.15)  # minimum and maximum distance, in log10, of a step from a power of ten
+_WILD = 0.25  # fraction of a code's moves that are neither small nor near a power of ten
+_WHOLE_BAR = 3.0  # open, high and low of a bar are within this factor of its close
+_VOLUME_STEP = 1.2  # log10 between two days: a smaller step is not a change from shares to lots
+_BESIDE = 20  # bars compared on each side of a volume step
 _MIN_BESIDE = 5
-_MIN_ALONE = 10  # where no other code has the step
-_NEAR_UNIT = 0.35  # log10: distance of a step of volume from a power of ten
-_MIN_UNIT = 2  # power of ten: a step by ten is a split, as shares have them
-_SHARED = 0.8  # part of the codes that have bars on both sides
-_OVERLAP = 0.1  # part of the bars on one side that may lie beyond the middle of the step
+_MIN_ALONE = 10  # minimum bars on each side if no other code has the step
+_NEAR_UNIT = 0.35  # log10: maximum distance of a volume step from a power of ten
+_MIN_UNIT = 2  # power of ten: a tenfold step is a split, as shares have them
+_SHARED = 0.8  # fraction of the codes that have bars on both sides
+_OVERLAP = 0.1  # fraction of the bars on one side that may lie beyond the middle of the step
 _INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days between bars
-_MAX_SCOPES = 8  # that a message states as an option
-_REGULAR = 0.8  # part of the steps between bars
+_MAX_SCOPES = 8  # maximum number that a message gives as options
+_REGULAR = 0.8  # fraction of the intervals between bars
 _MIN_STEPS = 4
-_MIN_FROZEN = 3  # equal bars in a row
-_SHORT_LIFE = 20  # bars of a code that may all be equal
+_MIN_FROZEN = 3  # minimum equal bars in a row
+_SHORT_LIFE = 20  # maximum bars of a code that may all be equal
 
 
 @dataclass(frozen=True)
 class _CodeBars:
-    """Bars with trade of one code."""
+    """Bars with trades of one code."""
 
     column: int
-    rows: IntArray  #: in the table
+    rows: IntArray  #: rows in the table
     price: FloatArray  #: log10 of the adjusted close
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of its daily moves, from their median: single odd moves don't
-        count.
+        """Robust standard deviation of its daily moves, from the median absolute deviation:
+        isolated odd moves don't count.
         """
         return float(_MAD * np.median(np.abs(np.diff(self.price))))
 
@@ -74,14 +74,16 @@ def check_series(raw: RawMarket) -> Iterator[Finding]:
 
 
 def drop_frozen(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop the bars that repeat the one before, as `frozen_bars` finds them; the first one stays."""
+    """Drop bars that repeat the previous bar, as found by `frozen_bars`; the first bar of a run
+    stays.
+    """
     repeated = frozen_rows(raw.table)
     keep = ~raw.table.in_source(repeated)
     return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(repeated.sum())
 
 
 def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop the bars of another company that had a code before, as `reused_tickers` finds them."""
+    """Drop the bars of the company that had a code before, as found by `reused_tickers`."""
     table = raw.table
     mask = np.zeros(len(table.row), dtype=np.bool_)
     for last, _ in breaks_after_gaps(raw):
@@ -92,7 +94,7 @@ def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Bring prices that are a power of ten off those before and after to their unit."""
+    """Rescale prices that are off from those before and after by a power of ten."""
     scales = price_scales(raw)
     if not scales.any():
         return raw, 0
@@ -112,8 +114,8 @@ def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept moves over long gaps, steps of price and volume, and repeated bars as real; return how
-    many there are.
+    """Accept moves over long gaps, price and volume steps, and repeated bars as real; return their
+    number.
     """
     findings = (
         _reused_tickers(raw),
@@ -128,7 +130,9 @@ def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _moving_series(raw: RawMarket, least: float) -> Iterator[_CodeBars]:
-    """Yield the series of codes whose adjusted close moves by more than `least` (log10) at once."""
+    """Yield the series of codes whose adjusted close moves by more than `least` (log10) in one
+    step.
+    """
     start = 0
     for part in raw.table.parts():
         rows, price = _log_prices(part, raw.has_factor)
@@ -154,9 +158,9 @@ def _log_prices(part: BarTable, has_factor: bool) -> tuple[IntArray, FloatArray]
 
 
 def breaks_after_gaps(raw: RawMarket) -> list[tuple[int, int]]:
-    """Return (last row before, first row after) of long gaps over which a price moves by more than
-    its code's own moves explain: another company under the same ticker. Codes of A-share boards are
-    never reused.
+    """Return (last row before, first row after) of long gaps across which a price moves by more
+    than the code's own moves explain: another company under the same ticker. Codes of A-share
+    boards are never reused.
     """
     table = raw.table
     found = []
@@ -192,8 +196,8 @@ def _reused_tickers(raw: RawMarket) -> Finding:
 
 
 def price_scales(raw: RawMarket) -> IntArray:
-    """[rows] power of ten by which a bar's prices are off those of its code before and after; 0
-    if they are not. The series steps there and back: a split or a reverse split does not.
+    """[rows] power of ten by which a bar's prices differ from its code's prices before and after; 0
+    if they do not. The series must step there and back, which a split or reverse split does not.
     """
     table = raw.table
     scales = np.zeros(len(table.row), dtype=np.int8)
@@ -216,8 +220,8 @@ def price_scales(raw: RawMarket) -> IntArray:
 
 
 def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
-    """Return (first row after, power of ten) of steps of prices by 100, 1000 …, up or down, that
-    don't come back: another unit from that day on. At a split the volumes move the other way.
+    """Return (first row after, power of ten) for price steps by 100, 1000 …, up or down, that don't
+    revert: another unit from that day on. At a split, volumes move in the opposite direction.
     """
     table = raw.table
     misplaced = price_scales(raw)
@@ -241,7 +245,7 @@ def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
 
 def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
     """Return whether volumes move opposite to prices, which step by a power of ten. Without known
-    volumes the answer is False: splits by 100 and more are rare.
+    volumes the answer is False: splits by 100 or more are rare.
     """
     sides = []
     for volumes in (before, after):
@@ -255,23 +259,23 @@ def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
 
 
 def _levels(series: _CodeBars) -> IntArray:
-    """[bars] power of ten of a series over its first bar, from steps that are powers of ten and
-    that its own moves don't explain.
+    """[bars] power of ten of each bar relative to the first, from steps that are powers of ten and
+    that the code's own moves don't explain.
     """
     steps = np.diff(series.price)
     power = np.round(steps)
-    distance = np.abs(steps - power)  # a move without its change of unit
+    distance = np.abs(steps - power)  # the move without its change of unit
     least, most = _NEAR_POWER
     slack = min(max(least, 2 * _FAR * series.deviation), most)
     is_wild = np.mean(distance > most) > _WILD
-    min_power = 2 if is_wild else 1  # of wild moves, some are about ten times by chance
+    min_power = 2 if is_wild else 1  # among wild moves, some are about tenfold by chance
     is_step = (np.abs(power) >= min_power) & (distance <= slack)
 
     return np.append(0, np.cumsum(np.where(is_step, power, 0))).astype(np.int64)
 
 
 def _is_whole_bar(table: BarTable, suspects: BoolArray) -> BoolArray:
-    """[rows] suspects whose four prices have one unit."""
+    """[rows] suspects whose four prices are in one unit."""
     rows = np.flatnonzero(suspects)
     whole = np.zeros(len(suspects), dtype=np.bool_)
     close = table["close"][rows]
@@ -280,7 +284,7 @@ def _is_whole_bar(table: BarTable, suspects: BoolArray) -> BoolArray:
     for name in PRICE_FIELDS:
         price = table[name][rows]
         near = (price < close * _WHOLE_BAR) & (price * _WHOLE_BAR > close)
-        fits &= near | np.isnan(price)  # of codes that have closes only
+        fits &= near | np.isnan(price)  # NaN for close-only codes
 
     whole[rows] = fits
     return whole
@@ -302,7 +306,7 @@ def _misplaced_prices(raw: RawMarket) -> Finding:
 
 
 def _price_units(raw: RawMarket) -> Finding:
-    """Codes whose prices are in another unit from a day on."""
+    """Find codes whose prices are in another unit from some day on."""
     table = raw.table
     examples = []
     for row, power in price_steps(raw):
@@ -317,12 +321,12 @@ def _price_units(raw: RawMarket) -> Finding:
 
 @dataclass(frozen=True)
 class _VolumeStep:
-    """A change of a code's volumes by a power of ten."""
+    """A change in a code's volumes by a power of ten."""
 
     column: int
-    row: int  #: day of the first bar after it
+    row: int  #: day of the first bar after the step
     power: int
-    is_clear: bool  #: no bar on one side of it has a volume of the other side
+    is_clear: bool  #: whether no bar on one side of the step has a volume typical of the other side
 
 
 def _volume_units(raw: RawMarket) -> Finding:
@@ -360,7 +364,7 @@ def _code_scopes(codes: list[str]) -> list[str]:
 
 
 def _fix(raw: RawMarket, scopes: list[str]) -> str:
-    """Return what brings volumes to the larger counts, which are shares."""
+    """Return the fix that scales volumes to the larger counts, which are shares."""
     unit = raw.conventions.volume_unit
     accept = f"--repair {ACCEPT_BREAKS} if they are real"
     if not raw.conventions.has_options or unit != Unit() or len(scopes) > _MAX_SCOPES:
@@ -377,7 +381,7 @@ def _codes_across(table: BarTable, row: int) -> int:
 
 
 def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
-    """Return the steps by a power of ten of the volumes of codes that amounts don't judge."""
+    """Return the volume steps by a power of ten in codes that have no amounts to check them by."""
     found = []
     for part in raw.table.parts():
         volume = part["volume"]
@@ -408,7 +412,7 @@ def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
 
 def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
     """Return the power of ten of a step between two stretches of log10 volumes, and whether it is
-    clear; None if there is none.
+    clear; None if there is no step.
     """
     if min(len(before), len(after)) < _MIN_BESIDE:
         return None
@@ -433,15 +437,16 @@ def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
 
 
 def frozen_rows(table: BarTable) -> BoolArray:
-    """[rows] bars with trade that repeat the one before of their code in all prices and the volume,
-    in runs of three equal bars and more. A code of a few bars, all of them equal, never moved.
+    """[rows] bars with trades that repeat their code's previous bar in all prices and the volume,
+    in runs of at least three equal bars. A code with only a few bars, all equal, has never moved
+    and is exempt.
     """
     rows = np.flatnonzero(table.traded & (table["volume"] > 0))
     same = table.column[rows[1:]] == table.column[rows[:-1]]
     for name in (*PRICE_FIELDS, "volume"):
         values = table[name][rows]
         equal = values[1:] == values[:-1]
-        same &= equal | (np.isnan(values[1:]) & np.isnan(values[:-1]))  # of closes only
+        same &= equal | (np.isnan(values[1:]) & np.isnan(values[:-1]))  # close-only rows
 
     life = np.bincount(table.column[rows], minlength=len(table.codes))
     starts = np.flatnonzero(np.diff(same.astype(np.int8), prepend=0, append=0))
@@ -469,7 +474,7 @@ def _frozen_finding(raw: RawMarket) -> Finding:
 
 
 def _other_intervals(raw: RawMarket) -> Finding:
-    """Codes whose bars are of weeks, months or quarters, in a market of daily bars."""
+    """Find codes with weekly, monthly or quarterly bars in a market of daily bars."""
     table = raw.table
     numbers = table.days[table.row].astype(np.int64)
     is_same = ~table.new_code[1:]

@@ -1,5 +1,5 @@
-"""Days of bars against the sessions of their exchange: bars on other days, and codes whose days are
-all off by one.
+"""Check the days of bars against the sessions of their exchange: bars on other days, and codes
+whose days are all off by one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray
 from ktdeval.market.sources.raw_tables import IntArray, RawMarket, as_days
 from ktdeval.values.findings import Finding
 
-_SHIFTS = (1, -1)  # days by which all may be late or early
-_MIN_OFF = 0.1  # part of a code's days that are no sessions
-_MAX_LEFT = 0.5  # part of these that may be left once they are moved: holidays of other exchanges
+_SHIFTS = (1, -1)  # days by which all bars may be late or early
+_MIN_OFF = 0.1  # minimum fraction of a code's days that are not sessions
+_MAX_LEFT = 0.5  # maximum fraction of these left after the shift: holidays of other exchanges
 _DAY = np.timedelta64(1, "D")
 
 
 def check_sessions(raw: RawMarket) -> Iterator[Finding]:
-    """Find days that are not sessions of their exchange, and sessions without a bar."""
+    """Find bar days that are not sessions of their exchange, and sessions without a bar."""
     days = raw.table.days
     short = len(days) if len(days) < LOOKBACK_DAYS else 0
     yield finding_of("short_history", short, about=LOOKBACK_DAYS)
@@ -38,7 +38,7 @@ def check_sessions(raw: RawMarket) -> Iterator[Finding]:
 
 
 def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars of days on which the asset's exchange has no session."""
+    """Drop bars for days on which the asset's exchange has no session."""
     table = raw.table
     wrong = np.zeros(len(raw.table.row), dtype=np.bool_)
     for calendar in filter(None, np.unique(raw.calendars).tolist()):
@@ -50,8 +50,8 @@ def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Move the bars of codes of which all days are one day late or early to their sessions, and
-    levels of indices that are off likewise.
+    """Move the bars of codes whose days are all one day late or early to the right sessions, and
+    likewise index levels.
     """
     table = raw.table
     moved = table.in_source(_shifts(raw)[table.column])
@@ -69,7 +69,7 @@ def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _shifts(raw: RawMarket) -> IntArray:
-    """[codes of the table] days by which all bars of a code are late; negative: early."""
+    """[codes of the table] days by which all bars of a code are late; negative if early."""
     table = raw.table
     shifts = np.zeros(len(table.codes), dtype=np.int64)
     for calendar in filter(None, np.unique(raw.calendars).tolist()):
@@ -80,13 +80,13 @@ def _shifts(raw: RawMarket) -> IntArray:
 
 
 def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> IntArray:
-    """[size] days by which each group is late relative to the sessions of a calendar: many of its
-    days are not sessions, and few are left once they are moved.
+    """[size] days by which each group is late relative to a calendar's sessions: many of its days
+    are not sessions, and few of these remain after the shift.
     """
     shifts = np.zeros(size, dtype=np.int64)
     try:
         expected = sessions(days.min() - _DAY, days.max() + _DAY, calendar)
-    except DataError:  # a finding of its own
+    except DataError:  # reported as a finding of its own
         return shifts
 
     count = np.maximum(np.bincount(group, minlength=size), 1)
@@ -113,7 +113,7 @@ def _shifted_finding(raw: RawMarket, shifts: IntArray) -> Finding:
 
 
 def _days_of(raw: RawMarket, chosen: BoolArray) -> DayArray:
-    """Days with a row of any of the chosen codes."""
+    """Return the days on which any of the chosen codes has a row."""
     table = raw.table
     return np.asarray(table.days[np.unique(table.row[chosen[table.column]])])
 

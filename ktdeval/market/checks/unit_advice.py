@@ -1,5 +1,5 @@
-"""Find units of volume and amount that agree with the prices, by code, board or days, and state
-them as options of the import or as a repair.
+"""Find units of volume and amount that agree with the prices, by code, board or days, and express
+them as import options or as a repair.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ktdeval.market.sources.raw_tables import RawMarket
 
 _USUAL_VOLUMES = (1.0, 100.0)
 _VOLUMES = (1.0, 10.0, 100.0, 1e3, 1e4, 1e6)
-_AMOUNTS = ((1.0, 1e3, 1e4), (1.0, 1e3, 1e4, 1e6, 1e8))  # of A-shares, the usual ones first
+_AMOUNTS = ((1.0, 1e3, 1e4), (1.0, 1e3, 1e4, 1e6, 1e8))  # for A-shares, the usual units first
 _AMOUNTS_ELSEWHERE = ((1.0, 1e3, 1e6), (1.0, 1e3, 1e6, 100.0, 1e9))
 """Of other markets; 100: prices are in pence, amounts in pounds."""
-_MAX_SCOPES = 8  #: Most scopes that a message states as options
+_MAX_SCOPES = 8  #: Maximum number of scopes that a message gives as options
 _EXAMPLES = 5
 _HIDDEN = "adjusted prices hide the day on which the unit changes"
-_NEARLY_ALL = 0.95  # least part of bars that must share a convention for an option to state it
+_NEARLY_ALL = 0.95  # minimum fraction of bars sharing a convention for an option to express it
 
 Pair = tuple[float, float]  #: scales of volume and amount
 
@@ -39,22 +39,24 @@ Pair = tuple[float, float]  #: scales of volume and amount
 class UnitAdvice:
     """Advice on wrong units: options, repair and examples."""
 
-    fix: str  #: options of the import and the repair, in words; that no option helps if none does
+    fix: str  #: import options and the repair, in words; says so if no option helps
     examples: tuple[str, ...]  #: the first codes and days, with their amount / volume / price
     is_repairable: bool  #: whether `match_units` repairs all bars
 
 
 @dataclass(frozen=True)
 class _ConsistentUnits:
-    """Units by which all bars agree with their prices, and how volumes contain the factor."""
+    """Units under which all bars agree with their prices, and whether volumes contain the
+    factor.
+    """
 
     volume: Unit
     amount: Unit
-    factor_power: np.ndarray  #: [rows] volumes are to be multiplied by this power of the factor
+    factor_power: np.ndarray  #: [rows] power of the factor by which volumes are to be multiplied
 
     @property
     def changes_by_day(self) -> bool:
-        """Return whether a unit holds on some days only."""
+        """Return whether a unit applies on some days only."""
         scopes = [scope for scope, _ in (*self.volume.scopes, *self.amount.scopes)]
         return any(scope.first or scope.last for scope in scopes)
 
@@ -88,7 +90,9 @@ def unit_advice(raw: RawMarket, faults: UnitFaults) -> UnitAdvice:
 
 
 def match_units(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Convert volumes and amounts to units in which amount / volume is a price of the day."""
+    """Convert volumes and amounts to units in which amount / volume is a price within the day's
+    range.
+    """
     faults = unit_faults(raw)
     if not faults.wrong.any() or not unit_advice(raw, faults).is_repairable:
         return raw, 0
@@ -106,7 +110,7 @@ def match_units(raw: RawMarket) -> tuple[RawMarket, int]:
     changed = (volume != table["volume"]) & np.isfinite(volume)
     changed |= (amount != table["amount"]) & np.isfinite(amount)
 
-    # A-shares trade in whole shares: the fraction that the factor leaves is rounding.
+    # A-shares trade in whole shares: the fraction that remains after the factor is rounding.
     in_fen = raw.in_fen[table.column]
     is_divided = changed & in_fen & (reading.factor_power != 0)
     volume = np.where(is_divided, np.round(volume), volume)
@@ -122,7 +126,7 @@ def match_units(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def drop_amount(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Remove amounts that are a turnover rate, or repeat the volume."""
+    """Remove amounts that are a turnover rate, or that repeat the volume."""
     faults = unit_faults(raw)
     wrong = (faults.rate | faults.repeated) & np.isfinite(raw.table["amount"])
     if not wrong.any():
@@ -134,8 +138,8 @@ def drop_amount(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _needs_prices(faults: UnitFaults, raw: RawMarket) -> bool:
-    """Return whether the prices have to be divided by the factor, not the volumes. A repair of
-    units can't do this.
+    """Return whether the prices, rather than the volumes, have to be divided by the factor. A units
+    repair can't do this.
     """
     power = _most(faults.factor_power[faults.wrong])
     if power == -1:
@@ -146,7 +150,7 @@ def _needs_prices(faults: UnitFaults, raw: RawMarket) -> bool:
 
 
 def _most(powers: np.ndarray) -> int:
-    """Return the power of the factor (-1, 0 or 1) that most bars have."""
+    """Return the power of the factor (-1, 0 or 1) that is most frequent among the bars."""
     return int(np.bincount(powers.astype(np.int64) + 1, minlength=3).argmax()) - 1
 
 
@@ -162,14 +166,14 @@ def _reading(raw: RawMarket, faults: UnitFaults) -> _ConsistentUnits:
 
     pairs = _unit_pairs(raw, faults, quotient, is_known)
     distinct = list(dict.fromkeys(pairs.values()))
-    numbers = np.full(len(is_known), -1, dtype=np.int64)  # of a row's pair in `distinct`
+    numbers = np.full(len(is_known), -1, dtype=np.int64)  # index of a row's pair in `distinct`
 
     for (own, given), pair in pairs.items():
         rows = is_known & np.isclose(quotient, own, rtol=1e-6)
         rows &= np.isclose(given_amount, given, rtol=1e-6)
         numbers[rows] = distinct.index(pair)
 
-    # The most frequent units are those of all; other units are stated by scope.
+    # The most frequent units become the default; other units are given by scope.
     most_frequent = int(np.bincount(numbers[numbers >= 0]).argmax())
     base_volume, base_amount = distinct[most_frequent]
     volumes = []
@@ -194,9 +198,10 @@ def _unit_pairs(
     quotient: FloatArray,
     is_known: np.ndarray,
 ) -> Mapping[Pair, Pair]:
-    """Return the units by (quotient as stored, scale of amounts as read).
+    """Return the units for each (stored quotient, scale at which amounts were read).
 
-    One unit for all amounts is preferred, then one for all volumes, then units of each quotient.
+    A single unit for all amounts is preferred, then a single unit for all volumes, then separate
+    units for each quotient.
     """
     _, given_amount = given_scales(raw)
     cases = pd.DataFrame(
@@ -214,7 +219,7 @@ def _unit_pairs(
     usual = float(cases["given"].mode()[0])
     volumes = (raw.conventions.volume_unit.scale or 1.0, *_USUAL_VOLUMES)
 
-    # The usual units are tried before unusual ones.
+    # Usual units are tried before unusual ones.
     choices = _AMOUNTS if has_boards else _AMOUNTS_ELSEWHERE
     for amounts in choices:
         pairs = _common_pairs(found, (usual, *amounts), volumes)
@@ -228,7 +233,7 @@ def _unit_pairs(
     if pairs:
         return pairs
 
-    # No unit with a name fits: amounts are as read, volumes get a number.
+    # No named unit fits: amounts stay as read, volumes get a numeric scale.
     return {(own, given): (_rounded_scale(own * given), given) for own, given in found}
 
 
@@ -237,8 +242,8 @@ def _common_pairs(
     amounts: tuple[float, ...],
     volumes: tuple[float, ...],
 ) -> Mapping[Pair, Pair] | None:
-    """Return units with one unit for all amounts, or for all volumes; None if none of the usual
-    ones fits.
+    """Return units with a single unit for all amounts, or for all volumes; None if no usual unit
+    fits.
     """
     for amount in amounts:
         if all(_is_one_of(own * amount, _USUAL_VOLUMES) for own, _ in found):
@@ -256,8 +261,8 @@ def _single_pairs(
     amounts: tuple[float, ...],
     volumes: tuple[float, ...],
 ) -> Mapping[Pair, Pair] | None:
-    """Return units of each quotient by itself; quotients that agree with the prices are left as
-    read. None if a wrong quotient has no usual units.
+    """Return separate units for each quotient; quotients that agree with the prices stay as read.
+    None if a wrong quotient fits no usual unit.
     """
     pairs: dict[Pair, Pair] = {}
     for (own, given), is_wrong in found.items():
@@ -276,7 +281,7 @@ def _is_one_of(scale: float, scales: tuple[float, ...]) -> bool:
 
 
 def _rounded_scale(scale: float) -> float:
-    """Return a scale without the noise of its logarithm."""
+    """Return a scale with the noise of its logarithm rounded away."""
     return float(f"{scale:.5g}")
 
 
@@ -284,9 +289,9 @@ def _rounded_scale(scale: float) -> float:
 
 
 def _scopes(raw: RawMarket, numbers: np.ndarray) -> Iterator[tuple[UnitScope, int]]:
-    """Yield scopes and the number of their units, given those of each row (-1: not known).
+    """Yield scopes with the index of their units, given each row's index (-1 if not known).
 
-    The widest scope is chosen that has one unit a day: all codes, else a board, else a code.
+    The widest scope that has a single unit per day is chosen: all codes, else a board, else a code.
     """
     table = raw.table
     known = numbers >= 0
@@ -314,19 +319,21 @@ def _scopes(raw: RawMarket, numbers: np.ndarray) -> Iterator[tuple[UnitScope, in
 
 
 def _is_uniform(rows: pd.DataFrame) -> bool:
-    """Return whether all bars of a day have one unit."""
+    """Return whether all bars of each day have the same unit."""
     return bool((rows.groupby("day")["unit"].nunique() <= 1).all())
 
 
 def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[UnitScope, int]]:
-    """Yield one scope for each run of days with one unit; it ends on the day before the next."""
+    """Yield one scope for each run of days with the same unit; it ends on the day before the next
+    run.
+    """
     daily = rows.groupby("day", sort=True)["unit"].first()
     units = daily.to_numpy()
     days = daily.index.to_numpy().astype("M8[D]")
     starts = np.flatnonzero(np.append(True, units[1:] != units[:-1]))
 
     for index, start in enumerate(starts.tolist()):
-        # The first run has no first day, and the last run no last one.
+        # The first run is open at the start, the last run at the end.
         first = ""
         if index > 0:
             first = str(days[start])
@@ -340,7 +347,7 @@ def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[UnitScope, int]]:
 
 
 def _board(raw: RawMarket, code: str) -> str:
-    """Return the A-share board of a code; empty if it has none."""
+    """Return the A-share board of a code; empty if it has no board."""
     if raw.venue(code).has_boards and parse_code(code) == code:
         return str(board_of(code))
     return ""
@@ -350,8 +357,8 @@ def _board(raw: RawMarket, code: str) -> str:
 
 
 def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> str:
-    """Return options by which the source is read correctly; empty if there would be too many, or no
-    option can state the reading.
+    """Return options with which the source is read correctly; empty if there would be too many, or
+    if no option can express the reading.
     """
     of_factor = _factor_options(raw, faults)
     scopes = len(reading.volume.scopes) + len(reading.amount.scopes)
@@ -372,10 +379,10 @@ def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> s
 
 
 def _factor_options(raw: RawMarket, faults: UnitFaults) -> tuple[str, ...] | None:
-    """Return options about the factor; None if no option can state how the source uses it, for
-    instance because bars differ in it.
+    """Return options about the factor; None if no option can express how the source uses it, for
+    instance because it differs between bars.
     """
-    # Only a factor that differs from 1 by more than noise shows whether it is in the volumes.
+    # Only a factor that differs from 1 by more than noise reveals whether volumes contain it.
     moved = np.abs(np.log(np.where(raw.table["factor"] > 0, raw.table["factor"], 1.0))) > 0.03
     known = moved & (faults.wrong | (faults.power == 0))
     powers = faults.factor_power[known if known.any() else faults.wrong]
@@ -411,12 +418,12 @@ def _unit_text(unit: Unit, words: Mapping[str, float]) -> str:
 
 
 def _examples(raw: RawMarket, faults: UnitFaults) -> Iterator[str]:
-    """Yield `688981.SH 2024-01-02…2024-01-15: amount / volume is 0.01 times the price`, for the
-    first runs of bars of one code with one fault.
+    """Yield `688981.SH 2024-01-02…2024-01-15: amount / volume is 0.01 times the price` for the
+    first runs of bars with the same code and fault.
     """
     table = raw.table
     rows = np.flatnonzero(faults.wrong)
-    agreed = np.cumsum(faults.power == 0)  # bars that agree with their price divide two runs
+    agreed = np.cumsum(faults.power == 0)  # bars that agree with their price separate runs
     keys = np.stack(
         [table.column[rows], faults.power[rows], faults.factor_power[rows], agreed[rows]]
     )

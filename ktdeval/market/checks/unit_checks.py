@@ -1,7 +1,7 @@
-"""Units that are wrong: amount / volume must be a price of the day, for each code and on each day.
+"""Wrong units: amount / volume must be a price within the day's range, for each code and day.
 
-The quotient of a bar says by which power of ten (lots, thousands …), and of the factor, its volume
-or amount is off. Where prices are adjusted and no factor is known, it says nothing.
+A bar's quotient reveals the power of ten (lots, thousands …) and the power of the factor by which
+its volume or amount is off. If prices are adjusted and no factor is known, it reveals nothing.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from ktdeval.market.checks.unit_inference import PRICE_SLACK, average_price
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, board_of, parse_code
 from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
 
-NO_POWER = np.int8(127)  #: Power of ten of a quotient that no power explains
-_SLACK = 1.03  # of a bar, in which a scaled average price may lie: sources round what they scale
-_SLACK_OF_ENDS = 1.05  # where high and low are no more than open and close
-_MAX_ROUNDING = 1.0  # part of a number that rounding may change: 199 shares are one whole lot
-_MOVED = 0.03  # |log factor| from which the factor shows in a quotient
-_MOST = 0.5  # part of bars
-_RAW = 0.75  # part of a day's bars with a known unit, from which its prices are unadjusted
-_AS_MANY = 0.95  # part of the bars of a code that another reading of its factor explains
-_NEARLY_ALL = 0.9  # part of a market's bars with a known unit, from which its prices are unadjusted
-_CODES = 5  # on a day, from which that part is no chance
-_RUN = 3  # bars in a row with one wrong unit: no odd rows
-_OFTEN = 0.05  # part of a code's bars with one wrong unit, from `_RUN` bars on
-_SETTLED = 0.8  # part of a code's bars that agree, from which one bar in another unit tells
-_SETTLED_BARS = 10  # of a code, at least
-_RATE = 100.0  # a turnover rate in percent is no larger
-_RATE_BARS = 0.95  # part of a code's bars
-_FAR = 1e-4  # amount / volume of a rate is a smaller part of the price
+NO_POWER = np.int8(127)  #: Power of ten for a quotient that no power explains
+_SLACK = 1.03  # tolerance around the bar for a scaled average price: sources round what they scale
+_SLACK_OF_ENDS = 1.05  # tolerance where high and low are just the extremes of open and close
+_MAX_ROUNDING = 1.0  # relative change that rounding may cause: 199 shares are one whole lot
+_MOVED = 0.03  # |log factor| from which the factor is visible in a quotient
+_MOST = 0.5  # fraction of bars
+_RAW = 0.75  # fraction of a day's bars with a known unit from which its prices count as unadjusted
+_AS_MANY = 0.95  # fraction of a code's bars that another reading of its factor explains
+_NEARLY_ALL = 0.9  # like `_RAW`, but as a fraction of a market's bars with a known unit
+_CODES = 5  # minimum codes on a day for that fraction not to be chance
+_RUN = 3  # minimum bars in a row with the same wrong unit to be more than odd rows
+_OFTEN = 0.05  # fraction of a code's bars with the same wrong unit, given at least `_RUN` bars
+_SETTLED = 0.8  # fraction of a code's bars that must agree for a single odd bar to be a fault
+_SETTLED_BARS = 10  # minimum bars of such a code
+_RATE = 100.0  # a turnover rate in percent does not exceed this
+_RATE_BARS = 0.95  # fraction of a code's bars
+_FAR = 1e-4  # for a rate, amount / volume is a smaller fraction of the price
 _SAME = 1e-6  # relative difference of an amount that repeats the volume
-_FEN_NOISE = 0.02  # of a fen: single precision is off by that much
-_FEN = 0.95  # part of closes in whole fen where prices are unadjusted
+_FEN_NOISE = 0.02  # in fen: single precision is off by this much
+_FEN = 0.95  # fraction of closes in whole fen if prices are unadjusted
 
 
 @dataclass(frozen=True)
 class UnitFaults:
-    """Quotients of amount and volume of a market, as evidence of its units; arrays are [rows]."""
+    """A market's amount / volume quotients as evidence of its units; arrays are [rows]."""
 
-    wrong: BoolArray  #: units are wrong, and `power` and `factor_power` say by how much
-    power: IntArray  #: of ten, of a quotient over the price; `NO_POWER` where none explains it
-    factor_power: IntArray  #: 1: the quotient is the factor times the price; -1: the price over it
-    odd: BoolArray  #: the average price lies outside its bar, and no unit explains it
-    rate: BoolArray  #: the amount is a rate of turnover
-    repeated: BoolArray  #: the amount repeats the volume
-    is_judged: bool  #: prices are unadjusted as far as the numbers tell
-    is_unexplained: bool  #: most bars are off, and no unit explains it
-    is_raw: bool  #: there is a factor, or nearly all prices look unadjusted
+    wrong: BoolArray  #: whether units are wrong, with `power` and `factor_power` giving by how much
+    power: IntArray  #: power of ten of a quotient over the price; `NO_POWER` where none explains it
+    factor_power: IntArray  #: 1: the quotient is price times factor; -1: price over factor
+    odd: BoolArray  #: whether the average price lies outside its bar and no unit explains it
+    rate: BoolArray  #: whether the amount is a turnover rate
+    repeated: BoolArray  #: whether the amount repeats the volume
+    is_judged: bool  #: whether prices are unadjusted as far as the data reveal
+    is_unexplained: bool  #: whether most bars are off and no unit explains it
+    is_raw: bool  #: whether there is a factor, or nearly all prices look unadjusted
 
 
 @np.errstate(divide="ignore", invalid="ignore")
 def unit_faults(raw: RawMarket) -> UnitFaults:
-    """Judge the units of a market's bars."""
+    """Check the units of a market's bars."""
     table = raw.table
     known = table.judged(_is_known)
     powers = {0: _powers(raw, 0)}
@@ -101,7 +101,7 @@ def unit_faults(raw: RawMarket) -> UnitFaults:
 
 
 def _is_known(part: BarTable) -> BoolArray:
-    """[rows] a bar whose volume and amount can be held against its prices."""
+    """[rows] whether a bar's volume and amount can be compared with its prices."""
     average = average_price(part)
     low = part["low"]
     high = part["high"]
@@ -116,7 +116,7 @@ def _repeats(part: BarTable) -> BoolArray:
 
 
 def _rounding(values: FloatArray) -> FloatArray:
-    """[rows] part of a number by which rounding to a whole, or to two decimals, may move it."""
+    """[rows] relative change that rounding to an integer or to two decimals may cause."""
     step = np.where(values == np.round(values), 1.0, 0.0)
     hundredths = (step == 0) & (np.abs(values * 100 - np.round(values * 100)) < 1e-6)
     step[hundredths] = 0.01
@@ -125,7 +125,9 @@ def _rounding(values: FloatArray) -> FloatArray:
 
 
 def _powers(raw: RawMarket, factor_power: int) -> IntArray:
-    """[rows] power of ten that puts amount / volume, over a power of the factor, into its bar."""
+    """[rows] power of ten that puts amount / volume, divided by a power of the factor, inside its
+    bar.
+    """
     volume_scale, amount_scale = given_scales(raw)
     powers = []
     start = 0
@@ -158,7 +160,7 @@ def _powers(raw: RawMarket, factor_power: int) -> IntArray:
 def _power_of(
     quotient: FloatArray, prices: dict[str, FloatArray], rounding: FloatArray
 ) -> IntArray:
-    """[rows] power of ten that puts a quotient into its bar, give or take rounding."""
+    """[rows] power of ten that puts a quotient inside its bar, within rounding."""
     low = prices["low"]
     high = prices["high"]
     power = np.round(np.log10(quotient / np.sqrt(low * high)))
@@ -174,7 +176,9 @@ def _power_of(
 
 
 def given_scales(raw: RawMarket) -> tuple[FloatArray, FloatArray]:
-    """[rows] by which volumes and amounts were multiplied; 1 where values were read."""
+    """[rows] scales by which volumes and amounts were multiplied on import; 1 where they were
+    not.
+    """
     table = raw.table
     given = raw.conventions
     if not given.volume_unit.scopes and not given.amount_unit.scopes:
@@ -190,7 +194,7 @@ def given_scales(raw: RawMarket) -> tuple[FloatArray, FloatArray]:
 
 
 def _of_codes(table: BarTable, known: BoolArray, found: BoolArray) -> BoolArray:
-    """[rows] bars of codes of whose known bars nearly all are found to be something."""
+    """[rows] bars of codes for which `found` is true on nearly all known bars."""
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)
     own = np.bincount(table.column[known & found], minlength=size)
@@ -199,7 +203,7 @@ def _of_codes(table: BarTable, known: BoolArray, found: BoolArray) -> BoolArray:
 
 
 def _rates(raw: RawMarket, known: BoolArray, explained: BoolArray) -> BoolArray:
-    """[rows] bars of codes whose amounts are small, and no price times the volume in any unit."""
+    """[rows] bars of codes whose amounts are small and, in any unit, not price times volume."""
     _, scale = given_scales(raw)
     start = 0
     parts = []
@@ -219,7 +223,9 @@ def _rates(raw: RawMarket, known: BoolArray, explained: BoolArray) -> BoolArray:
 
 
 def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray]) -> IntArray:
-    """[rows] power of the factor in the quotients of a bar's code: that of most where it shows."""
+    """[rows] power of the factor in the quotients of a bar's code: the most frequent power where
+    the factor is visible.
+    """
     moved = known & table.judged(_is_moved)
     size = len(table.codes)
     count = np.bincount(table.column[moved], minlength=size)
@@ -229,7 +235,8 @@ def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray
         fits = moved & (power != NO_POWER)
         fitting[each] = np.bincount(table.column[fits], minlength=size)
 
-    # A factor of about 10, or of its root, looks like a unit, too: then the market's others decide.
+    # A factor near 10, or near its root, looks like a unit as well: then the market's other codes
+    # decide.
     order = np.array([0, 1, -1], dtype=np.int8)
     scores = np.stack([fitting[int(each)] for each in order]).astype(np.float64)
     scores[scores.sum(axis=1).argmax()] /= _AS_MANY
@@ -240,14 +247,14 @@ def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray
 
 
 def _is_moved(part: BarTable) -> BoolArray:
-    """[rows] the factor is so far from 1 that it shows in a quotient."""
+    """[rows] whether the factor differs enough from 1 to be visible in a quotient."""
     return np.asarray((part["factor"] > 0) & (np.abs(np.log(part["factor"])) > _MOVED))
 
 
 def _raw_days(table: BarTable, known: BoolArray, may_be: BoolArray, least: int) -> BoolArray:
-    """[rows] bars of days on which nearly all prices may be unadjusted.
+    """[rows] bars for days on which nearly all prices may be unadjusted.
 
-    `least`: codes, since few have known units by chance.
+    `least`: minimum number of codes, since a few can have known units by chance.
     """
     days = len(table.days)
     count, fitting = (np.bincount(table.row[mask], minlength=days) for mask in (known, may_be))
@@ -257,13 +264,15 @@ def _raw_days(table: BarTable, known: BoolArray, may_be: BoolArray, least: int) 
 
 
 def _in_fen(part: BarTable) -> BoolArray:
-    """[rows] open and close are whole fen."""
+    """[rows] whether open and close are in whole fen."""
     fen = np.stack([part["open"], part["close"]]) * 100
     return np.asarray((np.abs(fen - np.round(fen)) < _FEN_NOISE).all(axis=0))
 
 
 def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntArray) -> BoolArray:
-    """[rows] whether a wrong unit is that of a code, of its days, of a day, or of a board's day."""
+    """[rows] whether a wrong unit is shared by a code, by a stretch of its days, by a day, or by a
+    board on a day.
+    """
     if not scaled.any():
         return scaled
 
@@ -287,7 +296,7 @@ def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntA
 
 
 def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
-    """[rows] bars in a run of `_RUN` judged bars of one code and one wrong unit."""
+    """[rows] bars in a run of `_RUN` judged bars with the same code and wrong unit."""
     rows = np.flatnonzero(judged)
     own = kind[rows]
     run = np.cumsum(np.append(False, own[1:] != own[:-1]))
@@ -299,8 +308,8 @@ def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
 
 
 def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
-    """[rows] bars whose quotient is another power of ten times a price of the day, exactly, though
-    nearly all bars of their code agree: a row in lots among rows in shares.
+    """[rows] bars whose quotient is exactly another power of ten times a price within the day's
+    range, although nearly all bars of their code agree: a row in lots among rows in shares.
     """
     size = len(table.codes)
     count = np.bincount(table.column[judged], minlength=size)

@@ -1,4 +1,4 @@
-"""Units of volumes and amounts, inferred from the numbers themselves."""
+"""Units of volumes and amounts, inferred from the data."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import BarTable
 
-#: An average price may lie this far outside low and high: sources round amounts and prices
+#: Factor by which an average price may lie outside low and high: sources round amounts and prices
 PRICE_SLACK = 1.01
-_SINGLE = 1.3e-7  # relative noise of a volume that was divided by a factor in single precision
-MOSTLY_WHOLE = 0.7  #: Less than this part of volumes in whole shares: they are no counts of shares
-_WHOLE = 0.95  # more than this part is whole where volumes are counts of shares
+_SINGLE = 1.3e-7  # relative noise of a volume divided by a factor in single precision
+MOSTLY_WHOLE = 0.7  #: Minimum fraction of whole volumes for them to be share counts
+_WHOLE = 0.95  # larger fraction that is whole if volumes are share counts
 
 
 def in_wholes(volume: FloatArray, unit: float = 1.0) -> tuple[BoolArray, BoolArray]:
-    """[rows] volumes small enough for single precision to tell whether they are whole numbers of
-    `unit` shares, and which are.
+    """[rows] volumes small enough for single precision to reveal whether they are multiples of
+    `unit` shares, and which of them are.
     """
     telling = (volume > 0) & (volume * _SINGLE < 0.2 * unit)
     small = np.where(telling, volume, 0.0)
@@ -33,10 +33,10 @@ def _whole_part(volume: FloatArray, unit: float) -> float:
 
 
 def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "divided"] | None:
-    """Return by whole shares, or whole lots of 100, whether volumes are raw or divided by the
-    factor; None: that does not show.
+    """Return whether volumes are raw or divided by the factor, judged by whether they are whole
+    shares or whole lots of 100; None if the data don't reveal it.
 
-    Markets whose factor is 1 throughout are raw. Shapes [rows].
+    Markets whose factor is always 1 are raw. Shapes [rows].
     """
     moved = (factor > 0) & (factor != 1) & (volume > 0)
     if not moved.any():
@@ -54,7 +54,7 @@ def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "div
 
 
 def average_price(table: BarTable) -> FloatArray:
-    """[rows] amount / volume in units of currency a share; NaN or infinite where one of them is
-    missing or zero.
+    """[rows] amount / volume in currency units per share; NaN or infinite where either is missing
+    or zero.
     """
     return np.asarray(table["amount"] / table["volume"])

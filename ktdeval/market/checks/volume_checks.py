@@ -1,4 +1,4 @@
-"""Volumes that can't be: a price in their column, or values instead of coins."""
+"""Impossible volumes: prices in the volume column, or traded values instead of coins."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ktdeval.values.files import csv_rows
 from ktdeval.values.findings import Finding
 
 _MIN_BARS = 5
-_NEARLY_ALL = 0.95  # part of a code's bars
+_NEARLY_ALL = 0.95  # fraction of a code's bars
 _MOST = 0.5
-_NOISE = 1e-9  # relative, of numbers that are equal
-_MAX_TRADED = 1e12  # USD a day: no coin trades as much, by a factor of more than three
+_NOISE = 1e-9  # relative noise of equal numbers
+_MAX_TRADED = 1e12  # USD a day: more than three times what any coin trades
 _QUOTES = re.compile(r"(?<=..)(USDT|USDC|FDUSD|TUSD|BUSD|USD|EUR|GBP|JPY|KRW|BTC|ETH)$")
-_MAX_SCOPES = 8  # that a message states as an option
+_MAX_SCOPES = 8  # maximum number that a message gives as options
 
 
 def check_impossible_volumes(raw: RawMarket) -> Iterator[Finding]:
-    """Find codes whose volumes are prices, or more coins than there are."""
+    """Find codes whose volumes are prices, or exceed the number of coins in existence."""
     yield _price_finding(raw)
     yield _supply_finding(raw)
 
 
 def _price_finding(raw: RawMarket) -> Finding:
-    """Codes whose volume lies within low and high on each day, as an average price does."""
+    """Find codes whose volume lies between low and high on each day, as an average price does."""
     table = raw.table
 
     def has_range(part: BarTable) -> BoolArray:
@@ -49,7 +49,9 @@ def _price_finding(raw: RawMarket) -> Finding:
 
 
 def _supply_finding(raw: RawMarket) -> Finding:
-    """Codes of coins that trade more coins a day than exist, or more money than any coin does."""
+    """Find coin codes that trade more coins a day than exist, or a higher value than any coin
+    does.
+    """
     table = raw.table
     supply = np.full(len(table.codes), np.inf)
     most = np.full(len(table.codes), np.inf)
@@ -88,7 +90,9 @@ def _supply_finding(raw: RawMarket) -> Finding:
 
 
 def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
-    """Return the option that reads volumes of codes as traded values, if it gives few enough."""
+    """Return how to fix the volumes: with the option that reads them as traded values if these
+    would be plausible, else in the file.
+    """
     given = raw.conventions
     if not given.has_options or given.volume_unit.scopes or not may_be_values:
         return "no option helps: correct the volumes in the file"
@@ -103,7 +107,7 @@ def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
 
 
 def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float) -> BoolArray:
-    """[codes] of whose known bars at least a part is found to be something."""
+    """[codes] whether `found` is true for at least the fraction `part` of the code's known bars."""
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)
     own = np.bincount(table.column[found], minlength=size)
@@ -111,7 +115,7 @@ def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float
 
 
 def _supply_of(code: str) -> float:
-    """Return the most coins of a code such as `BTC-USDT` that exist; infinite if not known."""
+    """Return the maximum supply of a code such as `BTC-USDT`, in coins; infinite if not known."""
     base = re.split(r"[-._]", code.upper())[0]
     for name in (base, _QUOTES.sub("", base)):
         if name in _supplies():
@@ -121,8 +125,8 @@ def _supply_of(code: str) -> float:
 
 @cache
 def _supplies() -> Mapping[str, float]:
-    """Return the most coins of each name. A row is `sourced` (a page of the project itself, seen on
-    its day) or `second_hand` (a page of others, or none).
+    """Return the maximum supply by coin name. A row is `sourced` (from a page of the project
+    itself, viewed on its day) or `second_hand` (from someone else's page, or none).
     """
     rows = csv_rows(Path(__file__).with_name("coins.csv"))
     return {row["coin"]: float(row["supply"]) for row in rows}

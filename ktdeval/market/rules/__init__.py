@@ -1,1 +1,1 @@
-"""Rules of exchanges by day: boards, fees, calendars and kinds of securities."""
+"""Exchange rules by day: boards, fees, calendars and kinds of securities."""

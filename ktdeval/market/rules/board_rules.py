@@ -1,9 +1,9 @@
-"""Rules of the A-share boards with their days: daily price limits, days of a listing without one,
-and the sizes of orders. The rules are data, `board_rules.csv`, each row with its source.
+"""A-share board rules by date: daily price limits, days without a limit after listing, and order
+sizes. The rules are data, `board_rules.csv`, each row with its source.
 
-A limit price is the reference price (the previous close, in the day's terms) times 1 ± the limit,
-rounded half up to a fen (in Beijing to the fen within the limit), and at least one fen away from
-the reference price.
+A limit price is the reference price (the previous close, adjusted to the day's terms) times 1 ± the
+limit, rounded half up to a fen (in Beijing to the fen within the limit), and at least one fen away
+from the reference price.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ RuleName = Literal[
 ]
 IntArray = npt.NDArray[np.int64]
 
-_PARTS = 1000  # a limit of 10 % is 100 of them
+_PARTS = 1000  # a limit of 10 % is 100 of these
 _NO_END = "9999-12-31"
-# ST and *ST, also behind the marks of a day (XD, XR, DR, N) or of a share without reform (S). A
-# Latin letter behind it is of a word, such as STAR.
+# ST and *ST, also after the day's prefixes (XD, XR, DR, N) or the prefix of a share without
+# split-share reform (S). A Latin letter after it means that it is part of a word, such as STAR.
 _TREATED = re.compile(r"(?:XD|XR|DR|N|S)?\*?ST(?![A-Za-z])")
-# Shanghai writes the mark of the delisting period before the name, Shenzhen and Beijing behind it.
+# Shanghai puts the delisting-period mark before the name, Shenzhen and Beijing after it.
 _DELISTING = re.compile(r"退市.*|.*退")
 
 
 @dataclass(frozen=True, slots=True)
 class BoardRule:
-    """One rule of a board in its days of validity, both included."""
+    """One rule of a board, with its first and last day of validity."""
 
     first: np.datetime64
     last: np.datetime64
@@ -63,15 +63,15 @@ class BoardRule:
 
 @dataclass(frozen=True, slots=True)
 class OrderSizes:
-    """Sizes of buys on a board, in shares."""
+    """Permitted sizes of buys on a board, in shares."""
 
-    smallest: int  #: smallest buy; of the shares held, fewer are sold whole or not at all
-    step: int  #: what a buy beyond the smallest is a multiple of
+    smallest: int  #: smallest buy; a holding below it is sold whole or not at all
+    step: int  #: increment of buys above the smallest
 
 
 @cache
 def board_rules() -> Mapping[tuple[Board, RuleName], tuple[BoardRule, ...]]:
-    """Return the rules of each board by name, the earliest first."""
+    """Return each board's rules by rule name, earliest first."""
     rules: dict[tuple[Board, RuleName], list[BoardRule]] = {}
 
     for row in csv_rows(Path(__file__).with_name("board_rules.csv")):
@@ -84,7 +84,7 @@ def board_rules() -> Mapping[tuple[Board, RuleName], tuple[BoardRule, ...]]:
 
 
 def order_sizes(board: Board) -> OrderSizes:
-    """Return the sizes of buys on a board; they never changed since it opened."""
+    """Return the permitted buy sizes on a board; they have not changed since it opened."""
     (smallest,) = board_rules()[board, "smallest_buy"]
     (step,) = board_rules()[board, "buy_step"]
     return OrderSizes(int(smallest.value), int(step.value))
@@ -95,8 +95,8 @@ def limit_prices(
 ) -> tuple[IntArray, IntArray]:
     """Return the lower and upper limit prices of reference prices, all in ticks.
 
-    `limits`: in parts of 1,000; `fen`: ticks in a fen; `inward`: True where a limit price is the
-    last fen within the limit instead of the nearest one. All broadcast.
+    `limits`: in parts of 1,000; `fen`: ticks per fen; `inward`: True where a limit price is the
+    last fen within the limit instead of the nearest one. All arguments broadcast.
     """
     reference = (references + fen // 2) // fen
     half = _PARTS // 2
@@ -113,7 +113,7 @@ def limit_prices(
 
 
 def rounds_inward(codes: Sequence[str]) -> BoolArray:
-    """[codes] whether the limit prices of an A-share are the last fen within its limit."""
+    """[codes] whether an A-share's limit prices are rounded to the last fen within the limit."""
     return np.array([(board_of(code), "inward") in board_rules() for code in codes], dtype=np.bool_)
 
 
@@ -148,7 +148,7 @@ def daily_limits(snapshot: MarketSnapshot, columns: Sequence[int]) -> IntArray:
 
 
 def _delisting(snapshot: MarketSnapshot) -> dict[str, list[NameSpell]]:
-    """Return the delisting periods of each code that has any, by its dated names."""
+    """Return the delisting periods by code, from dated names."""
     periods: dict[str, list[NameSpell]] = {}
     for spell in snapshot.spells:
         if _DELISTING.fullmatch(_normalised_name(spell.name)):
@@ -160,8 +160,8 @@ def _delisting(snapshot: MarketSnapshot) -> dict[str, list[NameSpell]]:
 def _free_first_days(
     limits: IntArray, spell: NameSpell, days: DayArray, board: Board, has_bar: BoolArray
 ) -> None:
-    """Take the limit from the first days of a delisting period, in place. Of a period that began
-    before the market they are not known.
+    """Lift the limit, in place, on the first days of a delisting period. If the period began before
+    the market's first day, its first days are not known.
     """
     first = _parse_day(spell.first)
     if first < days[0]:
@@ -174,8 +174,8 @@ def _free_first_days(
 
 
 def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
-    """[T, N] days on which an asset is under special treatment: by its data, else by its dated names.
-    None if neither is known. In the delisting period the limit of the board applies again.
+    """[T, N] whether an asset is under special treatment: from the data, else from its dated names.
+    None if neither is known. In the delisting period the board's limit applies again.
     """
     given = snapshot.price_limits.special
     if given is None and not snapshot.spells:
@@ -201,17 +201,17 @@ def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
 
 @dataclass(frozen=True, slots=True)
 class _AssetListing:
-    """Listing of an asset within the days of a market, or shortly before them."""
+    """An asset's listing within the days of a market, or shortly before them."""
 
     day: np.datetime64
-    before: int  #: days of trade since it that the market has no record of
+    before: int  #: trading days since the listing that the market has no record of
 
 
 def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
     """[N] listing of each asset; None if it was listed long before the market's first day.
 
-    The day of listing is taken from the data. Without one it is the day of the first record, unless
-    this is the market's first day, when most assets are older.
+    The listing day is taken from the data. If they lack it, the day of the first record is used,
+    unless that is the market's first day, on which most assets are older.
     """
     given = snapshot.price_limits.listed or ("",) * len(snapshot.codes)
     # A suspended day before the first bar is a record of an asset that was listed earlier.
@@ -232,19 +232,18 @@ def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
 
 
 def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | None:
-    """Return the listing of an asset. `given`: its day by the data, or empty; `days`: sessions of
-    its calendar; `first_record`: index of the first one on which there is a record.
+    """Return an asset's listing. `given`: listing day from the data, or empty; `days`: sessions of
+    its calendar; `first_record`: index of the first session with a record.
     """
     if not given:
         return _AssetListing(days[first_record], 0) if first_record > 0 else None
 
     listed = _parse_day(given)
     if listed >= days[0]:
-        # Days without a record are counted as days of trade: rather a limit too many than one too
-        # few.
+        # Days without a record count as trading days: better one limit too many than one too few.
         before = max(0, first_record - int(np.searchsorted(days, listed)))
     else:
-        # Holidays are counted too: rather a day with a limit too many than one too few.
+        # Holidays count as well: better one day with a limit too many than one too few.
         before = int(np.busday_count(listed, days[0]))
 
     return _AssetListing(listed, before)
@@ -253,14 +252,14 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 def _is_free(
     listing: _AssetListing | None, board: Board, days: DayArray, has_bar: BoolArray
 ) -> BoolArray:
-    """[T] days of a listing on which the asset has no price limit."""
+    """[T] days after a listing on which the asset has no price limit."""
     if listing is None:
         return np.zeros(len(has_bar), dtype=np.bool_)
 
     # Listings under the registration system: STAR 2019, ChiNext 2020, main board 2023
     free_days = int(_in_force(board, "free_days", np.array([listing.day]))[0])
     traded = has_bar & (days >= listing.day)
-    number = listing.before + np.cumsum(traded)  # 1 on the first day of trade
+    number = listing.before + np.cumsum(traded)  # 1 on the first trading day
     return np.asarray(traded & (number <= free_days))
 
 
@@ -271,7 +270,7 @@ def _limit_parts(board: Board, name: RuleName, days: DayArray) -> IntArray:
 
 
 def _in_force(board: Board, name: RuleName, days: DayArray) -> FloatArray:
-    """[T] value of a rule on each day; -1 where the board has no such rule on it."""
+    """[T] value of a rule on each day; -1 where the board has no such rule."""
     values = np.full(len(days), -1.0)
     for rule in board_rules().get((board, name), ()):
         values[(days >= rule.first) & (days <= rule.last)] = rule.value
@@ -280,7 +279,7 @@ def _in_force(board: Board, name: RuleName, days: DayArray) -> FloatArray:
 
 
 def _normalised_name(name: str) -> str:
-    """Return a name with its full-width letters and signs as usual ones."""
+    """Return a name with full-width letters and signs converted to ordinary ones."""
     return unicodedata.normalize("NFKC", name).strip()
 
 

@@ -1,5 +1,5 @@
-"""Trading days: the sessions of an exchange and their hours, and the rows of a window in a market's
-days.
+"""Trading days: the sessions of an exchange with their hours, and the rows of a window within a
+market's days.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.values.config_options import near_matches
 if TYPE_CHECKING:
     import pandas as pd
 
-_MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
+_MARGIN = np.timedelta64(14, "D")  # room for one-day ranges
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ _NO_SESSIONS = SessionHours(
 def parse_day(
     text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError
 ) -> np.datetime64:
-    """Return a calendar day from text such as `2024-01-02`, the one form of a day that sorts as
-    text. Raises `kind`, which `where` starts: any other text.
+    """Return a calendar day from text such as `2024-01-02`, the one date format that sorts as text.
+    Raises `kind`, with a message that starts with `where`, on any other text.
     """
     try:
-        day = date.fromisoformat(str(text))  # from Python 3.11 on `20240102` and `2024-W01-2`, too
+        day = date.fromisoformat(str(text))  # Python 3.11+ also accepts `20240102`, `2024-W01-2`
         if str(day) != str(text):
             raise ValueError(text)
 
@@ -70,9 +70,9 @@ def parse_day(
 def sessions(
     first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
 ) -> DayArray:
-    """Trading days of an exchange (ISO 10383 code) from `first` to `last`, both included. Raises
-    DataError if the installed calendar doesn't reach that far or `first` lies after `last`,
-    UsageError on an unknown exchange.
+    """Return the trading days of an exchange (ISO 10383 code) from `first` to `last`, both
+    inclusive. Raises DataError if the installed calendar doesn't reach that far or `first` is after
+    `last`, UsageError on an unknown exchange.
     """
     return session_hours(first, last, exchange).days
 
@@ -80,7 +80,9 @@ def sessions(
 def session_hours(
     first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
 ) -> SessionHours:
-    """Sessions of an exchange from `first` to `last`, as `sessions`, with the hours of each."""
+    """Return the sessions of an exchange from `first` to `last`, as `sessions` does, with their
+    hours.
+    """
     start = parse_day(first)
     end = parse_day(last)
     if start > end:
@@ -95,13 +97,13 @@ def session_hours(
         raise UsageError(f"exchange {exchange!r} is unknown{near_matches(exchange, known)}")
 
     try:
-        # Whole decades, so that ranges share a calendar: making one takes 0.1 s, whatever its
+        # Whole decades, so that ranges share a calendar: building one takes 0.1 s whatever its
         # length.
         try:
             hours = _calendar_hours(
                 exchange, f"{str(start - _MARGIN)[:3]}0-01-01", f"{str(end)[:3]}9-12-31"
             )
-        except ValueError:  # they reach beyond what the calendar knows
+        except ValueError:  # the range extends beyond the calendar's coverage
             hours = _calendar_hours(exchange, str(start - _MARGIN), str(end))
     except errors.NoSessionsError:
         return _NO_SESSIONS
@@ -118,7 +120,9 @@ def session_hours(
 
 @lru_cache(maxsize=64)
 def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
-    """Sessions in [start, end]. Bounds are given, since those by default depend on today's date."""
+    """Return the sessions in [start, end]. The bounds are passed explicitly because the defaults
+    depend on today's date.
+    """
     import exchange_calendars  # noqa: PLC0415
     import pandas as pd  # noqa: PLC0415
 
@@ -133,7 +137,7 @@ def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
 
 
 def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
-    """[S] times of day with their zone as minutes in UTC."""
+    """Return timezone-aware times as UTC minutes, [S]."""
     found: npt.NDArray[np.datetime64] = times.dt.tz_convert(None).to_numpy().astype("datetime64[m]")
     return found
 
@@ -141,9 +145,9 @@ def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
 def window_rows(
     days: DayArray, first: str | np.datetime64, last: str | np.datetime64
 ) -> tuple[int, int]:
-    """`(start, stop)` so that the window's days are `days[start:stop]`; `start >= 1`, as the first
-    decision is taken on the row before. Raises DataError if the window reaches outside the data or
-    holds no trading day.
+    """Return `(start, stop)` such that the window's days are `days[start:stop]`; `start >= 1`,
+    because the first decision is taken on the row before. Raises DataError if the window extends
+    beyond the data or contains no trading day.
     """
     start_day = parse_day(first)
     last_day = parse_day(last)

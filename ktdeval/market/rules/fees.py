@@ -1,12 +1,12 @@
-"""Duties on fills with their days: charges of the state, clearing houses and regulators in addition
-to the broker's commission. They are data, `fees.csv`, each row with its source.
+"""Duties on fills by date: charges by the state, clearing houses and regulators in addition to the
+broker's commission. They are data, `fees.csv`, each row with its source.
 
-A row says how sure it is: `sourced`, `second_hand` (the figure or its first day is from a page that
-names no document), or `assumed` (days that nobody looked up, or a fee that is not modelled; the
-source says which).
+Each row reports its confidence: `sourced`, `second_hand` (the figure or its first day is from a
+page that names no document), or `assumed` (dates that nobody looked up, or a fee that is not
+modelled; the source says which).
 
-Fees of exchanges and of the Chinese regulator are not in it: brokers collect them within their
-commission, whose upper limit (3 per mille) counts them in.
+Fees charged by exchanges and by the Chinese regulator are not included: brokers collect them as
+part of their commission, whose cap (3 per mille) includes them.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _NO_END = "9999-12-31"
 
 @dataclass(frozen=True, slots=True)
 class DutyRow:
-    """One duty in its days of validity, both included."""
+    """One duty, with its first and last day of validity."""
 
-    board: Board | None  #: None: of all boards, or of a venue without boards
+    board: Board | None  #: None: all boards, or a venue without boards
     kind: DutyKind
     side: DutySide
     first: np.datetime64
     last: np.datetime64
-    bps: float  #: of the notional
-    per_unit: float  #: of each share, in units of the currency
-    most: float | None  #: upper bound of the part by share on one order
+    bps: float  #: rate on the notional, in basis points
+    per_unit: float  #: amount per share, in currency units
+    most: float | None  #: cap on the per-share part of one order
     status: DutyStatus
     source: str
 
     def is_due(self, selling: bool, board: Board | None, day: np.datetime64) -> bool:
-        """Return whether a fill on a board and day pays it."""
+        """Return whether a fill on a board and day incurs this duty."""
         if not self.first <= day <= self.last or self.board not in (None, board):
             return False
         # Stamp duty: only sellers since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
@@ -60,7 +60,7 @@ class DutyRow:
         return self.side in ("both", "buy")
 
     def facts(self) -> dict[str, JsonValue]:
-        """Return the row as the file has it; null if a day or a bound is open."""
+        """Return the row as in the file; null for an open-ended day or bound."""
         return {
             "board": self.board and str(self.board),
             "kind": self.kind,
@@ -77,7 +77,7 @@ class DutyRow:
 
 @cache
 def duty_rows() -> Mapping[str, tuple[DutyRow, ...]]:
-    """Return the rows of each venue, in the order of the file."""
+    """Return each venue's rows, in file order."""
     rows: dict[str, list[DutyRow]] = {}
     for row in csv_rows(_TABLE):
         board = None
@@ -106,8 +106,8 @@ def duty_rows() -> Mapping[str, tuple[DutyRow, ...]]:
 
 
 def is_dated(venue: Venue) -> bool:
-    """Return whether a venue's duties are those of each day: it is a built-in one that the table
-    has, with its own costs. Costs that a task or a package names are the same on all days.
+    """Return whether a venue's duties change over time: it must be a built-in venue that the table
+    has, with its own costs. Costs specified by a task or package are the same on all days.
     """
     return venue.name in duty_rows() and venue.fees == built_in_venues()[venue.name].fees
 
@@ -115,12 +115,12 @@ def is_dated(venue: Venue) -> bool:
 def duties_due(
     venue: Venue, board: Board | None, selling: bool, day: np.datetime64
 ) -> list[DutyRow]:
-    """Return the duties that a fill at a dated venue pays on a day."""
+    """Return the duties that a fill at a venue with dated duties incurs on a day."""
     return [row for row in duty_rows()[venue.name] if row.is_due(selling, board, day)]
 
 
 def change_days(venues: Sequence[Venue]) -> DayArray:
-    """Return the days on which a duty of these dated venues begins or changes, ascending."""
+    """Return the days on which a duty at any of these venues begins or changes, ascending."""
     days: set[np.datetime64] = set()
     for venue in venues:
         days |= {row.first for row in duty_rows()[venue.name]}
@@ -130,8 +130,8 @@ def change_days(venues: Sequence[Venue]) -> DayArray:
 
 @cache
 def duties_id() -> str:
-    """Return the SHA-256 of all figures and days, without their sources: part of the config hash of
-    tasks whose costs they are.
+    """Return the SHA-256 of all rates and days, without their sources; it is part of the config
+    hash of tasks that use these costs.
     """
     figures: list[JsonValue] = []
     for venue, rows in duty_rows().items():
@@ -144,7 +144,7 @@ def duties_id() -> str:
 
 
 def _bound_or_none(day: np.datetime64) -> str | None:
-    """Return an ISO day; None for a day that marks an open end."""
+    """Return an ISO day; None for a day that marks an open-ended range."""
     text = str(day)
     if text in (_FIRST_DAY, _NO_END):
         return None
@@ -152,7 +152,7 @@ def _bound_or_none(day: np.datetime64) -> str | None:
 
 
 def _one_of(text: str, kinds: Any) -> Any:
-    """Return a word of the table. Raises DataError if it is not one of a Literal's values."""
+    """Return a value of the table. Raises DataError if the Literal does not allow it."""
     if text not in get_args(kinds):
         raise DataError(
             f"{_TABLE.name}: expected one of {', '.join(get_args(kinds))}, found {text!r}"

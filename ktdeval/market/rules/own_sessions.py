@@ -1,8 +1,8 @@
-"""Sessions of an asset in a market whose days are those of several calendars.
+"""An asset's own sessions in a market that combines several calendars.
 
-The days of a market are those of all its assets: stocks in a market with coins have rows on
-weekends, when their exchange is closed. A figure over n days counts the asset's own sessions, so
-that closed days are not among its n returns.
+A market's days are the union over its assets: stocks in a market with coins have rows on weekends,
+when their exchange is closed. A figure over n days counts the asset's own sessions, so that closed
+days are not among its n returns.
 
     bar_rows         sessions on which one asset has traded
     session_groups   sessions of an exchange: also days on which one of its assets was suspended
@@ -31,23 +31,25 @@ def bar_rows(market: MarketSnapshot | MarketView, asset: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class SessionGroup:
-    """Assets of one calendar, and the rows of the market on which their exchange was open."""
+    """Assets with the same calendar, and the market rows on which their exchange was open."""
 
-    columns: IntArray | slice  #: [n] of the assets
-    rows: IntArray | slice  #: [S] ascending
+    columns: IntArray | slice  #: columns of the assets, [n]
+    rows: IntArray | slice  #: rows of the sessions, [S], ascending
 
     def of(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """[S, n] values of the group's assets on its sessions, of [T, N]."""
+        """Select the group's assets and sessions from [T, N] values: [S, n]."""
         return values[self.rows][:, self.columns]
 
     def latest(self, values: npt.NDArray[Number], count: int) -> npt.NDArray[Number]:
-        """[<= count, n] values of the group's assets on its last sessions, of [T, N]."""
+        """Select the group's assets and at most `count` last sessions from [T, N] values: [<=
+        count, n].
+        """
         if isinstance(self.rows, slice):
             return values[-count:][:, self.columns]
         return values[self.rows[-count:]][:, self.columns]
 
     def sessions_before(self, rows: range) -> IntArray:
-        """Return the number of sessions before each of some rows of the market."""
+        """Return, for each of the given market rows, the number of sessions before it."""
         wanted = np.arange(rows.start, rows.stop)
         if isinstance(self.rows, slice):
             return wanted
@@ -58,8 +60,8 @@ _WHOLE = SessionGroup(_ALL, _ALL)
 
 
 def session_groups(market: MarketSnapshot | MarketView) -> Sequence[SessionGroup]:
-    """Return the assets of a market by calendar, with its sessions: the days on which one of them
-    has a close. If all have one calendar, its sessions are all days of the market.
+    """Group a market's assets by calendar, with its sessions: the days on which at least one of
+    them has a close. If all share one calendar, its sessions are all days of the market.
     """
     names = sorted(set(market.calendars))
     if len(names) < 2:

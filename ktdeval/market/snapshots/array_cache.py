@@ -1,9 +1,9 @@
-"""Arrays that follow from a market alone, kept in files that all processes of a user map into
-memory: written once, read-only and atomically.
+"""Arrays derived from a market alone, kept in files that all processes of a user map into memory:
+written once, read-only and atomically.
 
-An entry is a folder named by the hash of its key, with one `.npy` file an array and a manifest of
+An entry is a folder named by the hash of its key, with one `.npy` file per array and a manifest of
 their checksums. A damaged entry is removed and rebuilt. A process that can't read or write the
-cache builds the arrays for itself: the cache only affects time and memory. If the cache is too
+cache builds the arrays itself: the cache only affects time and memory. If the cache grows too
 large, the least recently used entries are removed.
 """
 
@@ -32,40 +32,41 @@ from ktdeval.values.typed_json import Value
 View = TypeVar("View")
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-MAX_BYTES = 4 << 30  #: Size of all entries together
+MAX_BYTES = 4 << 30  #: Maximum total size of all entries
 _MANIFEST = "manifest.json"
-_LARGEST_SHARE = 0.5  # of all, that one entry may take
+_LARGEST_SHARE = 0.5  # maximum fraction of the total that one entry may take
 
 
 class _Manifest(Value):
     """Content of an entry."""
 
-    title: str  #: what it holds, in words
-    sums: dict[str, str]  #: SHA-256 of the file of each array, by its name
+    title: str  #: description of the content
+    sums: dict[str, str]  #: array name -> SHA-256 of its file
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayCacheEntry:
-    """Entry of a cache, as listed."""
+    """A cache entry, as listed."""
 
     path: Path
-    title: str  #: what it holds, in words; empty for a damaged one
-    bytes: int  #: size of its files
-    used_s: float  #: when it was used last, in seconds since 1970
+    title: str  #: description of the content; empty for a damaged entry
+    bytes: int  #: total size of its files
+    used_s: float  #: time of last use, in seconds since 1970
 
 
 class ArrayCache:
-    """Cache of arrays in a folder, which need not exist."""
+    """An array cache in a folder, which need not exist."""
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self.folder = folder
         self._max_bytes = max_bytes
 
     def arrays(self, title: str, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
-        """Return the arrays of a key, mapped into memory; those of `make` if they can't be kept.
+        """Return the arrays for a key, mapped into memory, or the result of `make` if they can't be
+        kept.
 
-        `key`: all that decides them, as plain JSON, the version of the code among it; `title`: what
-        they are, for `entries`.
+        `key`: everything that determines the arrays, as plain JSON, including the code version;
+        `title`: description of them for `entries`.
         """
         found = self.find(key)
         if found is not None:
@@ -75,8 +76,8 @@ class ArrayCache:
         return self.keep(title, key, made) or _read_only(made)
 
     def find(self, key: Mapping[str, Any]) -> Arrays | None:
-        """Return the arrays of a key, mapped into memory; None if there is no entry. A damaged
-        entry is removed, and is None too.
+        """Return the arrays for a key, mapped into memory; None if there is no entry. A damaged
+        entry is removed and counts as absent.
         """
         path = self._path(key)
         try:
@@ -87,7 +88,7 @@ class ArrayCache:
             shutil.rmtree(path, ignore_errors=True)
             return None
 
-        with suppress(OSError):  # another user's: it only counts as used longer ago
+        with suppress(OSError):  # another user's entry: it merely appears older
             os.utime(path / _MANIFEST)
         return arrays
 
@@ -102,14 +103,14 @@ class ArrayCache:
             with new_folder(path) as content:
                 _write_arrays(content, title, made)
         except OSError:
-            # The disk is full, or read-only; or another process has written the same entry.
+            # The disk is full or read-only, or another process has written the same entry.
             return self.find(key)
 
         self._make_room(path)
         return self.find(key)
 
     def entries(self) -> list[ArrayCacheEntry]:
-        """Return all entries, those used latest first."""
+        """Return all entries, most recently used first."""
         listed = []
         with suppress(OSError):
             for path in self.folder.iterdir():
@@ -119,7 +120,9 @@ class ArrayCache:
         return sorted(listed, key=lambda entry: (-entry.used_s, entry.path.name))
 
     def clear(self) -> list[ArrayCacheEntry]:
-        """Remove all entries and return them. Processes that have mapped them keep theirs."""
+        """Remove all entries and return them. Processes that have mapped them keep their
+        mappings.
+        """
         removed = self.entries()
         for entry in removed:
             shutil.rmtree(entry.path, ignore_errors=True)
@@ -129,7 +132,7 @@ class ArrayCache:
         return self.folder / content_hash(key)[:32]
 
     def _make_room(self, newest: Path) -> None:
-        """Remove entries used longest ago until all together are small enough."""
+        """Remove the least recently used entries until the total is within the limit."""
         left = self.entries()
         total = sum(entry.bytes for entry in left)
         while left and total > self._max_bytes:
@@ -156,7 +159,7 @@ def _write_arrays(folder: Path, title: str, arrays: Arrays) -> None:
 
 
 def _open_entry(folder: Path) -> Arrays:
-    """Return the arrays of an entry. Raises OSError, ValueError or MsgspecError: it is absent or
+    """Return the arrays of an entry. Raises OSError, ValueError or MsgspecError if it is absent or
     damaged.
     """
     manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
@@ -195,15 +198,17 @@ def _read_entry(path: Path) -> ArrayCacheEntry:
     return ArrayCacheEntry(path, title, size, used_s)
 
 
-_BLOCK_SIZE = 1 << 14  # assets times days of what is kept in one entry
+_BLOCK_SIZE = 1 << 14  # assets times days in one entry
 _MIN_DAYS = 8
-_MAX_BLOCKS = 192  # of all names together
+_MAX_BLOCKS = 192  # over all names
 
 
 class StoredRows:
-    """Arrays by day of one market, kept in blocks of days; the latest blocks stay open.
+    """Daily arrays of one market, kept in blocks of days; the most recently opened blocks stay
+    open.
 
-    `cache`: where they are kept for all processes; without one they are made whenever asked for.
+    `cache`: where the blocks are kept for all processes; without a cache, arrays are rebuilt on
+    each request.
     """
 
     def __init__(
@@ -224,8 +229,8 @@ class StoredRows:
         version: str,
         make: Callable[[View], Arrays],
     ) -> Arrays:
-        """Return what `make` finds in the view of the market at the close of row `day`; `as_of`
-        makes such views.
+        """Return what `make` computes from the market view at the close of row `day`; `as_of`
+        creates such views.
         """
         if self.cache is None:
             return make(as_of(day))
@@ -251,7 +256,7 @@ class StoredRows:
 
 
 def code_version(*modules: str) -> str:
-    """Return a hash of the source of some modules, and of what they compute with: arrays of another
+    """Return a hash of some modules' source and of the numeric platform: arrays from another
     version are not used.
     """
     sources = [np.__version__, platform.machine()]

@@ -1,9 +1,9 @@
 """News, filings and macro releases as dated items, in the order in which they became known, behind
 the market's cursor.
 
-An item is known at the close of a day when its `known_at` is not after that day's close: an
-instant, given by a wall-clock time and a zone (`Close`), whatever the zones of the items. An early
-close of the exchange does not move it: the next fill is later anyhow.
+An item is known at a day's close if its `known_at` is not after that close: an instant given by a
+wall-clock time and a zone (`Close`), whatever the items' zones. An early close of the exchange does
+not move it, since the next fill is later anyway.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ DOCUMENT_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
 """Columns of a stored table of documents."""
 
 
-# a tuple: a row of a table, sorted
+# a tuple: a table row, sortable
 class Entity(NamedTuple):
-    """Words that give an asset away in a text."""
+    """Words that reveal an asset's identity in a text."""
 
     code: str  #: code of the asset's column
     kind: EntityKind
-    text: str  #: as it is spelled; one without capitals is found in any case
+    text: str  #: spelling; if it has no capitals, it is matched in any case
 
 
-# a tuple: a row of a table, of which a market has hundreds of thousands
+# a tuple: a table row, of which a market has hundreds of thousands
 class Document(NamedTuple):
     """One dated item."""
 
     published_at: datetime  #: with a time zone
-    #: with a time zone: from when on anybody could have read it where the data come from
+    #: with a time zone: when anyone could first have read it at the data's origin
     known_at: datetime
-    source: str  #: who published it
+    source: str  #: publisher
     kind: str  #: such as `news`, `filing`, `macro`
-    #: codes of the assets that it is filed under; empty for the market as a whole
+    #: codes of the assets it is filed under; empty for the market as a whole
     assets: tuple[str, ...]
     title: str
     text: str
-    sentiment: str = ""  #: label or score in the words of the source; empty if it gives none
+    sentiment: str = ""  #: label or score as worded by the source; empty if the source gives none
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Content without times and codes."""
+        """Content except times and codes."""
         words = (self.source, self.kind, self.title, self.text)
         if self.sentiment:
             return (*words, self.sentiment)
@@ -71,23 +71,23 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """K items sorted by `known_at` (then by the rest of their content), columnar and immutable;
+    """K items sorted by `known_at` (ties by the rest of their content), columnar and immutable;
     empty by default.
     """
 
-    #: K rows: known_at and published_at (microseconds since 1970 UTC), utc_offset (minutes, of
-    #: published_at), source, kind, assets (codes with a space between), title, text, sentiment;
-    #: None for no items
+    #: K rows: known_at and published_at (microseconds since 1970 UTC), utc_offset (of published_at,
+    #: in minutes), source, kind, assets (codes separated by spaces), title, text, sentiment; None
+    #: if there are no items
     table: pa.Table | None = None
-    close: Close = field(default_factory=Close)  #: when a day's cursor stands
-    #: what text masks look for besides codes, names and industries of the snapshot, sorted
+    close: Close = field(default_factory=Close)  #: time of day at which the cursor of a day is set
+    #: what text masks look for in addition to the snapshot's codes, names and industries, sorted
     entities: tuple[Entity, ...] = ()
 
     @classmethod
     def of(
         cls, items: Iterable[Document], close: Close | None = None, entities: Iterable[Entity] = ()
     ) -> Documents:
-        """Make documents from items in any order. Raises DataError on a time without a zone."""
+        """Create documents from items in any order. Raises DataError on a time without a zone."""
         import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 
         table = None
@@ -98,7 +98,7 @@ class Documents:
         return cls(table, close or Close(), tuple(sorted(set(entities))))
 
     def first(self, count: int) -> Documents:
-        """Return the `count` items that were known first."""
+        """Return the `count` items that became known first."""
         if self.table is None or count == len(self):
             return self
 
@@ -108,7 +108,9 @@ class Documents:
         return Documents(table, self.close, self.entities)
 
     def with_items(self, items: Iterable[Document]) -> Documents:
-        """Return these documents and further items. Raises DataError on a time without a zone."""
+        """Return these documents with additional items. Raises DataError on a time without a
+        zone.
+        """
         import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 
         batches = list(_batches(items))
@@ -122,8 +124,8 @@ class Documents:
 
     @classmethod
     def read_stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
-        """Return a table that was stored by `table`. Raises DataError for an absent or other column,
-        or rows out of order.
+        """Return documents from a table as stored in `table`. Raises DataError if a column is
+        missing or unexpected, or rows are out of order.
         """
         import pyarrow as pa  # noqa: PLC0415
 
@@ -152,8 +154,8 @@ class Documents:
 
     @cached_property
     def rows_of(self) -> dict[str, IntArray]:
-        """Code -> rows of the items filed under it, ascending; the empty code has those of the
-        market as a whole.
+        """Code -> rows of the items filed under it, ascending; the empty code has the rows of items
+        on the market as a whole.
         """
         if self.table is None:
             return {}
@@ -174,8 +176,8 @@ class Documents:
 
     @cached_property
     def digest(self) -> dict[str, str]:
-        """SHA-256 of each part of the content: the columns (that of the sentiments if an item has
-        one), the close and the entities.
+        """SHA-256 of each part of the content: the columns (sentiment only if an item has one), the
+        close and the entities.
         """
         parts = {}
         if self.table is not None:
@@ -191,7 +193,7 @@ class Documents:
 
     @cached_property
     def has_sentiment(self) -> bool:
-        """Return whether the source gives any item a sentiment."""
+        """Return whether any item has a sentiment from the source."""
         if self.table is None:
             return False
 
@@ -200,14 +202,14 @@ class Documents:
         return bool(pc.any(pc.not_equal(self.table["sentiment"], "")).as_py())
 
     def __bool__(self) -> bool:
-        """Is there anything to store?"""
+        """Return whether there is anything to store."""
         return self.table is not None or bool(self.entities)
 
     def __len__(self) -> int:
         return len(self.known_at)
 
     def __getitem__(self, row: int) -> Document:
-        """Item of a row. Raises DataError if the row does not exist."""
+        """Return the item in a row. Raises DataError if the row does not exist."""
         if self.table is None or not 0 <= row < len(self):
             raise DataError(f"there is no document {row}; the market has {len(self)}")
         cells = {name: self.table[name][row].as_py() for name in TEXT_FIELDS}
@@ -249,21 +251,25 @@ class DocumentsView:
         return map(self.__getitem__, range(self._end))
 
     def __getitem__(self, row: int) -> Document:
-        """Item of a row. Raises LookAheadError: it is not known yet; DataError: a row below
-        zero.
+        """Return the item in a row. Raises LookAheadError if it is not known yet, DataError if the
+        row is negative.
         """
         self._check(row)
         return self._documents[row]
 
     def day_of(self, row: int) -> int:
-        """Row of the trading day at whose close an item was first known. Raises as of indexing."""
+        """Row of the trading day at whose close an item first was known. Raises the same errors as
+        indexing.
+        """
         self._check(row)
         return bisect_left(
             range(len(self._days)), int(self._documents.known_at[row]), key=self._close_of
         )
 
     def known_at(self, row: int) -> int:
-        """Microseconds since 1970 UTC from which on an item is known. Raises as of indexing."""
+        """Time from which an item is known, in microseconds since 1970 UTC. Raises the same errors
+        as indexing.
+        """
         self._check(row)
         return int(self._documents.known_at[row])
 
@@ -310,8 +316,8 @@ def _schema() -> pa.Schema:
 
 
 def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
-    """Record batches of `_BATCH` items: as Python objects a million texts take several times their
-    memory.
+    """Yield record batches of `_BATCH` items: a million texts as Python objects take several times
+    the memory.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -352,7 +358,7 @@ def _sort_rows(table: pa.Table) -> pa.Table:
     """Return the rows in an order that depends only on their content."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    # A table that is sorted already is not copied: its texts may be large.
+    # A table already in order is not copied: its texts may be large.
     if (np.diff(table["known_at"].to_numpy()) > 0).all():
         return table
 
@@ -363,8 +369,8 @@ def _sort_rows(table: pa.Table) -> pa.Table:
 
 
 def _column_hash(column: pa.ChunkedArray) -> str:
-    """SHA-256 over the values of a column, however it is cut into chunks: numbers as little-endian
-    int64, texts as their lengths in bytes followed, in a hash of their own, by their UTF-8.
+    """SHA-256 over a column's values, however they are chunked: numbers as little-endian int64;
+    texts as their byte lengths, followed by a separate hash of their UTF-8.
     """
     lengths = hashlib.sha256()
     content = hashlib.sha256()

@@ -1,7 +1,7 @@
 """Identity of a market snapshot, and the manifest that is stored with its tables.
 
-The identity is a hash of canonical content, never of file bytes, so that a snapshot written by
-another version of Parquet has the same one. Labels (`snapshot.LABELS`, a venue's summary) are not
+The identity is a hash of canonical content, never of file bytes, so that it does not depend on the
+Parquet version that wrote the snapshot. Labels (`snapshot.LABELS`, a venue's summary) are not
 content: the same market imported under two names has one identity.
 """
 
@@ -60,16 +60,16 @@ _TABLE_OF_STATIC = {
 
 @dataclass(frozen=True, slots=True)
 class SnapshotManifest:
-    """Content of a snapshot by hashes, with its labels.
+    """Hashes of a snapshot's content, with its labels.
 
     A manifest that was read from a file is untrusted: its hashes are only compared.
     """
 
     meta: JsonObject  #: fields of `SnapshotMeta`
     index_names: JsonObject  #: code -> name
-    statics: JsonObject  #: hash of each part without days, by name
-    arrays: JsonObject  #: hash of each array whose first axis is days, by address
-    day_checksums: JsonObject  #: eight hexadecimal digits for each day of an array, by address
+    statics: JsonObject  #: hash of each part that does not vary by day, by name
+    arrays: JsonObject  #: hash of each array whose first axis is days, by table and field
+    day_checksums: JsonObject  #: eight hexadecimal digits per day of an array, by table and field
     id: str = ""
     venues: JsonValue = None  #: rules by venue; None if all assets are A-shares
 
@@ -83,16 +83,16 @@ class SnapshotManifest:
         }
 
     def identity(self) -> str:
-        """Return the hash of the content, without labels."""
+        """Return the hash of the content, excluding labels."""
         venues = None if self.venues is None else self.rules()
         return content_hash(self._without_id(self.facts(), venues))
 
     def facts(self) -> JsonObject:
-        """Return the meta without labels."""
+        """Return the meta excluding labels."""
         return _without_labels(self.meta, LABELS)
 
     def rules(self) -> JsonObject:
-        """Return the rules of each venue without labels."""
+        """Return the rules of each venue, excluding labels."""
         rules: dict[str, JsonValue] = {}
         if isinstance(self.venues, Mapping):
             for name, venue in self.venues.items():
@@ -131,7 +131,7 @@ def snapshot_manifest(snapshot: MarketSnapshot) -> SnapshotManifest:
 
 
 def snapshot_id(snapshot: MarketSnapshot) -> str:
-    """Return the SHA-256 of a snapshot's canonical content, without labels, in hexadecimal."""
+    """Return the SHA-256 of a snapshot's canonical content, excluding labels, in hexadecimal."""
     return _manifest_without_id(snapshot).identity()
 
 
@@ -156,7 +156,7 @@ def _manifest_without_id(snapshot: MarketSnapshot) -> SnapshotManifest:
 
 
 def _canonical(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array whose bytes are equal for equal values: one NaN, no negative zero."""
+    """Return an array in which equal values have equal bytes: a single NaN, no negative zero."""
     if array.dtype == np.bool_:
         return np.ascontiguousarray(array, dtype="u1")
     if array.dtype.kind == "M":
@@ -168,7 +168,7 @@ def _canonical(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
-    """Return every array of a snapshot whose first axis is days, by its address in the folder."""
+    """Return every snapshot array whose first axis is days, by table and field."""
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name in GRID_FIELDS:
         arrays[f"{BARS}: {name}"] = getattr(snapshot, name)
@@ -186,14 +186,15 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 
 
 def _statics(snapshot: MarketSnapshot) -> dict[str, str]:
-    """Return hashes of the days, and of what does not change from day to day."""
+    """Return hashes of the days, and of everything that does not change from day to day."""
     statics = {
         "days": sha256_hex(_canonical(snapshot.days).tobytes()),
         "codes": content_hash(list(snapshot.codes)),
         "names": content_hash(list(snapshot.names)),
         "industries": content_hash(list(snapshot.industries)),
     }
-    # An absent part has no hash, so that snapshots from before it existed have the same identity.
+    # An absent part has no hash, so that snapshots from before the part was introduced keep their
+    # identity.
     if snapshot.spells:
         statics["spells"] = content_hash([list(dataclasses.astuple(x)) for x in snapshot.spells])
 
@@ -216,7 +217,7 @@ def _statics(snapshot: MarketSnapshot) -> dict[str, str]:
 
 
 def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Return the rules of each venue, as they read when they are loaded again."""
+    """Return the rules of each venue in the form in which they are loaded again."""
     rules: dict[str, JsonValue] = {}
     for name, venue in snapshot.rules.items():
         rules[name] = to_mapping(parse_venue(to_mapping(venue), name))
@@ -225,7 +226,7 @@ def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
 
 
 def _day_checksums(array: npt.NDArray[Any]) -> str:
-    """Return eight hexadecimal digits for each day, joined.
+    """Return eight hexadecimal digits per day, joined.
 
     They suffice to find the first day on which a changed array differs.
     """
@@ -293,9 +294,9 @@ def write_manifest(manifest: SnapshotManifest, folder: Path) -> None:
 
 
 def differences(manifest: SnapshotManifest, snapshot: MarketSnapshot) -> list[str]:
-    """Return where a snapshot differs from a manifest, a line each.
+    """Return where a snapshot differs from a manifest, one line per difference.
 
-    Such as `bars.parquet: close differs, first on 2024-05-06`.
+    For example `bars.parquet: close differs, first on 2024-05-06`.
     """
     own = _manifest_without_id(snapshot)
     changes = _static_differences(manifest, own)
@@ -322,7 +323,7 @@ def differences(manifest: SnapshotManifest, snapshot: MarketSnapshot) -> list[st
 
 
 def _static_differences(recorded: SnapshotManifest, own: SnapshotManifest) -> list[str]:
-    """Return where the parts without days differ."""
+    """Return which parts that do not vary by day differ."""
     changes = []
     recorded_facts = recorded.facts()
     facts = own.facts()
@@ -346,7 +347,7 @@ def _static_differences(recorded: SnapshotManifest, own: SnapshotManifest) -> li
 def _first_changed_day(
     recorded: str, array: npt.NDArray[Any], days: DayArray
 ) -> np.datetime64 | None:
-    """Return the first day whose checksum is not the recorded one, if there is any."""
+    """Return the first day whose checksum differs from the recorded one; None if no day differs."""
     present = _day_checksums(array)
     for row, day in enumerate(days):
         digits = slice(row * _CHECKSUM_DIGITS, (row + 1) * _CHECKSUM_DIGITS)

@@ -1,6 +1,4 @@
-"""Bars within days as a second resolution of a market, behind its cursor: a bar is known when it
-ends.
-"""
+"""Intraday bars, a market's second resolution, behind its cursor: a bar is known once it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _MINUTE = 60_000_000  # microseconds
 
 @dataclass(frozen=True, eq=False)
 class MinuteBars:
-    """M bars of a minute or several, sorted by code and end; none by default."""
+    """M bars of one or more minutes, sorted by code and end; empty by default."""
 
     codes: tuple[str, ...] = ()  #: codes that have bars, ascending
     #: [M] fields asset (index in `codes`), ends_at (UTC, datetime64[m]), open, high, low, close
@@ -38,8 +36,8 @@ class MinuteBars:
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> MinuteBars:
-        """Sort a table of code and the fields of `rows` except asset. Raises KeyError, TypeError or
-        ValueError: no such table.
+        """Create sorted bars from a table with code and the fields of `rows` except asset. Raises
+        KeyError, TypeError or ValueError if the table does not have this form.
         """
         import pandas as pd  # noqa: PLC0415 - most markets have no minutes
 
@@ -49,7 +47,7 @@ class MinuteBars:
 
         for name in MINUTE_FIELDS:
             values = table[name].to_numpy(np.float64)
-            # one NaN and one zero, for the identity
+            # a single NaN and a single zero, for the identity
             rows[name] = np.where(np.isnan(values), np.nan, values + 0.0)
 
         rows = rows[np.lexsort((rows["ends_at"], rows["asset"]))]
@@ -66,14 +64,14 @@ class MinuteBars:
         return dict(zip(self.codes, np.split(self.rows, starts), strict=False))
 
     def of_code(self, code: str) -> npt.NDArray[Any]:
-        """Rows of a code's bars of all days, ascending by end; none if it has no bars. Not for what
-        a model is shown, which `session` cuts at the close.
+        """Rows of a code's bars on all days, ascending by end; empty if it has no bars. Not to be
+        shown to a model: `session` cuts off at the close.
         """
         return self._rows_of.get(code, self.rows[:0])
 
     def days(self, zone_of: Callable[[str], str]) -> npt.NDArray[np.datetime64]:
-        """[M] days that bars belong to: the local dates just before their ends. `zone_of`: IANA
-        time zone of a code.
+        """[M] days that bars belong to: the local dates just before they end. `zone_of`: IANA time
+        zone of a code.
         """
         ends = self.rows["ends_at"]
         zones = np.array([zone_of(code) for code in self.codes], dtype=object)[self.rows["asset"]]
@@ -95,8 +93,8 @@ class MinuteBars:
         code: str,
         day: int,
     ) -> npt.NDArray[Any]:
-        """Rows of a code's bars on row `day` of `days`, except those that end after its venue's
-        close of the last day. Raises LookAheadError if the row lies after the last.
+        """Rows of a code's bars on row `day` of `days`, except bars that end after its venue's
+        close on the last day. Raises LookAheadError if the row is after the last.
         """
         if day >= len(days):
             raise LookAheadError(

@@ -1,4 +1,4 @@
-"""Market without assets, for tasks that ask about none."""
+"""Market without assets, for tasks that involve none."""
 
 from __future__ import annotations
 

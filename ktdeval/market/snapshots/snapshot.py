@@ -1,4 +1,4 @@
-"""Market as one immutable value, and the only window through which a decision may look at it."""
+"""A market as one immutable value, and the view that is a decision's only access to it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Board(StrEnum):
-    """Boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix
+    """Boards with different price limits; determined by the code's leading digits (KTD-Fin Appendix
     H).
     """
 
@@ -42,15 +42,15 @@ class Board(StrEnum):
     BSE = "bse"
 
 
-# KTD-Fin Appendix H; limits of each day are in `board_rules.csv`
+# KTD-Fin Appendix H; the limits by day are in `board_rules.csv`
 DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
 _DIGITS_FIRST = re.compile(
     r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SHG|SZ|SZSE|XSHE|SHZ|SHE|BJ|BSE|XBSE))?", re.IGNORECASE
 )
 _LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)(?:SE)?[.\-_ ]?(\d{6})", re.IGNORECASE)
 _OF_BLOOMBERG = re.compile(r"(\d{6}) (CH|CG|CS|C1|C2)(?: Equity)?", re.IGNORECASE)
-_BLOOMBERG = {"CG": "SH", "C1": "SH", "CS": "SZ", "C2": "SZ"}  # CH is any exchange of China
-_BY_FIRST = {"5": "SH", "6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}  # digit; others: SZ
+_BLOOMBERG = {"CG": "SH", "C1": "SH", "CS": "SZ", "C2": "SZ"}  # CH is any Chinese exchange
+_BY_FIRST = {"5": "SH", "6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}  # by first digit; else SZ
 _EXCHANGE = {
     "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH", "SHG": "SH",
     "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ", "SHE": "SZ",
@@ -72,8 +72,8 @@ matches is used.
 
 @lru_cache(maxsize=1 << 14)
 def board_of(code: str) -> Board:
-    """Return the board of a normalised code. Raises DataError if the digits belong to no board of
-    the A-share market.
+    """Return the board of a normalised code. Raises DataError if the digits belong to no A-share
+    board.
     """
     for digits, board, _ in _BY_DIGITS:
         if code.startswith(digits):
@@ -85,7 +85,7 @@ def board_of(code: str) -> Board:
 
 def parse_code(text: str) -> str | None:
     """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519, 600519
-    CH Equity), or None. Codes of digits only get the exchange of their board.
+    CH Equity), or None. Purely numeric codes get the exchange of their board.
     """
     text = text.strip()
     match = _LETTERS_FIRST.fullmatch(text)
@@ -112,7 +112,9 @@ def parse_code(text: str) -> str | None:
 
 
 def _bloomberg_exchange(digits: str, suffix: str) -> str:
-    """Return the exchange of a code in Bloomberg's form, whose `CH` names none: by its digits."""
+    """Return the exchange of a code in Bloomberg's form; its `CH` does not specify one, so the
+    digits decide.
+    """
     if suffix in _BLOOMBERG:
         return _BLOOMBERG[suffix]
     return "BJ" if digits.startswith("92") else _BY_FIRST.get(digits[0], "SZ")
@@ -122,8 +124,9 @@ _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,23}")
 
 
 def parse_symbol(text: str) -> str | None:
-    """Return a symbol of a market without A-share codes in upper case (TSLA, BRK.B, BTC-USD), or
-    None: the text is longer than 24 characters, or has others than letters, digits and `._-`.
+    """Return an upper-case symbol (TSLA, BRK.B, BTC-USD) for a market without A-share codes, or
+    None if the text is longer than 24 characters or has characters other than letters, digits and
+    `._-`.
     """
     symbol = text.strip().upper()
     return symbol if _SYMBOL.fullmatch(symbol) else None
@@ -137,9 +140,9 @@ BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 @dataclass(frozen=True)
 class MarketSnapshot:
-    """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in
-    units of currency, NaN without a bar. With several calendars the days are those of all of them:
-    while its exchange is closed an asset has no bar.
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted, in currency units
+    per share or coin, NaN without a bar. With several calendars, the days are their union: while
+    its exchange is closed, an asset has no bar.
 
     Example:
         snapshot.close[-1, snapshot.asset_index["609001.SH"]]  # 11.0
@@ -161,24 +164,24 @@ class MarketSnapshot:
     #: before the first bar
     factor: FloatArray
     member: BoolArray  #: [T, N] True where the asset is in the index that day
-    #: index code -> [T] closing levels. Contains `meta.benchmark` unless that is empty.
+    #: index code -> [T] closing levels; contains `meta.benchmark` unless that is empty
     indices: Mapping[str, FloatArray]
     index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
     id: str = (
         ""  #: SHA-256 over canonical content (`ktdeval.market.snapshots.manifest.snapshot_id`)
     )
-    #: dated names, by code and first day; empty where only names of one day are known
+    #: dated names, by code and first day; empty if names are known for one date only
     spells: tuple[NameSpell, ...] = ()
-    instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
-    #: name -> value of each venue; the built-in one where none is given
+    instruments: tuple[Instrument, ...] = ()  #: one per asset; empty if all are A-shares
+    #: venue name -> venue; a venue that is not given is the built-in one
     rules: Mapping[str, Venue] = field(default_factory=dict)
-    #: news, filings, macro releases; part of the identity only where there are some
+    #: news, filings, macro releases; part of the identity only if there are any
     documents: Documents = NO_DOCUMENTS
-    #: bars within days; part of the identity only where there are some
+    #: intraday bars; part of the identity only if there are any
     minutes: MinuteBars = NO_MINUTES
-    #: special treatment, limit prices, listings; part of the identity only where there are some
+    #: special treatment, limit prices, listings; part of the identity only if there are any
     price_limits: PriceLimits = NO_PRICE_LIMITS
-    quotes: Quotes = NO_QUOTES  #: last bid and ask; part of the identity only where there are some
+    quotes: Quotes = NO_QUOTES  #: last bid and ask; part of the identity only if there are any
 
     def __post_init__(self) -> None:
         where = f"snapshot {self.meta.name}"
@@ -291,7 +294,7 @@ class MarketSnapshot:
 
     @property
     def currencies(self) -> tuple[str, ...]:
-        """Currency of each asset's prices: one and the same today."""
+        """Currency of each asset's prices: currently the same for all."""
         return tuple(instrument.currency for instrument in self.instruments) or ("CNY",) * len(
             self.codes
         )
@@ -316,14 +319,14 @@ class MarketSnapshot:
 
     @property
     def days_a_year(self) -> int:
-        """Days that annualised figures count with: those of the venue with most, as the market's
-        days are those of all venues.
+        """Days per year for annualised figures: the maximum over the venues, as the market's days
+        are the union of all venues' days.
         """
         return max(venue.days_a_year for venue in self.rules.values())
 
     def days_a_year_of(self, days: DayArray) -> int:
-        """Days that annualised figures of these days count with: a venue without a close on any of
-        them adds none to them.
+        """Days per year for annualised figures over these days; venues without a close on any of
+        them do not count.
         """
         traded = np.any(np.isfinite(self.close[np.isin(self.days, days)]), axis=0)
         venues = {venue for venue, has_close in zip(self.venues, traded, strict=True) if has_close}
@@ -331,11 +334,11 @@ class MarketSnapshot:
 
     @property
     def minor_per_unit(self) -> int:
-        """Minor units in a unit of the currency, the finest of its venues."""
+        """Minor units per unit of the currency: the finest among its venues."""
         return max(venue.minor_per_unit for venue in self.rules.values())
 
     def units_of(self, days: DayArray) -> dict[str, Any]:
-        """Units of money and years in a ledger of these days, by the names of `Ledger`'s fields."""
+        """Units of money and time in a ledger of these days, by the field names of `Ledger`."""
         return {
             "currency": self.currency,
             "minor_per_unit": self.minor_per_unit,
@@ -357,8 +360,8 @@ class MarketSnapshot:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """[N] assets that have closes but never an open, high or low: they can be filled at a close
-        only.
+        """[N] assets that have closes but never an open, high or low: they can only be filled at a
+        close.
         """
         prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))
         return np.asarray(~prices & np.isfinite(self.close).any(axis=0))
@@ -378,8 +381,8 @@ class MarketSnapshot:
         return OrderedDict()
 
     def share(self, cache: ArrayCache) -> None:
-        """Keep arrays that follow from this snapshot in a cache for all processes. The snapshot's
-        id must match its content. A changed copy of the snapshot has no cache.
+        """Keep arrays derived from this snapshot in a cache for all processes. The snapshot's id
+        must match its content. A modified copy of the snapshot has no cache.
         """
         self._stored.cache = cache
 
@@ -400,9 +403,9 @@ class MarketSnapshot:
         }
 
     def name_asset(self, asset: int, row: int) -> tuple[str, str]:
-        """Code and name of an asset on day `row`. Where names are dated and none is known for the
-        day, the last code before it, or else the first one, is the name, too; where they are not,
-        both are those of the only day known.
+        """Code and name of an asset on day `row`. If names are dated but none is known for the day,
+        the name is also the latest code before it, or else the first code; if names are not dated,
+        code and name are those of the only known date.
         """
         code = self.codes[asset]
         day = str(self.days[row])
@@ -415,7 +418,7 @@ class MarketSnapshot:
 
     @cached_property
     def former_codes(self) -> dict[str, str]:
-        """Codes that assets had before they were renumbered -> codes of their columns."""
+        """Codes that assets had before they were renumbered -> column codes of the assets."""
         return {
             spell.code_then: spell.code
             for spell in self.spells
@@ -423,13 +426,13 @@ class MarketSnapshot:
         }
 
     def canonical(self, code: str) -> str:
-        """Code of the column of an asset that has, or had, this code; any other text is returned as
-        it is.
+        """Return the column code of an asset that has, or used to have, this code; any other text
+        is returned unchanged.
         """
         return self.former_codes.get(code, code)
 
     def asset_of(self, code: str, row: int) -> int | None:
-        """Column of the asset that trades, or traded before, under `code` by day `row`; None if no
+        """Column of the asset that trades, or used to trade, under `code` by day `row`; None if no
         asset has traded under it by then.
         """
         column = self.asset_index.get(self.canonical(code))
@@ -444,9 +447,7 @@ class MarketSnapshot:
 
     @property
     def benchmark(self) -> FloatArray:
-        """[T] closing levels of the benchmark index; NaN throughout where the market has no
-        index.
-        """
+        """[T] closing levels of the benchmark index; NaN throughout if the market has no index."""
         if not self.meta.benchmark:
             return np.full(len(self.days), np.nan)
         return self.indices[self.meta.benchmark]
@@ -463,8 +464,8 @@ class MarketSnapshot:
         return row
 
     def as_of(self, day: int) -> MarketView:
-        """Return the market as known at the close of row `day`: nothing later can be reached
-        through the view.
+        """Return the market as known at the close of row `day`: nothing later is reachable through
+        the view.
         """
         if not 0 <= day < len(self.days):
             raise LookAheadError(
@@ -473,7 +474,7 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
-_MAX_DERIVED = 1 << 18  # figures of as many assets and days, each a few numbers
+_MAX_DERIVED = 1 << 18  # cap on cached figures, in assets times days; each is a few numbers
 
 
 def _read_only(array: FloatArray) -> FloatArray:
@@ -482,7 +483,7 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 
 class MarketView:
-    """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that
+    """A market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that
     day's row.
     """
 
@@ -549,9 +550,9 @@ class MarketView:
         )
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """Figures that `make` computes from this view and nothing else, kept by `name` for other
-        views of the market at this day: they are shared, and must not be changed. The latest days
-        are kept, fewer of a market of many assets.
+        """Figures that `make` computes from this view and nothing else, cached by `name` for other
+        views of the market on this day: they are shared and must not be modified. The most recently
+        computed days are kept, fewer if the market has many assets.
         """
         figures: T | None = self._derived.get((self.day, name))
         if figures is None:
@@ -563,20 +564,22 @@ class MarketView:
 
     def stored(self, name: str, version: str, make: Callable[[MarketView], Arrays]) -> Arrays:
         """Arrays that `make` computes from a view of this day and nothing else: kept in the user's
-        cache where the snapshot has one, for all processes and runs, and read-only. `version`: of
-        the code of `make` (`code_version`). Each array has the same shape on all days.
+        cache, if the snapshot has one, for all processes and runs, and read-only. `version`:
+        version of the code of `make` (`code_version`). Each array has the same shape on all days.
         """
         return self._stored(name, version, make)
 
     def bar_row(self, asset: int, row: int) -> int | None:
-        """Return the latest row up to `row` on which the asset has a bar, None before its first."""
+        """Return the latest row up to `row` on which the asset has a bar; None before its first
+        bar.
+        """
         closes = self.close
         while row >= 0 and (close := closes[row, asset]) != close:
             row -= 1
         return row if row >= 0 else None
 
     def row(self, field_name: str, day: int) -> FloatArray:
-        """[N] values of one array on `day`. Raises LookAheadError if `day` lies after the cursor."""
+        """[N] values of one array on `day`. Raises LookAheadError if `day` is after the cursor."""
         if day > self.day:
             raise LookAheadError(
                 f"{field_name} of day {day} asked for at the close of day {self.day}"

@@ -12,17 +12,16 @@ class SnapshotMeta:
     """
 
     name: str  #: label: short name, such as `synthetic-7`
-    source: str  #: label: where the data come from, in words
-    synthetic: bool  #: True for generated markets; a board never ranks them together with real ones
-    #: False when prices came adjusted without a factor: they are then traded as they are, and the
-    #: card says so
+    source: str  #: label: description of the data's origin
+    synthetic: bool  #: True for generated markets; a board never ranks them with real markets
+    #: False if prices came adjusted without a factor: they are then traded as given, and the card
+    #: says so
     has_factor: bool
-    #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty where the market has
-    #: none
+    #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty if the market has none
     benchmark: str
-    repairs: tuple[str, ...] = ()  #: labels: what import changed in the source, in words, in order
-    notes: tuple[str, ...] = ()  #: labels: how import read what can mean two things, in words
-    placebo: bool = False  #: True for a market made from another one, without anything to select
+    repairs: tuple[str, ...] = ()  #: labels: descriptions of what the import changed, in order
+    notes: tuple[str, ...] = ()  #: labels: descriptions of how the import read ambiguous data
+    placebo: bool = False  #: True for a market derived from another one, with nothing to select on
 
 
 LABELS = ("name", "source", "repairs", "notes")
@@ -31,21 +30,19 @@ LABELS = ("name", "source", "repairs", "notes")
 
 @dataclass(frozen=True, slots=True)
 class NameSpell:
-    """Days on which an asset was called by a name and traded under a code; both ends are
-    included.
-    """
+    """Days on which an asset had a name and traded under a code; both ends inclusive."""
 
     code: str  #: code of the asset's column
     first: str  #: ISO day
     last: str  #: ISO day
     name: str
-    code_then: str  #: normalised code of these days; other than `code` before a renumbering
+    code_then: str  #: normalised code on these days; differs from `code` before a renumbering
 
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """Kind, currency and venue of an asset; those of an A-share by default."""
+    """Kind, currency and venue of an asset; by default, an A-share's."""
 
     kind: str = "stock"  #: stock, etf, crypto …
-    currency: str = "CNY"  #: of its prices and amounts
+    currency: str = "CNY"  #: currency of its prices and amounts
     venue: str = "a_share"  #: name of the venue under whose rules it trades

@@ -1,4 +1,4 @@
-"""Names of a stored snapshot's files, and readers of some of them."""
+"""File names of a stored snapshot, and readers for some of the files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUOTES = "quotes.parquet"
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a Parquet table whole. Raises OSError, pa.ArrowException: it can't be read."""
+    """Read a whole Parquet table. Raises OSError or pa.ArrowException if it can't be read."""
     with open_parquet(path) as table:
         return table.read()
 
@@ -39,8 +39,8 @@ def read_texts(table: pa.Table, column: str) -> tuple[str, ...]:
 
 
 def read_venues(venues: JsonValue) -> dict[str, Venue]:
-    """Return the venues of a manifest, where None means none. Raises ConfigError if they are not
-    mappings.
+    """Return the venues in a manifest; None stands for no venues. Raises ConfigError if they are
+    not mappings.
     """
     if venues is None:
         return {}
@@ -58,7 +58,7 @@ def read_venues(venues: JsonValue) -> dict[str, Venue]:
 
 
 def read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:
-    """Return the days of the bars table, after a check that it has every code on every day in
+    """Return the days of the bars table after checking that it has every code on every day, in
     order.
     """
     order = (
@@ -73,7 +73,7 @@ def read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayA
     if not pa.types.is_dictionary(code_column.type):
         code_column = code_column.dictionary_encode()
 
-    # Parquet may have stored the codes in an order of its own: map them to columns of the grid.
+    # Parquet may have stored the codes in its own order: map them to columns of the grid.
     column_of = {code: column for column, code in enumerate(codes)}
     stored_codes = code_column.dictionary.to_pylist()
     columns_of = np.array([column_of.get(code, -1) for code in stored_codes], dtype=np.int64)
@@ -85,7 +85,9 @@ def read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayA
 
 
 def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the levels of each index. Raises DataError if its days are not those of the bars."""
+    """Return the levels of each index. Raises DataError if an index's days differ from the bars'
+    days.
+    """
     table = read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
     dates = table["date"].to_numpy().astype("datetime64[D]")

@@ -86,11 +86,11 @@ _QUOTE_KINDS = {"bid": float, "ask": float}
 def save_snapshot(
     snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None
 ) -> MarketSnapshot:
-    """Write a snapshot as a new or empty folder, whole or not at all, and return it with its id.
+    """Write a snapshot to a new or empty folder, whole or not at all, and return it with its id.
 
-    Nothing is written if the folder has this snapshot already. `extras`: further files next to the
-    tables, not part of the identity. Raises StoreError if the folder has something else, such as
-    the same market with other labels, or it can't be written.
+    Nothing is written if the folder already has this snapshot. `extras`: additional files next to
+    the tables, not part of the identity. Raises StoreError if the folder has something else, such
+    as the same market with other labels, or can't be written.
     """
     extras = extras or {}
     manifest = snapshot_manifest(snapshot)
@@ -124,7 +124,7 @@ def save_snapshot(
 
 
 def _has_snapshot(folder: Path, identity: str) -> bool:
-    """Return whether a folder has the snapshot of this identity."""
+    """Return whether a folder has the snapshot with this identity."""
     try:
         return load_manifest(folder).id == identity
     except DataError:
@@ -132,8 +132,8 @@ def _has_snapshot(folder: Path, identity: str) -> bool:
 
 
 def _check_labels(folder: Path, snapshot: MarketSnapshot, extras: Mapping[str, bytes]) -> None:
-    """Raise StoreError if the folder's snapshot of the same content has other labels, or lacks one
-    of the further files.
+    """Raise StoreError if the folder's snapshot with the same content has other labels, or lacks
+    one of the additional files.
     """
     stored = build(SnapshotMeta, load_manifest(folder).meta, f"{folder / MANIFEST}: meta")
     meta = snapshot.meta
@@ -185,17 +185,17 @@ def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
 
 
 def _flat(grid: npt.NDArray[Any]) -> pa.Array:
-    """Return an array [days, assets] as a column."""
+    """Flatten a [days, assets] array into a column."""
     return pa.array(np.ascontiguousarray(grid).reshape(-1))
 
 
 def _encode_codes(rows: npt.NDArray[Any], codes: tuple[str, ...]) -> pa.DictionaryArray:
-    """Return the column of codes whose positions in `codes` are given."""
+    """Return the column of codes, given their indices in `codes`."""
     return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(codes, pa.string()))
 
 
 def _text_table(fields: Iterable[str], values: Sequence[object]) -> pa.Table:
-    """Return these attributes of values as columns of texts."""
+    """Return the given attributes of `values` as text columns."""
     columns = {}
     for name in fields:
         texts = [getattr(value, name) for value in values]
@@ -221,7 +221,7 @@ def _write_assets(snapshot: MarketSnapshot, folder: Path) -> None:
 def _write_indices(snapshot: MarketSnapshot, folder: Path) -> None:
     codes = sorted(snapshot.indices)
     repeated = np.repeat(np.array(codes, dtype=object), len(snapshot.days))
-    # An empty array first, because a market without indices has nothing to concatenate.
+    # Starts with an empty array, because a market without indices has nothing to concatenate.
     levels = np.concatenate([np.empty(0), *(snapshot.indices[code] for code in codes)])
     indices = {
         "date": pa.array(np.tile(snapshot.days, len(codes))),
@@ -257,9 +257,9 @@ def _write_documents(documents: Documents, folder: Path) -> None:
 def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapshot:
     """Read and check a stored snapshot.
 
-    `cache`: keeps its arrays, and what follows from them, for other processes. Files that are
-    unchanged since their content was checked are not read again. Raises DataError if a file is
-    unreadable or was changed (it names table, field and first day).
+    `cache`: keeps its arrays, and what is derived from them, for other processes. Files unchanged
+    since their content was last checked are not read again. Raises DataError if a file is
+    unreadable or was changed (the message names table, field and first day).
     """
     manifest = load_manifest(folder)
     key = _files_state(folder)
@@ -301,7 +301,7 @@ def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapsh
 
 
 def _files_state(folder: Path) -> dict[str, JsonValue]:
-    """Return the state of a snapshot's files, which any change of one of them changes."""
+    """Return the state of a snapshot's files; a change to any of them changes it."""
     files: list[JsonValue] = []
     for path in sorted(folder.iterdir()):
         at = path.stat()
@@ -314,7 +314,7 @@ def _files_state(folder: Path) -> dict[str, JsonValue]:
 def _read_tables(
     folder: Path, manifest: SnapshotManifest, known: Arrays | None = None
 ) -> MarketSnapshot:
-    """Read a snapshot without its identity. `known`: days and bars, where they were read before."""
+    """Read a snapshot without its identity. `known`: days and bars, if already read."""
     assets = read_table(folder / ASSETS)
     codes = read_texts(assets, "code")
     if known is None:
@@ -351,16 +351,16 @@ def _read_tables(
 
 
 def _read_bars(folder: Path, codes: tuple[str, ...]) -> tuple[DayArray, dict[str, Any]]:
-    """Return the days of the bars, and each field as an array [days, assets]."""
+    """Return the days of the bars, and each field as a [days, assets] array."""
     grids = {}
     with open_parquet(folder / BARS) as bars:
         days = read_grid_axes(bars.read(["date", "code"]), codes, folder)
-        # One field after the other, because each is in memory twice while it is read.
+        # Field by field, because each is in memory twice while it is read.
         for name, kind in GRID_FIELDS.items():
             column = bars.read([name])[name].to_numpy()
             grids[name] = column.astype(kind).reshape(len(days), len(codes))
 
-    # Arrow keeps the memory that it freed for later use.
+    # Arrow retains freed memory for later use.
     pa.default_memory_pool().release_unused()
     return days, grids
 
@@ -397,7 +397,7 @@ def _read_price_limits(
     codes: tuple[str, ...],
     days: DayArray,
 ) -> PriceLimits:
-    """Return the price limits of a snapshot's files, as far as the manifest lists them."""
+    """Return the price limits from a snapshot's files, as far as the manifest lists them."""
     listed: tuple[str, ...] = ()
     if "listed" in manifest.statics:
         listed = read_texts(assets, "listed")
@@ -416,7 +416,7 @@ def _read_grids(
     codes: tuple[str, ...],
     days: DayArray,
 ) -> dict[str, Any]:
-    """Return the arrays [days, assets] of a table next to the bars that the manifest lists."""
+    """Return the [days, assets] arrays of an additional table that the manifest lists."""
     prefix = f"{path.name}: "
     addresses = [address for address in manifest.arrays if address.startswith(prefix)]
     if not addresses:

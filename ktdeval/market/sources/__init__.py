@@ -1,1 +1,1 @@
-"""Sources: a vendor's tables and documents in one form."""
+"""Sources: a vendor's tables and documents in a common form."""

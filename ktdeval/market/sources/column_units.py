@@ -1,4 +1,6 @@
-"""Interpretation of a source's columns: units by code, board and days, and the part of the factor."""
+"""Interpretation of a source's columns: units by code, board and days, and the role of the
+factor.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ktdeval.market.snapshots.snapshot import (
 )
 from ktdeval.values.config_options import near_matches
 
-VALUE = 0.0  #: Scale of a volume that is a traded value: shares follow from the prices of the day
+VALUE = 0.0  #: Scale of a volume that is a traded value: shares are derived from the day's prices
 VOLUME_UNITS: Mapping[str, float] = {"share": 1.0, "lot": 100.0, "value": VALUE}
 AMOUNT_UNITS: Mapping[str, float] = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
 _DAY = r"(?:\d{4}-\d\d-\d\d)?"
@@ -30,11 +32,11 @@ _HELP = "write a unit, or CODE=UNIT, BOARD=UNIT, FIRST..LAST=UNIT or CODE@FIRST.
 
 @dataclass(frozen=True)
 class UnitScope:
-    """Bars for which a unit holds: of a code, a board or all, from one day to another."""
+    """Bars that a unit applies to: of a code, a board or all, from one day to another."""
 
-    name: str = ""  #: a code, a board (main, chinext, star, bse), or empty: all
-    first: str = ""  #: ISO date, empty: from the start
-    last: str = ""  #: ISO date, empty: to the end
+    name: str = ""  #: a code, a board (main, chinext, star, bse), or empty for all
+    first: str = ""  #: ISO date; empty: from the start
+    last: str = ""  #: ISO date; empty: to the end
 
     def __str__(self) -> str:
         if not self.first and not self.last:
@@ -55,14 +57,14 @@ class UnitScope:
 
 @dataclass(frozen=True)
 class Unit:
-    """Unit of one column: a scale for all bars, and those of scopes that differ from it."""
+    """Unit of one column: a default scale, and the scales of scopes that differ from it."""
 
     scale: float = 1.0
-    scopes: tuple[tuple[UnitScope, float], ...] = ()  #: a later one counts where two hold for a bar
+    scopes: tuple[tuple[UnitScope, float], ...] = ()  #: if two apply to a bar, the later one wins
 
     @classmethod
     def parse(cls, text: str, units: Mapping[str, float], where: str) -> Unit:
-        """Read `lot,688981.SH=share`. `units`: known words. Raises UsageError if the text does not
+        """Parse `lot,688981.SH=share`. `units`: known words. Raises UsageError if the text does not
         have this form.
         """
         scale = 1.0
@@ -91,7 +93,9 @@ class Unit:
             )
 
     def scales(self, codes: Sequence[str], column: np.ndarray, days: DayArray) -> FloatArray:
-        """[rows] scale of each bar. `codes`: distinct; `column`, `days`: code and day of a bar."""
+        """[rows] scale of each bar. `codes`: distinct codes; `column`, `days`: code and day of each
+        bar.
+        """
         scales = np.full(len(column), self.scale)
         for scope, scale in self.scopes:
             own = np.array([scope.has(code) for code in codes], dtype=np.bool_)[column]
@@ -147,14 +151,14 @@ def _check_day(text: str, where: str) -> None:
 
 @dataclass(frozen=True)
 class Conventions:
-    """Conventions by which the columns of bars were read."""
+    """Conventions by which the columns of the bars were read."""
 
     prices: Literal["unadjusted", "adjusted"] = "unadjusted"  #: adjusted: divided by the factor
     volume: Literal["raw", "divided"] = "raw"  #: divided: multiplied by the factor
     volume_unit: Unit = Unit()
     amount_unit: Unit = Unit()
-    stored_in_fen: bool = False  #: closes were in whole fen before they were divided by the factor
-    has_options: bool = False  #: whether the user can name units by options
+    stored_in_fen: bool = False  #: closes were in whole fen before division by the factor
+    has_options: bool = False  #: whether the user can specify units by options
 
 
 AS_THEY_ARE = Conventions()

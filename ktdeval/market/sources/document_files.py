@@ -1,4 +1,4 @@
-"""Read documents and entities from a source's files, and find faults of documents."""
+"""Read documents and entities from a source's files, and find faults in documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
-# Ours first, then those of vendors (Alpha Vantage: overall_…); labels before scores
+# Our own first, then vendors' (Alpha Vantage: overall_…); labels before scores
 _SENTIMENT_FIELDS = (
     "sentiment",
     "sentiment_label",
@@ -46,11 +46,11 @@ def read_documents(
 ) -> Documents:
     """Read documents from a .jsonl, .csv (both also .gz) or .parquet file.
 
-    Its columns are published_at, source, kind, assets, title, text and optionally known_at, which
-    is published_at where it is absent or empty, and a sentiment: a label or a score, in a column
-    `sentiment` or one of a vendor's. Without one, a sentiment at the end of the text counts.
-    `entities`: another file, with code, kind, text, or its content. `close`: see `Close`. Raises DataError if a file
-    can't be read, or a row is wrong, with its line and how to fix it.
+    Its columns are published_at, source, kind, assets, title, text and optionally known_at
+    (default, also if empty: published_at) and a sentiment: a label or score, in a column
+    `sentiment` or a vendor's column. Without such a column, a sentiment at the end of the text is
+    used. `entities`: another file with code, kind, text, or its content. `close`: see `Close`.
+    Raises DataError if a file can't be read or a row is invalid, with the line and how to fix it.
     """
     named: list[Entity] = []
     if isinstance(entities, Path):
@@ -64,13 +64,13 @@ def read_documents(
 
 def read_entities(path: Path) -> list[Entity]:
     """Read entities from a .jsonl, .csv (both also .gz) or .parquet file with code, kind, text.
-    Raises as `read_documents`.
+    Raises the same errors as `read_documents`.
     """
     return [entity_of(row, where) for where, row in _read_located_rows(path, Entity._fields)]
 
 
 def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield kind, count and first examples of each fault. `codes`: those of the market's assets."""
+    """Yield kind, count and first examples of each fault. `codes`: codes of the market's assets."""
     if documents.table is None:
         return
 
@@ -116,7 +116,7 @@ def _label(documents: Documents, row: int) -> str:
 
 
 def _read_located_rows(path: Path, fields: tuple[str, ...]) -> Rows:
-    """Return the location (for messages) and the cells of each row; cells that the file lacks are
+    """Return the location (for messages) and the cells of each row; columns that the file lacks are
     absent.
     """
     table = TableFile(path, TableShape(fields))
@@ -134,7 +134,7 @@ def _document(row: Mapping[str, Any], where: str) -> Document:
 
     stated = _stated_sentiment(row, where)
     labelled = split_sentiment(texts["text"])
-    # A label in the text that says something else than the column stays in the text.
+    # A label in the text that contradicts the column stays in the text.
     if not stated or stated.casefold() == labelled.sentiment.casefold():
         texts["text"] = labelled.text
 
@@ -143,9 +143,7 @@ def _document(row: Mapping[str, Any], where: str) -> Document:
 
 
 def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
-    """Return the sentiment in the first column of sentiments that is not empty; empty if there is
-    none.
-    """
+    """Return the sentiment from the first non-empty sentiment column; empty if there is none."""
     for name in _SENTIMENT_FIELDS:
         value = row.get(name)
         if value is None or (isinstance(value, str) and not value.strip()):
@@ -168,8 +166,8 @@ def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
 
 
 def entity_of(row: Mapping[str, Any], where: str) -> Entity:
-    """Return the entity of a row with code, kind, text. Raises DataError, which begins with `where`:
-    a cell is empty, no text or an unknown kind.
+    """Return the entity in a row with code, kind, text. Raises DataError, with a message that
+    begins with `where`, if a cell is empty or not a text, or the kind is unknown.
     """
     code = _text_cell(row, "code", where).strip()
     kind = _text_cell(row, "kind", where).strip().lower()
@@ -228,5 +226,5 @@ def _is_code(value: Any) -> bool:
 
 
 def document_code(text: str) -> str:
-    """Return the code of an asset in documents, from a code in any spelling of a user or vendor."""
+    """Return an asset's code as used in documents, from a user's or vendor's spelling."""
     return parse_code(text) or parse_symbol(text) or text

@@ -1,5 +1,5 @@
-"""Market data as sources give them: plain tables in one form of codes and units, nothing judged or
-repaired yet.
+"""Market data as sources deliver them: plain tables with common codes and units, not yet checked or
+repaired.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ INDEX_NAMES = {
 }
 UNKNOWN_INDUSTRY = "unknown"
 _NO_MEMBERS = "no membership file: "
-#: of the market, for which an asset without a bar stays a member where no file says who is one
+#: market days for which an asset without a bar stays a member if no file gives the membership
 SILENT_DAYS = 60
 EVERY_ASSET = f"{_NO_MEMBERS}an asset belongs to the universe from its first bar to its last"
 """Note of a market whose universe is not an index's, and whose assets all have bars until its last
@@ -68,7 +68,7 @@ NO_INDEX = (
 """Note of a market that was imported without index levels."""
 LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
 """Columns of bars, each optional, that refine the price limits of the board."""
-_PART = 2**19  # rows, about
+_PART = 2**19  # approximate number of rows
 PRICE_TOLERANCE = 1e-6
 """Relative: adjusted prices in single precision disagree by that much."""
 _DAYS_WANTED = "give the days on which bars end"
@@ -83,11 +83,11 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class RawMarket:
-    """Tables of one market before any check."""
+    """Tables of one market before any checks."""
 
-    name: str  #: short name of the market, becomes the snapshot's
-    source: str  #: where the data come from, in words
-    benchmark: str  #: code of the benchmark index, empty where there is none
+    name: str  #: short name of the market; becomes the snapshot's
+    source: str  #: description of the data's origin
+    benchmark: str  #: code of the benchmark index; empty if there is none
     #: date (datetime64), code, open, high, low, close (unadjusted where there is a factor), volume
     #: (shares), amount (units of currency), factor (NaN throughout where there is none), and
     #: optionally traded (False on days recorded as suspended), special (True on days under special
@@ -95,29 +95,29 @@ class RawMarket:
     #: quotes of the day, unadjusted)
     bars: pd.DataFrame
     indices: pd.DataFrame  #: date, code, close
-    members: pd.DataFrame  #: intervals of membership: code, first, last, both ends included
-    assets: pd.DataFrame  #: code, name, industry; codes that it lacks are named by their code
-    has_factor: bool  #: False when prices came adjusted without a factor
+    members: pd.DataFrame  #: membership intervals: code, first, last, both ends inclusive
+    assets: pd.DataFrame  #: code, name, industry; a code missing here serves as its own name
+    has_factor: bool  #: False if prices came adjusted without a factor
     synthetic: bool = False  #: True for generated markets
-    placebo: bool = False  #: True for a market made from another one, without anything to select
+    placebo: bool = False  #: True for a market derived from another one, with nothing to select on
     #: display names of indices other than `INDEX_NAMES`
     index_names: Mapping[str, str] = field(default_factory=dict)
-    repairs: tuple[str, ...] = ()  #: what was changed so far, in words
-    #: dated names: code, first, last (both ends included), name, code_then (the code of those
-    #: days); empty where names have no days
+    repairs: tuple[str, ...] = ()  #: descriptions of the changes so far
+    #: dated names: code, first, last (both ends inclusive), name, code_then (the code on those
+    #: days); empty if names are not dated
     names: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"]))
     )
-    notes: tuple[str, ...] = ()  #: how the source was read where it can mean two things, in words
-    #: by code; a code that it lacks is an A-share
+    notes: tuple[str, ...] = ()  #: descriptions of how ambiguous data in the source were read
+    #: by code; a missing code is an A-share
     instruments: Mapping[str, Instrument] = field(default_factory=dict)
-    #: venues by name; one that it lacks is built in
+    #: venues by name; a missing name is a built-in venue
     rules: Mapping[str, Venue] = field(default_factory=dict)
     documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases
-    minutes: MinuteBars = NO_MINUTES  #: bars within days
-    #: ISO day of listing by code, where known
+    minutes: MinuteBars = NO_MINUTES  #: intraday bars
+    #: ISO listing day by code, where known
     listed: Mapping[str, str] = field(default_factory=dict)
-    conventions: Conventions = AS_THEY_ARE  #: how the columns of bars were read
+    conventions: Conventions = AS_THEY_ARE  #: how the columns of the bars were read
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -151,7 +151,7 @@ class RawMarket:
 
     @property
     def has_members(self) -> bool:
-        """Return whether a source states membership by date."""
+        """Return whether a source gives membership by date."""
         return not any(note.startswith(_NO_MEMBERS) for note in self.notes)
 
     def fits_venue(self, code: str) -> bool:
@@ -164,7 +164,7 @@ class RawMarket:
 
     @cached_property
     def daily_limits(self) -> FloatArray:
-        """[codes of the table] daily price limit of today's board, as a share of the price;
+        """[codes of the table] daily price limit of today's board, as a fraction of the price;
         infinite for codes without a limit.
         """
         limits = np.full(len(self.table.codes), np.inf)
@@ -175,8 +175,8 @@ class RawMarket:
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
-        """[codes of the table] calendar of each; empty if it is not known: of a share or fund at
-        a venue that never closes.
+        """[codes of the table] calendar of each code; empty if it is not known, as for a share or
+        fund at a venue that never closes.
         """
         return np.array(
             [self.venue(code).calendar_of(self.instrument(code).kind) for code in self.table.codes]
@@ -184,8 +184,8 @@ class RawMarket:
 
     @cached_property
     def in_fen(self) -> BoolArray:
-        """[codes of the table] prices are those of A-share boards in their own currency, and so in
-        whole fen.
+        """[codes of the table] whether prices are A-share prices in their own currency, and hence
+        in whole fen.
         """
         own = ((self.venue(code), self.instrument(code).currency) for code in self.table.codes)
         return np.array(
@@ -194,8 +194,8 @@ class RawMarket:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """[codes of the table] has closes but never an open, high or low; A-shares are never
-        such.
+        """[codes of the table] whether a code has closes but never an open, high or low; never true
+        for A-shares.
         """
         table = self.table
         priced = table.judged(
@@ -210,7 +210,7 @@ class RawMarket:
         )
 
     def calendar_days(self, calendar: str) -> DayArray:
-        """Days with a row of any code of a calendar."""
+        """Days on which any code of a calendar has a row."""
         return np.asarray(
             self.table.days[
                 np.bincount(
@@ -220,10 +220,10 @@ class RawMarket:
         )
 
     def session_numbers(self) -> IntArray:
-        """[rows] number of a bar's day among the days of its calendar.
+        """[rows] index of a bar's day among the days of its calendar.
 
-        If the market has one calendar, its days are all days of the market; else the calendar's
-        sessions, and other days on which one of its assets has a row.
+        If the market has one calendar, these are all days of the market; else the calendar's
+        sessions and any other days on which one of its assets has a row.
         """
         table = self.table
         numbers = self.table.row.copy()
@@ -234,7 +234,7 @@ class RawMarket:
         for calendar in calendars.tolist():
             is_open = np.isin(table.days, self.calendar_days(calendar))
             if calendar:
-                # A calendar that does not cover all days is a finding of its own.
+                # A calendar that does not cover all days is reported as a separate finding.
                 with suppress(DataError):
                     all_sessions = sessions(table.days[0], table.days[-1], calendar)
                     is_open |= np.isin(table.days, all_sessions)
@@ -260,7 +260,7 @@ class RawMarket:
 
 
 def _column_problems(name: str, columns: Sequence[str], table: pd.DataFrame) -> Iterator[str]:
-    """Yield the columns that a table lacks, and those of bars that hold no numbers."""
+    """Yield the columns that a table lacks, and bar columns that are not numeric."""
     missing = [column for column in columns if column not in table.columns]
     if missing:
         plural = "s" if len(missing) > 1 else ""
@@ -274,8 +274,8 @@ def _column_problems(name: str, columns: Sequence[str], table: pd.DataFrame) -> 
 
 
 def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
-    """Return a column of texts as categories in ascending order, after `change` of each distinct
-    text. A missing text is read as `no code`.
+    """Return a column of texts as categories in ascending order, with `change` applied to each
+    distinct text. A missing text becomes `no code`.
     """
 
     def changed(text: Any) -> str:
@@ -289,8 +289,8 @@ def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Cate
 
 
 def as_days(column: pd.Series) -> DayArray:
-    """Return a column of dates as datetime64[D]. Raises DataError if one has a time zone, or a time
-    of day. Cut to its day, a bar that begins at 16:00 of UTC would be known before it ends.
+    """Return a column of dates as datetime64[D]. Raises DataError if a date has a time zone or a
+    time of day: truncated to its day, a bar that begins at 16:00 UTC would be known before it ends.
     """
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         raise DataError(f"column {column.name}: times have a zone; {_DAYS_WANTED}")
@@ -298,7 +298,7 @@ def as_days(column: pd.Series) -> DayArray:
     values = column.to_numpy()
     days = np.asarray(values, dtype="datetime64[D]")
     if values.dtype.kind == "M" and values.dtype != days.dtype:
-        for start in range(0, len(days), _PART):  # in parts: a copy of all would not be small
+        for start in range(0, len(days), _PART):  # in parts, because a copy of all would be large
             part = slice(start, start + _PART)
             within = (days[part].astype(values.dtype) != values[part]) & ~np.isnat(values[part])
             if within.any():
@@ -310,10 +310,10 @@ def as_days(column: pd.Series) -> DayArray:
 
 class BarTable:
     """Bars as flat arrays sorted by code, then day (source order among duplicates): their indices
-    in `codes` and `days` (both ascending), values by field (`table["close"]`), and whether no trade
-    took place (marked so, or volume 0, or no volume and no or one flat price, unless a code has
-    nothing but such prices, and they move). Values stay in the source's columns and are sorted when
-    they are asked for, so that nothing is held twice.
+    in `codes` and `days` (both ascending), values by field (`table["close"]`), and whether the bar
+    is a suspension (marked as such, or volume 0, or an unknown volume with no price or a single
+    flat price, unless the code has only such prices and they move). Values stay in the source's
+    columns and are sorted on request, so that nothing is held twice.
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
@@ -333,12 +333,12 @@ class BarTable:
             self._source["traded"] = bars["traded"].to_numpy(dtype=np.bool_)
 
         key = code.codes * np.int64(len(days)) + rows
-        #: rows of the source: a slice if it is sorted already, which copies no column
+        #: source rows: a slice if already sorted, which avoids copying columns
         self.order: slice | npt.NDArray[np.int32] = slice(0, len(key))
         if (key[1:] < key[:-1]).any():
             self.order = np.argsort(key, kind="stable").astype(np.int32)
 
-        del key  # frees eight bytes a row before further arrays are made
+        del key  # frees eight bytes per row before more arrays are allocated
         self.column = code.codes[self.order]
         self.row = rows.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
@@ -349,10 +349,10 @@ class BarTable:
         return np.asarray(self._source[name][self.order])
 
     def parts(self) -> Iterator[BarTable]:
-        """Yield the table in parts of about `_PART` rows, each with whole codes. The parts share
+        """Yield the table in parts of about `_PART` rows, each made of whole codes. The parts share
         `codes` and `days`.
         """
-        # The first code that begins in each stretch of `_PART` rows begins a part.
+        # A part begins at the first code that starts in each stretch of `_PART` rows.
         starts = np.flatnonzero(self.new_code)
         _, first_codes = np.unique(starts // _PART, return_index=True)
         bounds = [*starts[first_codes].tolist(), len(self.row)]
@@ -368,7 +368,7 @@ class BarTable:
             yield part
 
     def judged(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
-        """[rows] a judgement of each bar, taken part by part, so that its intermediate arrays are
+        """[rows] result of `judge` for each bar, computed part by part to keep intermediate arrays
         small.
         """
         return np.concatenate([judge(part) for part in self.parts()])
@@ -387,7 +387,7 @@ class BarTable:
         has_volume = np.bincount(self.column[~quiet & (volume != 0)], minlength=len(self.codes)) > 0
         is_moving = np.bincount(self.column[moves], minlength=len(self.codes)) > 0
         without_trade = ~flat | (has_volume | ~is_moving)[self.column]
-        # A halt repeats the last close; a flat bar with another is the close of a day of trade.
+        # A halt repeats the last close; a flat bar at another price is the close of a trading day.
         suspended = (volume == 0) | (quiet & without_trade & ~has_moved)
 
         if "traded" in self._source:
@@ -396,37 +396,37 @@ class BarTable:
 
     @property
     def traded(self) -> BoolArray:
-        """[rows] a bar of a day with trade."""
+        """[rows] whether the bar is on a day with trades."""
         return np.asarray(~self.suspended)
 
     @property
     def has_flags(self) -> bool:
-        """Return whether rows are marked as traded or not."""
+        """Return whether rows are flagged as traded or not."""
         return "traded" in self._source
 
     @property
     def quotes(self) -> tuple[str, ...]:
-        """Fields of quotes that the source has."""
+        """Quote fields that the source has."""
         return tuple(name for name in QUOTE_COLUMNS if name in self._source)
 
     def duplicated(self) -> BoolArray:
-        """[rows] the bar repeats code and day of the one before."""
+        """[rows] whether the bar repeats the previous bar's code and day."""
         return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
 
     def label(self, bar: int) -> str:
-        """`600519.SH 2024-01-02` of one bar, for messages."""
+        """Label of one bar for messages, such as `600519.SH 2024-01-02`."""
         return f"{self.codes[self.column[bar]]} {self.days[self.row[bar]]}"
 
     def in_source(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return values of these sorted bars in the order of the source table's rows."""
+        """Return values of these sorted bars in the row order of the source table."""
         unsorted = np.empty_like(values)
         unsorted[self.order] = values
         return unsorted
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
-    """[T, N] True where a code is a member that day, from intervals code, first, last, both ends
-    included.
+    """[T, N] whether a code is a member on that day, from intervals code, first, last, both ends
+    inclusive.
     """
     column_of = {code: column for column, code in enumerate(codes)}
     grid = np.zeros((len(days), len(codes)), dtype=np.bool_)
@@ -441,8 +441,8 @@ def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> B
 
 
 def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
-    """Intervals code, first, last of the members if no file states membership: an asset is a member
-    from its first bar until it has had no bar for `SILENT_DAYS` days of the market. So membership
+    """Return membership intervals code, first, last if no file gives the membership: an asset is a
+    member from its first bar until it has had no bar for `SILENT_DAYS` market days. Membership thus
     does not reveal whether an asset will trade again.
     """
     code = pd.Categorical(bars["code"])
@@ -485,7 +485,7 @@ def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) ->
 
 
 def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
-    """Return a stored market as tables again, so that the same checks judge sources and
+    """Return a stored market as tables again, so that the same checks apply to sources and
     snapshots.
     """
     # by code, then day: sorted as they are checked

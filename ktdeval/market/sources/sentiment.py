@@ -1,7 +1,7 @@
-"""Read the sentiment of a document: from the end of its text, or from a column of its source.
+"""Read a document's sentiment from the end of its text or from a column of its source.
 
-Sources label a text in their own words (`positive`, `Somewhat-Bullish`) or by a score. Both are kept
-as text, so that a model reads what the source says; no scale is translated into another one.
+Sources label a text in their own words (`positive`, `Somewhat-Bullish`) or by a score. Both are
+kept as text, so that a model reads what the source says; scales are not converted into one another.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import math
 import re
 from dataclasses import dataclass
 
-MAX_CHARACTERS = 80  #: of a label
+MAX_CHARACTERS = 80  #: maximum length of a label
 _DECIMALS = 2
 _SCORE = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
-_TAIL = 400  # characters at the end of a text that are searched: time stays linear in its length
+_TAIL = 400  # characters searched at the end of a text, so that time stays linear in its length
 
-_WORDS = ("sentiment", "score for this news is")  # one of them is in every label, in small letters
+_WORDS = ("sentiment", "score for this news is")  # every label contains one of these, in lower case
 
 # InvestorBench's public files: `(Sentiment: positive)`, `(sentiment:neutral)`
 _BRACKETED = re.compile(
     r"\s*[(\[]\s*sentiment\s*[:=]\s*([^()\[\]\n]{1,80}?)\s*[)\]]\.?\s*\Z", re.IGNORECASE
 )
-# without brackets only a known label, behind a complete sentence or on a line of its own
+# without brackets, only a known label after a complete sentence or on a line of its own
 _BARE = re.compile(
     r"(?:(?<=[.!?])\s+|\s*\n\s*|\A\s*)sentiment\s*[:=]\s*"
     r"((?:somewhat[-_ ])?(?:positive|negative|neutral|mixed|bullish|bearish))\.?\s*\Z",
@@ -45,14 +45,14 @@ _SCORES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text and the sentiment that its source gives it."""
+    """A text and the sentiment assigned to it by its source."""
 
-    text: str  #: without the label at its end
+    text: str  #: without a label at the end
     sentiment: str  #: label or score; empty if there is none
 
 
 def split_sentiment(text: str) -> LabelledText:
-    """Return a text without the sentiment at its end, and that sentiment."""
+    """Split off the sentiment at the end of a text."""
     tail = text[-_TAIL:].lower()
     if not any(word in tail for word in _WORDS):
         return LabelledText(text, "")
@@ -74,7 +74,7 @@ def split_sentiment(text: str) -> LabelledText:
 
 @dataclass(frozen=True, slots=True)
 class _LabelledEnding:
-    text: str  #: before it
+    text: str  #: text before the label
     sentiments: tuple[str, ...]
 
 
@@ -87,7 +87,7 @@ def _at_end(pattern: re.Pattern[str], text: str) -> _LabelledEnding | None:
 
 
 def _without_repeated(text: str, label: str) -> str:
-    """Return a text without further labels at its end that say the same."""
+    """Return a text without further labels at its end that repeat `label`."""
     more = _at_end(_BRACKETED, text)
     while more is not None and more.sentiments[0].casefold() == label.casefold():
         text = more.text
@@ -97,11 +97,11 @@ def _without_repeated(text: str, label: str) -> str:
 
 
 def sentiment_text(value: str | float) -> str:
-    """Return a label without space around it, and a score (also one written as text) with at most
-    two decimals. Raises ValueError: not finite, or a text that is too long for a label.
+    """Return a label without surrounding whitespace, or a score (also if given as text) with at
+    most two decimals. Raises ValueError if a score is not finite or a label too long.
     """
     label = " ".join(str(value).split())
-    # `float` would read 1_0 as well, and digits of other scripts.
+    # `float` would also accept 1_0 and digits of other scripts.
     if not _SCORE.fullmatch(label):
         if len(label) > MAX_CHARACTERS:
             raise ValueError(f"has {len(label):,} characters")
@@ -111,5 +111,5 @@ def sentiment_text(value: str | float) -> str:
     if not math.isfinite(score):
         raise ValueError("is not a finite number")
 
-    # + 0.0 turns a negative zero into zero
+    # + 0.0 turns negative zero into zero
     return f"{round(score, _DECIMALS) + 0.0:g}"

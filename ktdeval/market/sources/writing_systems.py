@@ -1,4 +1,4 @@
-"""Scripts in which a market's documents are written, and those in which its assets have names."""
+"""Scripts in which a market's documents are written and its assets are named."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Script = Literal[
 _WORD = r"\p{Latin}{2,}"
 _PROSE = {"Latin": rf"(?:{_WORD},? ){{3}}{_WORD}", "Han": r"\p{Han}{2}", "Hangul": r"\p{Hangul}{2}"}
 _NAME = {"Han": r"\p{Han}", "Latin": _WORD}
-_NAMED = 0.5  # least share of the assets with a name in a script, so that it counts as known
+_NAMED = 0.5  # minimum fraction of assets named in a script for it to count as covered
 
 
 def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
-    """Return the scripts of the documents in which most assets have no name: neither an official
-    one nor one of the entity file. A few letters of a script make no text in it.
+    """Return the scripts of the documents in which most assets have no name, either official or
+    from the entity file. A few letters in a script don't count as text in it.
     """
     table = snapshot.documents.table
     if table is None:
@@ -48,7 +48,9 @@ def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
 
 
 def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
-    """Return codes and, parallel to them, names of their assets; a code with digits is not a name."""
+    """Return codes and, in parallel, names of their assets; a code with digits does not count as a
+    name.
+    """
     import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 
     names = list(zip(snapshot.codes, snapshot.names, strict=True))
@@ -63,7 +65,7 @@ def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
 
 
 def _holds(column: pa.ChunkedArray, script: Script) -> bool:
-    """Return whether a column of texts holds a text in a script."""
+    """Return whether any text in a column is in a script."""
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
     if script != "Latin":

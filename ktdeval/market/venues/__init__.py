@@ -1,1 +1,1 @@
-"""Venues: the rules under which an instrument trades, and what a fill costs."""
+"""Venues: the rules under which an instrument trades, and the cost of a fill."""

@@ -1,4 +1,4 @@
-"""Closes of days as instants: a wall-clock time and a zone."""
+"""Daily closes as instants: a wall-clock time and a time zone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOSE = re.compile(r"(\d\d):(\d\d) (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Wall-clock time and zone of a day's close; `24:00` is the midnight that ends the day."""
+    """Wall-clock time and zone of a daily close; `24:00` is midnight at the end of the day."""
 
     hour: int = 15
     minute: int = 0
@@ -29,8 +29,8 @@ class Close:
 
     @classmethod
     def parse(cls, text: str) -> Close:
-        """Return the close of a text such as `16:00 America/New_York`. Raises DataError if the time
-        or zone does not exist.
+        """Parse a close such as `16:00 America/New_York`. Raises DataError if the time or zone does
+        not exist.
         """
         match = _CLOSE.fullmatch(text.strip())
         if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:
@@ -53,7 +53,7 @@ class Close:
         return f"{self.hour:02}:{self.minute:02} {self.zone}"
 
     def instant(self, day: np.datetime64) -> int:
-        """Close of a calendar day, in microseconds since 1970 UTC."""
+        """Return the close on a calendar day, in microseconds since 1970 UTC."""
         return _instant(self, int(day.astype("datetime64[D]").astype(int)))
 
 

@@ -1,14 +1,15 @@
-"""Execution: what a fill costs beyond commission and duties, and how much of a day's volume one may
-trade. Part of a venue, or of a task's `trading` options; off unless it is named.
+"""Execution: the cost of a fill beyond commission and duties, and the maximum fraction of a day's
+volume. Part of a venue, or of a task's `trading` options; off unless specified.
 
-With Q steps ordered, V the mean volume and sigma the standard deviation of the returns of the days
-up to the decision, a buy pays, relative to the price of the venue's fill rule,
+With Q steps ordered, V the mean volume and sigma the standard deviation of returns over the days up
+to the decision, a buy pays, relative to the price under the venue's fill rule,
 
     half spread  +  impact * sigma * sqrt(Q / V)  +  permanent * impact * sigma * sqrt(held / V)
 
-and a sell receives as much less. The last term is of orders that add to a position: the part of its
-own impact that is still in the price. `ktdeval.trading.execution_costs` computes it in integers.
-Presets by name are in `executions.toml`, each coefficient with its source.
+and a sell receives correspondingly less. The last term applies to orders that add to a position: it
+is the part of the position's own impact that is still in the price.
+`ktdeval.trading.execution_costs` computes it in integers. Presets by name are in `executions.toml`,
+each coefficient with its source.
 """
 
 from __future__ import annotations
@@ -149,13 +150,13 @@ class Execution:
 
     @property
     def is_free(self) -> bool:
-        """Return whether fills have no cost beyond commission and duties, whatever their size."""
+        """Return whether fills of any size cost nothing beyond commission and duties."""
         is_costless = not (self.half_spread_bps or self.impact or self.tick)
         return is_costless and self.spread != "quotes" and self.max_participation is None
 
 
 def find_execution(chosen: ExecutionName | Execution) -> Execution:
-    """Return the coefficients of a preset by its name, or those that are given.
+    """Return the coefficients of a named preset, or the given coefficients.
 
     Example:
         find_execution("sqrt").max_participation  # 0.1
@@ -166,7 +167,7 @@ def find_execution(chosen: ExecutionName | Execution) -> Execution:
 
 
 def active_execution(chosen: ExecutionName | Execution | None) -> Execution | None:
-    """Return the coefficients of what is chosen; None if costs of fills do not depend on size.
+    """Return the chosen coefficients; None if fill costs do not depend on size.
 
     Example:
         active_execution("none")  # None
@@ -200,14 +201,14 @@ def summaries() -> Mapping[str, str]:
 
 @cache
 def reference_activity(currency: str) -> float | None:
-    """Return the activity of the reference stock in a currency; None if it is not known."""
+    """Return the activity of the reference stock for a currency; None if it is not known."""
     known: Mapping[str, float] = _file()["reference_activity"]
     return known.get(currency)
 
 
 @cache
 def quoted_tick(venue: str) -> float:
-    """Return the smallest spread that a venue can quote, in units of currency; 0: any."""
+    """Return the smallest spread that a venue can quote, in currency units; 0 for any."""
     known: Mapping[str, float] = _file()["ticks"]
     return known.get(venue, 0.0)
 

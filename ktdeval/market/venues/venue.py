@@ -1,5 +1,5 @@
-"""Venue: the rules under which an instrument trades, as one value. The built-in ones are files
-under `venues/`.
+"""Venue: the rules under which an instrument trades, as one value. Built-in venues are files under
+`venues/`.
 
 Money is counted in minor units of the currency, quantities in steps, prices in ticks of the engine:
 all integers. With `ticks_per_minor` ticks of one step's price in a minor unit,
@@ -28,10 +28,10 @@ from ktdeval.market.venues.execution import Execution, ExecutionName, find_execu
 from ktdeval.values.config_options import build, near_matches, option
 
 FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_day"]
-#: rules whose prices are of bars within the next day (`ktdeval.trading.minute_fills`)
+#: rules whose prices come from intraday bars of the next day (`ktdeval.trading.minute_fills`)
 FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
-#: From here on a price is an error of the source, and limit comparisons would leave 64-bit integers
+#: From here on, a price is a source error, and limit comparisons would exceed 64-bit integers
 MAX_PRICE = 1e8
 _NEVER_CLOSES = "24/7"
 
@@ -171,7 +171,7 @@ class Venue:
             )
 
     def calendar_of(self, kind: str) -> str:
-        """Return the calendar of the sessions of a kind of asset; empty if it is not known: of a
+        """Return the calendar of sessions for a kind of asset; empty if it is not known, as for a
         share or fund at a venue that never closes.
         """
         if self.calendar == _NEVER_CLOSES and kind != "crypto":
@@ -180,14 +180,16 @@ class Venue:
 
     @property
     def ticks_per_minor(self) -> int:
-        """Ticks of one step's price in a minor unit: what `price_ticks * steps` is divided by to
-        give money.
+        """Ticks of one step's price per minor unit: the divisor that turns `price_ticks * steps`
+        into money.
         """
         return self.ticks_per_unit * self.steps_per_unit // self.minor_per_unit
 
 
 def parse_venue(mapping: Mapping[str, Any], where: str) -> Venue:
-    """Return a venue from a mapping as a file has it. Raises ConfigError, which `where` starts."""
+    """Return a venue from a mapping as in a file. Raises ConfigError with a message that starts
+    with `where`.
+    """
     return build(Venue, mapping, where)
 
 
@@ -205,7 +207,7 @@ def built_in_venues() -> Mapping[str, Venue]:
 
 
 def find_venue(name: str, known: Mapping[str, Venue] | None = None) -> Venue:
-    """Return the venue of a name, among the built-in ones unless others are given. Raises
+    """Return the venue with this name, from the built-in venues unless others are given. Raises
     UsageError if no venue has this name.
     """
     known = built_in_venues() if known is None else known

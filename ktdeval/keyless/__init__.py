@@ -1,4 +1,4 @@
-"""Public names for models of rules: a request read, a portfolio rebalanced, a reply written. Listed
+"""Public names for rule-based models: read a request, rebalance a portfolio, write a reply. Listed
 in `__init__.pyi`.
 """
 

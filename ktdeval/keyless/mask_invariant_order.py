@@ -1,5 +1,5 @@
 """Order of a table's rows by figures that no mask changes. Rule-based models use it to break ties
-of their own score.
+in their own score.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MASKED_FIGURES = frozenset({
 
 
 def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row]]:
-    """Return groups of rows, best first: by highest of `scores` (empty: all equal), then by the
-    figures that no mask changes, in alphabetical order of the columns, lower first. Rows of a group
-    are equal in all of them.
+    """Return groups of rows, best first: by `scores`, highest first (empty: all equal), then by the
+    figures that no mask changes, with columns in alphabetical order and lower values first. Rows
+    within a group are equal in all of them.
     """
     if not rows:
         return []
 
-    # Sorted, so that it does not matter which row comes first.
+    # Sorted, so that the result does not depend on which row comes first.
     columns = sorted(set(chain.from_iterable(rows)) - MASKED_FIGURES)
 
     keys: list[Sequence[float]] = []
@@ -43,7 +43,7 @@ def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row
 
 
 def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:
-    """Return the place of each stock, from 0 and by group."""
+    """Return the rank of each stock, starting at 0 and shared within a group."""
     placed = {}
     for place, group in enumerate(groups):
         for row in group:
@@ -52,7 +52,7 @@ def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:
 
 
 def _number_or_nan(value: object) -> float:
-    """Return a figure of a table; NaN for a word, a flag or an undefined value."""
+    """Return a figure from a table; NaN for a word, a flag or an undefined value."""
     if isinstance(value, bool) or not isinstance(value, float | int):
         return math.nan
     return float(value)

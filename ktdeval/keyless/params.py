@@ -1,4 +1,4 @@
-"""Parameters of models, in a module of their own so that listing them imports nothing else."""
+"""Parameters of models, in a separate module so that listing them imports nothing else."""
 
 from __future__ import annotations
 

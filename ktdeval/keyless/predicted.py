@@ -1,5 +1,5 @@
-"""Trading by predictions: hold the names with the best scores of a trained model. A name is
-replaced only if the improvement exceeds a threshold.
+"""Trading on predictions: hold the names with a trained model's best scores. A name is replaced
+only if the improvement exceeds a threshold.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ktdeval.keyless.rule_based_model import KeylessModel, buyable, is_offered, 
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.tie_breaking import first_of, group_by_place, places, whole_groups
 
-MAX_COMPARED = 50  # names that one comparison takes
+MAX_COMPARED = 50  # maximum number of names per comparison
 LABEL = "predicted score"
 
 
 class TopModel(KeylessModel):
-    """Holds the names with the highest predictions in equal weights. Subclasses are
+    """Holds the names with the highest predictions at equal weights. Subclasses are
     `ktdeval.harness.Predictor`s.
     """
 
@@ -31,14 +31,14 @@ class TopModel(KeylessModel):
     needs = "a table of candidates, or the tool compare_candidates"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether the conversations can show the names that it predicts."""
+        """Return whether the conversations can show the names that the model predicts."""
         return bool(table_columns(conversations, "candidates")) or is_offered(
             conversations, "compare_candidates"
         )
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return calls for the market, and for the status and close of the names with the best
-        predictions. The model knows these names only by their predictions.
+        predictions; the model knows the names only from its predictions.
         """
         groups = _groups_by_place(_places(conversation))
         most = min(2 * self.top.positions, MAX_COMPARED)
@@ -51,8 +51,8 @@ class TopModel(KeylessModel):
         return calls
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Replace names beyond the threshold and fill vacant positions with the best; hold if
-        nothing is predicted or shown.
+        """Replace names where the improvement exceeds the threshold, and fill vacant positions with
+        the best names; hold if nothing is predicted or shown.
         """
         scores = conversation.request.predictions or {}
         offered = conversation.result_rows("compare_candidates", "grid")
@@ -82,8 +82,8 @@ def _groups_by_place(placed: Mapping[str, int]) -> list[list[str]]:
 
 
 def _places(conversation: Conversation) -> Mapping[str, int]:
-    """Return the rank of each predicted name: that of the request, or by score if the request has
-    no ranks.
+    """Return the rank of each predicted name: from the request, or by score if the request has no
+    ranks.
     """
     return conversation.request.places or _places_by(conversation.request.predictions or {})
 
@@ -104,13 +104,12 @@ def choose_replaced(
     placed: Mapping[str, int] | None = None,
 ) -> frozenset[str]:
     """Return the holdings to replace: the worst by the best name not held, the next worst by the
-    next best, as long as the name is one of the `positions` best and beats the holding by more than
-    `threshold` standard deviations of all `scores`. `placed`: the place of each name, best first
-    (None: by score); names that share a place are replaced, and are chosen as replacements, all or
-    none.
+    next best, as long as the new name is among the `positions` best and beats the holding by more
+    than `threshold` standard deviations of all `scores`. `placed`: rank of each name, best first
+    (None: by score); names that share a rank are replaced, and chosen as replacements, all or none.
 
     Under Grinold's forecast (information coefficient × volatility × score) a round trip of 20 bps
-    is covered by 0.5 standard deviations if IC is 0.05, daily volatility is 2 %, and a forecast
+    is covered by 0.5 standard deviations if the IC is 0.05, daily volatility is 2 %, and a forecast
     lasts four days.
     """
     number = max(len(scores), 1)

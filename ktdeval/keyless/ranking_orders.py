@@ -1,4 +1,4 @@
-"""Orders of a ranking: which holdings to sell, which names to buy, and at what weight. Uses
+"""Orders from a ranking: which holdings to sell, which names to buy, and at what weight. Uses
 figures, never labels.
 
 Names that no figure distinguishes (`ktdeval.values.tie_breaking`) are treated alike: all are bought
@@ -23,14 +23,14 @@ Item = TypeVar("Item")
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
-# largest rise of holdings until the next open for which the cash of equal names must suffice
+# cash for a group of equal names must suffice even if holdings rise by this much before the open
 LARGEST_RISE = 0.2
 _UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Intended order: a stock, a side, a target weight and why."""
+    """An intended order: a stock, a side, a target weight and the reason."""
 
     stock_id: str
     side: Literal["BUY", "SELL", "HOLD"]  # HOLD where a task asks for one
@@ -51,19 +51,19 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Ranking of the names by a model."""
+    """A model's ranking of the names."""
 
-    # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` if shown
+    # rows of buyable names, best first, with `stock_id`, `close_cny`; `board` if shown
     buyable: Sequence[Row]
     # holdings that still rank high enough; None keeps every holding that is a member
     kept: frozenset[str] | None
-    label: str  # criterion of the ranking, quoted in reasons
-    # stock -> place, shared by names that no figure distinguishes; other places differ
+    label: str  # ranking criterion, quoted in reasons
+    # stock -> rank, shared by names that no figure distinguishes; all other ranks differ
     places: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def groups(self) -> list[list[Row]]:
-        """Rows that can be bought, best first; names that no figure distinguishes form one group."""
+        """Buyable rows, best first; names that no figure distinguishes form one group."""
         groups: list[list[Row]] = []
         for _, rows in groupby(self.buyable, key=self._place):
             groups.append(list(rows))
@@ -71,17 +71,17 @@ class Ranking:
         return groups
 
     def _place(self, row: Row) -> int | str:
-        """Return the place of a name; one without a place differs from all others."""
+        """Return a name's rank; a name without a rank differs from all others."""
         stock: str = row["stock_id"]
         return self.places.get(stock, stock)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Number and weight of holdings, and when a weight is corrected."""
+    """Number and weight of holdings, and when weights are corrected."""
 
-    positions: int  # names to hold, if enough names can be held
-    target: float  # weight of each
+    positions: int  # number of names to hold, if that many can be held
+    target: float  # weight of each name
     trim_above: float  # weight above which a holding is cut back to `target`
     add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises
 
@@ -89,7 +89,7 @@ class Sizing:
     def equal(
         cls, conversation: Conversation, positions: int, invested: float, band: tuple[float, float]
     ) -> Sizing:
-        """Return equal weights within the task's limits for `positions` names, or for as many as
+        """Return equal weights, within the task's limits, for `positions` names, or for as many as
         can be held. `band`: multiples of the target below and above which weights are corrected.
         """
         limits = conversation.state["constraints"]
@@ -101,10 +101,10 @@ class Sizing:
 
 
 def holdable(conversation: Conversation) -> int:
-    """Return how many names can be held: the members of the universe, as far as they are shown.
+    """Return how many names can be held: the universe's members, as far as they are shown.
 
-    A name is excluded if it is not listed yet, or its smallest buy exceeds the largest weight that
-    the task allows. Names that don't trade today are included, since they can be held.
+    A name is excluded if it is not listed yet, or if its smallest buy exceeds the task's maximum
+    weight. Names that don't trade today are included, since they can be held.
     """
     state = conversation.state
     if "universe" in state:
@@ -136,15 +136,16 @@ def _can_be_held(row: Row, state: Mapping[str, Any], largest: float) -> bool:
 
 
 def largest_weight(conversation: Conversation) -> float:
-    """Return the largest weight to order. It is below the task's limit, since the limit is checked
+    """Return the maximum weight to order. It is below the task's limit, since the limit is checked
     at the next open, not at the close seen here.
     """
     return 0.95 * float(conversation.state["constraints"]["max_weight"])
 
 
 class Certain:
-    """Cash and positions that are free before any sale. Equal names may use only these, so that no
-    order among them fails for lack of cash. Unlimited if the prompt shows no cash or positions.
+    """Cash and positions that are available before any sale. Equal names may use only these, so
+    that none of them fails for lack of cash because of its order. Unlimited if the prompt shows no
+    cash or positions.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -165,7 +166,7 @@ class Certain:
         self._names = max_names - len(weights)
 
     def takes(self, weight: float, names: int = 0) -> bool:
-        """Set aside cash of a weight and a number of positions. If there is not enough, set aside
+        """Reserve cash for a weight and a number of positions. If there is not enough, reserve
         nothing and return False.
         """
         if weight > self._cash or names > self._names:
@@ -175,7 +176,7 @@ class Certain:
         return True
 
     def share(self, weight: float, names: int) -> float:
-        """Set aside equal weights of at most `weight` for `names` names and return the weight of
+        """Reserve equal weights of at most `weight` for `names` names and return the weight of
         each; 0 if it would be less than half of `weight`.
         """
         part = int(min(weight, self._cash / names) * 10_000) / 10_000
@@ -185,7 +186,7 @@ class Certain:
 
 
 def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> list[Intent]:
-    """Return the changes that bring the portfolio to the ranking.
+    """Return the orders that align the portfolio with the ranking.
 
     Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights
     outside the band are corrected; vacant positions go to the best names not held. Buys share the
@@ -259,16 +260,16 @@ def _raises(group: Sequence[Row], weight: float) -> list[Intent]:
 class BuyingRoom:
     """Cash and positions available for buying."""
 
-    state: Mapping[str, Any]  # as shown
-    vacant: int  # positions of the portfolio's size
-    names: int  # names that the task still allows
-    cash: float  # share of NAV, proceeds of the sells included
+    state: Mapping[str, Any]  # the state shown
+    vacant: int  # vacant positions, up to the portfolio's size
+    names: int  # further names that the task allows
+    cash: float  # fraction of NAV, including proceeds of the sells
     certain: Certain
 
 
 def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
-    """Return the items of groups, groups of several equal names first, so that any shortage of cash
-    affects the other names.
+    """Return the items of groups, with groups of several equal names first, so that a shortage of
+    cash affects the other names.
     """
     ordered = sorted(groups, key=lambda group: len(group) == 1)
     return list(chain.from_iterable(ordered))
@@ -277,8 +278,8 @@ def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
 def _raise_holdings(
     stays: Sequence[Row], sizing: Sizing, cash: float, certain: Certain
 ) -> tuple[list[list[Row]], float]:
-    """Return the holdings that fell below the band, as far as cash goes, equal ones, by worth, all
-    or none; and the cash left.
+    """Return the holdings to raise from below the band, as far as cash allows, and the remaining
+    cash; holdings of equal worth are raised all or none.
     """
     low = []
     for row in stays:
@@ -297,16 +298,16 @@ def _raise_holdings(
 
 
 def worth(row: Row) -> tuple[float, float]:
-    """Return weight and value of a holding: the figures that positions are listed by."""
+    """Return a holding's weight and value, the figures by which positions are listed."""
     return row["weight"], row.get("value_cny", row.get("value", 0.0))
 
 
 def _buys(
     groups: Sequence[Sequence[Row]], sizing: Sizing, room: BuyingRoom, label: str
 ) -> list[list[Intent]]:
-    """Buy names in equal parts of the cash, at most to the target weight; buy fewer names if the
-    parts would be very small. A group of equal names for which fewer positions are left shares
-    these.
+    """Buy names with equal shares of the cash, at most to the target weight; buy fewer names if the
+    shares would be very small. If fewer positions are left than a group of equal names needs, the
+    group splits their weight.
     """
     slots = min(room.vacant, max(0, int(room.cash / SMALLEST_BUY)))
     count = min(slots, sum(map(len, groups)))
@@ -339,7 +340,9 @@ def _buys(
 
 
 def _is_group_affordable(group: Sequence[Row], weight: float, room: BuyingRoom) -> bool:
-    """Return whether all of a group can be bought at the weight from certain cash and positions."""
+    """Return whether the whole group can be bought at this weight from the cash and positions
+    available before any sale.
+    """
     affordable = all(is_affordable(row, room.state, weight) for row in group)
     return affordable and room.certain.takes(weight * len(group), len(group))
 
@@ -347,15 +350,15 @@ def _is_group_affordable(group: Sequence[Row], weight: float, room: BuyingRoom) 
 def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     """Return whether the smallest permitted buy does not exceed the target weight."""
     limits = state["constraints"]
-    if "lot_shares" not in limits:  # a market of fractions
+    if "lot_shares" not in limits:  # a market with fractional shares
         return row["close"] is not None
 
     price = row["close_cny"]
     nav = state["account"].get("nav_cny")
-    if price is None or nav is None:  # an account at book has no NAV to compare with
+    if price is None or nav is None:  # an account valued at book has no NAV to compare with
         return price is not None
 
-    is_star = row.get("board") == "star"  # where the board is not shown, the task's lot applies
+    is_star = row.get("board") == "star"  # if the board is not shown, the task's lot size applies
     shares = limits["star_min_shares"] if is_star else limits["lot_shares"]
     return bool(price * shares <= weight * nav)
 
@@ -363,9 +366,9 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
 def sell_short(
     conversation: Conversation, worst: Sequence[Sequence[Row]], kept: frozenset[str], weight: float
 ) -> list[Intent]:
-    """Return the orders that hold the worst names of a ranking short, at most `weight` each, and
-    buy back those not in `kept`. `worst`: groups of names that no figure distinguishes, the worst
-    first; each group is sold short whole or not at all.
+    """Return the orders that hold the worst names of a ranking short, each at most at `weight`, and
+    buy back shorts not in `kept`. `worst`: groups of names that no figure distinguishes, worst
+    first; each group is sold short as a whole or not at all.
     """
     held = {row["stock_id"]: row for row in conversation.rows(conversation.state["positions"])}
     shorts = [row for row in held.values() if row["weight"] < 0]

@@ -1,5 +1,5 @@
-"""Reading of a request and writing of a reply by a rule-based model: the tools and the state shown
-to a real model, as values.
+"""How rule-based models read a request and write a reply: the tools and state shown to a real
+model, as values.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ktdeval.values.strict_json import JsonValue
 
 SUBMIT = "submit_action"
 
-Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
+Call = tuple[str, Mapping[str, JsonValue]]  # tool name and arguments
 _READABLE = frozenset({"account", "positions", "constraints"})
-_STATE = "```json"  # begins a state in a message
-_MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)  # line of an agent that remembers
+_STATE = "```json"  # marks the start of a state in a message
+_MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)  # a memory line of an agent with memory
 
 
-@lru_cache(maxsize=32)  # of some steps: each request of a step shows the results again
+@lru_cache(maxsize=32)  # covers several steps: every request in a step contains the results again
 def _read_result(text: str) -> Mapping[str, Any]:
     """Return a tool's result, which must not be changed."""
     return json_object(text)
@@ -44,7 +44,7 @@ def _read_rows(text: str, table: str) -> Sequence[Row]:
 
 
 class Conversation:
-    """Request with its parts: what is shown, what was looked up, what is asked for now."""
+    """A request broken down into what is shown, what was looked up, and what is being asked."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
@@ -54,7 +54,7 @@ class Conversation:
 
     @cached_property
     def choices(self) -> Mapping[str, Sequence[str]]:
-        """Options by field if a forced tool asks to choose from a list; empty for other requests
+        """Options by field if a forced tool requires choosing from a list; empty for other requests
         and for submissions.
         """
         if self.is_submission:
@@ -73,15 +73,13 @@ class Conversation:
         return on_offer
 
     def choose_all(self) -> Reply:
-        """Return a call of the forced tool that chooses everything on offer: a rule prefers
-        nothing.
-        """
+        """Return a call of the forced tool that selects every option: a rule has no preference."""
         name = str(self.request.tool_choice)
         return self.call([(name, {**self.choices, "reason": "no preference by rule"})])
 
     @property
     def observed(self) -> ObservedState:
-        """State of the day that the messages show; empty if they show none."""
+        """State of the day shown in the messages; empty if they show none."""
         return self.request.state or NOTHING_SHOWN
 
     @property
@@ -91,7 +89,7 @@ class Conversation:
 
     @property
     def is_readable(self) -> bool:
-        """True if the state has the sections that these models need: account, positions and
+        """Whether the state has the sections that these models need: account, positions and
         constraints.
         """
         return self.observed.sections.keys() >= _READABLE
@@ -107,18 +105,18 @@ class Conversation:
         return sum(bool(message.tool_calls) for message in self.request.messages)
 
     def result(self, name: str) -> Mapping[str, Any]:
-        """Return the latest JSON result of a tool; empty when it was not called, or answered with
-        something else.
+        """Return a tool's latest JSON result; empty if it was not called, or its result is not a
+        JSON object.
         """
         return _read_result(self.results.get(name, ""))
 
     def result_rows(self, name: str, table: str) -> Sequence[Row]:
-        """Return the rows of a table in the latest result of a tool; empty without one."""
+        """Return the rows of a table in a tool's latest result; empty if there is none."""
         return _read_rows(self.results.get(name, ""), table)
 
     @cached_property
     def results(self) -> Mapping[str, str]:
-        """Text of the latest result of each tool, by its name."""
+        """Text of each tool's latest result, by tool name."""
         name_of: dict[str, str] = {}
         for message in self.request.messages:
             for call in message.tool_calls:
@@ -139,14 +137,14 @@ class Conversation:
     @cached_property
     def holdings(self) -> list[Row]:
         """Rows of the positions. If a task does not show whether a position trades or is in the
-        index, both are assumed.
+        index, it is assumed to do both.
         """
         assumed = {"status": "trading", "member": True}
         return [{**assumed, **row} for row in self.rows(self.state["positions"])]
 
     @cached_property
     def day_message(self) -> str:
-        """Latest user message with a state; empty if no user message has one."""
+        """Latest user message with a state; empty if there is none."""
         for message in reversed(self.request.messages):
             if message.role == "user" and _STATE in message.content:
                 return message.content
@@ -155,8 +153,8 @@ class Conversation:
 
     @cached_property
     def documents(self) -> Sequence[Row]:
-        """Documents of the day whose text is shown: in the table, or if an agent that remembers
-        shows it among its memories, in the line of the memory that its row names.
+        """The day's documents whose text is shown, either in the table or, for an agent with
+        memory, in the memory line that the document's row refers to.
         """
         remembered = dict(_MEMORY.findall(self.day_message))
         documents: list[Row] = []
@@ -174,16 +172,15 @@ class Conversation:
         """Return a reply that calls tools."""
         tool_calls = []
         for number, (name, arguments) in enumerate(calls, start=self.calls_made + 1):
-            # Keys stay in the model's order: sorted, those that are stocks would be ordered by
-            # their labels.
+            # Keys keep the model's order: if sorted, stock keys would be ordered by their labels.
             text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
             tool_calls.append(ToolCall(f"call_{number}", name, text))
 
         return Reply(tool_calls=tuple(tool_calls), finish_reason="tool_calls")
 
     def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
-        """Return a reply that submits an action; as a decision on each asset in tasks that ask for
-        BUY, SELL or HOLD.
+        """Return a reply that submits an action, in the form of a decision per asset for tasks that
+        ask for BUY, SELL or HOLD.
         """
         action: dict[str, JsonValue]
         if self.observed.limits.asks_decisions:
@@ -194,8 +191,8 @@ class Conversation:
         return self.call([(SUBMIT, {**action, "overall_reason": overall_reason})])
 
     def _decisions(self, orders: Sequence[Mapping[str, Any]]) -> list[JsonValue]:
-        """Return one decision for each candidate: the side after its order, or its current side.
-        Candidates come in the order of the orders, then of their figures: what is decided first is
+        """Return one decision per candidate: the side after its order, or its current side.
+        Candidates come in the order of the orders, then by their figures: earlier decisions are
         traded first.
         """
         order_of = {order["stock_id"]: order for order in orders}
@@ -224,8 +221,8 @@ class Conversation:
         return decisions
 
     def _decision(self, stock: str, order: Mapping[str, Any] | None) -> str:
-        """Return BUY, SELL or HOLD: the side of the order's target weight. Without an order, the
-        side of the current weight if HOLD closes positions. If HOLD keeps a position, only the
+        """Return BUY, SELL or HOLD: the side of the order's target weight. Without an order: the
+        side of the current weight if HOLD closes positions; if HOLD keeps a position, only the
         opposite side ends it.
         """
         is_flat = self.observed.limits.hold == "flat"
@@ -244,7 +241,7 @@ class Conversation:
         return "HOLD"
 
     def reason(self, text: str) -> str:
-        """Return `text`, repeated up to the length of the task's shortest reason."""
+        """Return `text`, repeated until it reaches the task's minimum reason length."""
         shortest = self.observed.limits.min_reason_chars
         if len(text) >= shortest:
             return text

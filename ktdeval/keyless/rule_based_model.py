@@ -1,4 +1,4 @@
-"""Rule-based models: they look things up, check the plan and submit it, as a real model would."""
+"""Rule-based models: they look things up, check the plan and submit it, like a real model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
 
 
 class KeylessModel:
-    """A stateless function of the request, in two phases as the harness asks for them.
+    """A stateless function of the request, in the harness's two phases.
 
     Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of
-    the plan, then a closing remark. Submission: the plan, without the orders that the risk check
-    found to break a rule.
+    the plan, then a closing remark. Submission: the plan, except orders that the risk check found
+    to break a rule.
     """
 
     closing = "Research done."
@@ -30,7 +30,7 @@ class KeylessModel:
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits: the model is free, and declares what it needs of a step."""
+        """Traits: the model is free of charge, and declares what it needs from a step."""
         return ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -60,10 +60,10 @@ class KeylessModel:
         return conversation.submit(orders, conversation.reason(explained))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return what a step lacks that the model needs, to complete the sentence that begins with
-        the model's name; None if it can act.
+        """Return what a step lacks that the model needs, as the end of a sentence that begins with
+        the model's name; None if the model can act.
 
-        `requests`: all requests of a first step, before any reply of this model.
+        `requests`: all requests of a first step, before any reply by this model.
         """
         conversations = [Conversation(request) for request in requests]
         if not any(asked.is_submission and asked.is_readable for asked in conversations):
@@ -104,7 +104,7 @@ class KeylessModel:
         return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
-        """Return the calls of the first research turn; none unless a model has its own."""
+        """Return the calls of the first research turn; none unless a subclass overrides this."""
         return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
@@ -118,7 +118,7 @@ class KeylessModel:
         return self.summary(intents)
 
     def summary(self, intents: Sequence[Intent]) -> str:
-        """Return the overall reason of orders by rule."""
+        """Return an overall reason that summarises rule-based orders."""
         if not intents:
             return "Nothing to change by rule."
 
@@ -127,7 +127,7 @@ class KeylessModel:
 
 
 def table_columns(conversations: Sequence[Conversation], table: str) -> frozenset[str]:
-    """Return the columns of a table, in all prompts for a submission that show it; empty if none
+    """Return the union of a table's columns over all submission prompts that show it; empty if none
     does.
     """
     columns = set[str]()
@@ -140,7 +140,7 @@ def table_columns(conversations: Sequence[Conversation], table: str) -> frozense
 
 
 def is_offered(conversations: Sequence[Conversation], tool: str) -> bool:
-    """Return whether some conversation offers a research tool."""
+    """Return whether any conversation offers a research tool."""
     return any(tool in asked.offered for asked in conversations)
 
 

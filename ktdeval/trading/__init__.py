@@ -1,4 +1,6 @@
-"""Public names of trading: orders, accounts, the executor, ledgers. Listed in `__init__.pyi`."""
+"""Public names of the trading package: orders, accounts, the executor, ledgers. Listed in
+`__init__.pyi`.
+"""
 
 from ktdeval.values.lazy import lazy_exports
 

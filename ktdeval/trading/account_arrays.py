@@ -1,15 +1,15 @@
-"""Many long accounts at once: their corporate actions, values and fills as arrays, to the same minor
-unit as `open_day` and `execute` for one account each.
+"""Many long accounts at once: their corporate actions, values and fills as arrays, to the same
+minor unit as calling `open_day` and `execute` for each account.
 
-Arrays have accounts on their last axis: [S, P] has S positions of P accounts. What the executor does
-for one order after another is done here for one order of all accounts after another.
+Arrays have accounts on their last axis: [S, P] holds S positions of P accounts. Where the executor
+processes one order after another, this module processes the n-th order of all accounts at once.
 
-Orders are those of traders who hold no shorts, order each asset once a day, and order no asset that
-does not trade, opens at its limit or, for buys, is not in the universe. Then shares are locked
-(T+1) only between a buy and the next open, where nobody sells them.
+The traders must hold no shorts, order each asset at most once a day, and order no asset that does
+not trade, opens at its limit or, for buys, is not in the universe. Shares are then locked (T+1)
+only between a buy and the next open, when nobody sells them.
 
-Not covered (`arrays_problem`): fills whose price depends on their size, and assets that count values
-in different units.
+Not covered (`arrays_problem`): fills whose price depends on their size, and assets whose values are
+counted in different units.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from ktdeval.trading.wide_ratios import (
 )
 
 AssetArray = npt.NDArray[np.int32]
-#: A position is sorted as one integer: its asset above the bits of its shares
+#: A position is sorted as one integer: its asset index in the bits above its shares
 _SHARE_BITS = 45
 _MAX_SHARES = 1 << _SHARE_BITS
 _MAX_ASSETS = 1 << (62 - _SHARE_BITS)
-_MAX_VALUE = 1 << 53  #: floats hold whole numbers up to here
+_MAX_VALUE = 1 << 53  #: floats represent integers exactly up to here
 _MAX_DIVISOR = 1 << 60
-_NO_PRICE = 1 << 29  #: stands for the price of what has none; times `PPB` still a divisor
+_NO_PRICE = 1 << 29  #: placeholder for a missing price; times `PPB` still a valid divisor
 
 
 def arrays_problem(rules: MarketRules) -> str | None:
@@ -65,8 +65,8 @@ def arrays_problem(rules: MarketRules) -> str | None:
 
 @dataclass(frozen=True)
 class AccountArrays:
-    """P accounts, S positions each. Positions are in the order of their assets; a place without a
-    position has no shares and the asset `DayArrays.nothing`.
+    """P accounts with S positions each. Positions are ordered by asset; an empty slot has no shares
+    and the asset `DayArrays.nothing`.
     """
 
     cash: IntArray  #: [P] minor units
@@ -91,39 +91,40 @@ class AccountArrays:
 
 @dataclass(frozen=True)
 class SellArrays:
-    """K sells of each account in the order in which they are executed, [K, P] each."""
+    """K sells per account in execution order, each [K, P]."""
 
     places: IntArray  #: rows of the account's positions
-    steps: IntArray  #: 0 is no order
+    steps: IntArray  #: 0 means no order
 
 
 @dataclass(frozen=True)
 class BuyArrays:
-    """K buys of each account in the order in which they are executed, [K, P] each."""
+    """K buys per account in execution order, each [K, P]."""
 
     assets: AssetArray
-    #: rows of the account's positions; below 0: not held
+    #: rows of the account's positions; negative if not held
     places: IntArray
-    steps: IntArray  #: 0 is no order
+    steps: IntArray  #: 0 means no order
 
 
 class DayArrays:
-    """A fill day as arrays by asset, with one entry more for no asset."""
+    """A fill day as arrays by asset, with one extra entry for an empty slot."""
 
     def __init__(self, day: TradingDay) -> None:
         self.day = day
         self.rules = day.rules
-        self.nothing = len(day.rules.terms)  #: stands for no asset
+        self.nothing = len(day.rules.terms)  #: index that means no asset
         self.unit = day.rules.units[0]
         self.opens = _by_asset(day.open_ticks)
         self.closes = _by_asset(day.close_ticks)
-        #: prices to divide by: for assets without a price so large that no step is affordable
+        #: prices to divide by: an asset without a price gets one so large that no step is
+        #: affordable
         self.divisors = np.where(self.opens > 0, self.opens, _NO_PRICE)
         tradable = _flags(day.tradable)
         self.can_sell = tradable & ~_flags(day.limit_down)
         self.can_buy = tradable & _flags(day.member) & ~_flags(day.limit_up)
         terms = day.rules.terms
-        # Lots are divisors: that of no asset is 1.
+        # Lots are divisors, so an empty slot has lot 1.
         self.lots = _by_asset([each.lot for each in terms])
         self.lots[-1] = 1
         self.min_buy = _by_asset([each.min_buy for each in terms])
@@ -132,7 +133,7 @@ class DayArrays:
 
     @cached_property
     def _cost_terms(self) -> tuple[list[Terms], IntArray]:
-        """Terms with costs that differ, and for each asset which of them are its own."""
+        """Return the distinct cost terms, and for each asset the index of its own."""
         numbers: dict[object, int] = {}
         kinds: list[Terms] = []
         of_asset = np.zeros(self.nothing + 1, dtype=np.int64)
@@ -154,7 +155,7 @@ class DayArrays:
 
     @cached_property
     def unfilled(self) -> BoolArray:
-        """[N + 1] assets whose fills have no price, since their spread is not known."""
+        """[N + 1] assets whose fills have no price because their spread is not known."""
         flags = np.zeros(self.nothing + 1, dtype=np.bool_)
         liquidity = self.day.liquidity
         if liquidity is None:
@@ -173,16 +174,16 @@ class DayArrays:
 
     @cached_property
     def sell_ticks(self) -> IntArray:
-        """[N + 1] price of a sell of any size."""
+        """[N + 1] sell price, which is independent of size."""
         return self._fill_ticks(selling=True)
 
     @cached_property
     def buy_ticks(self) -> IntArray:
-        """[N + 1] price of a buy of any size."""
+        """[N + 1] buy price, which is independent of size."""
         return self._fill_ticks(selling=False)
 
     def quote(self, asset: int) -> Quote | None:
-        """Return the inputs of a fill's price; None if it is the reference price."""
+        """Return the inputs to a fill's price; None if it is the reference price."""
         terms = self.rules.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:
@@ -207,17 +208,21 @@ class DayArrays:
         for asset in np.flatnonzero((self.can_sell | self.can_buy) & ~self.unfilled).tolist():
             quote = self.quote(asset)
             if quote is not None:
-                # Without impact the price of one step is that of any number.
+                # Without impact, the price of a single step applies to any quantity.
                 ticks[asset] = fill_ticks(quote, 1, selling)
 
         return ticks
 
     def value(self, assets: AssetArray, shares: IntArray, ticks: IntArray) -> IntArray:
-        """Return the value of positions at prices by asset, halves up, in minor units."""
+        """Return the value of positions at the given prices by asset, rounded half up, in minor
+        units.
+        """
         return product_ratio(shares, ticks[assets], self.unit, self.unit >> 1)
 
     def nav(self, accounts: AccountArrays, ticks: IntArray) -> IntArray:
-        """[P] cash and holdings at prices by asset. Raises InexactArraysError: too large."""
+        """[P] cash and holdings at the given prices by asset. Raises InexactArraysError if amounts
+        are too large.
+        """
         worth = self.value(accounts.assets, accounts.shares, ticks).sum(axis=0)
         nav = accounts.cash + worth
         if int(nav.max()) >= _MAX_VALUE or int(accounts.cash.min()) < 0:
@@ -227,8 +232,8 @@ class DayArrays:
     def cost(
         self, assets: AssetArray, steps: IntArray, ticks: IntArray, selling: bool
     ) -> tuple[IntArray, IntArray]:
-        """Return notional and fee of fills at prices by asset, as `venue_terms.cost`; both are 0 of
-        0 steps.
+        """Return notional and fee of fills at the given prices by asset, as `venue_terms.cost`
+        does; both are 0 for 0 steps.
         """
         kinds, of_asset = self._cost_terms
         prices = ticks[assets]
@@ -247,7 +252,7 @@ class DayArrays:
 
 
 def open_accounts(accounts: AccountArrays, day: DayArrays) -> AccountArrays:
-    """Bring accounts from the close before to the day's opens, as `open_day`."""
+    """Bring accounts from the previous close to the day's opens, like `open_day`."""
     cash = accounts.cash
     assets = accounts.assets
     shares = accounts.shares
@@ -259,7 +264,7 @@ def open_accounts(accounts: AccountArrays, day: DayArrays) -> AccountArrays:
         if cash is accounts.cash:
             cash, assets, shares = cash.copy(), assets.copy(), shares.copy()
 
-        # Few numbers of shares differ, since all are bought in lots.
+        # There are few distinct share counts, since everything is bought in lots.
         numbers, own = np.unique(shares[rows, columns], return_inverse=True)
         after = np.empty_like(numbers)
         paid = np.empty_like(numbers)
@@ -270,7 +275,7 @@ def open_accounts(accounts: AccountArrays, day: DayArrays) -> AccountArrays:
             paid[index] = opened.cash_minor
 
         shares[rows, columns] = after[own]
-        cash[columns] += paid[own]  # an account holds an asset once
+        cash[columns] += paid[own]  # an account holds each asset at most once
         assets[shares == 0] = day.nothing
 
     return AccountArrays(cash, assets, shares)
@@ -280,7 +285,7 @@ def execute_arrays(
     accounts: AccountArrays, day: DayArrays, nav: IntArray, sells: SellArrays, buys: BuyArrays
 ) -> tuple[AccountArrays, IntArray]:
     """Execute orders at the opens, sells first. Return the accounts, and the [P] notional of their
-    fills. `nav`: at the opens. Raises InexactArraysError: amounts are too large.
+    fills. `nav`: NAV at the opens. Raises InexactArraysError if amounts are too large.
     """
     cash = accounts.cash.copy()
     shares = accounts.shares.copy()
@@ -311,7 +316,7 @@ def _sell(
     sells: SellArrays,
     books: tuple[IntArray, IntArray],
 ) -> IntArray:
-    """Fill sells. Return the [P] notional. `books`: cash and shares, which are changed."""
+    """Fill sells. Return the [P] notional. `books`: cash and shares, modified in place."""
     cash, shares = books
     columns = np.arange(len(cash))
     traded = np.zeros_like(cash)
@@ -321,7 +326,7 @@ def _sell(
     assets = accounts.assets[sells.places, columns]
     held = shares[sells.places, columns]
     steps = sells.steps
-    # Too few to be sold as a part
+    # Too few for a partial sale
     is_refused = (steps < day.min_sell[assets]) & (steps < held)
     if day.has_execution:
         is_refused |= day.unfilled[assets]
@@ -330,7 +335,7 @@ def _sell(
     notional, fee = day.cost(assets, steps, day.sell_ticks, selling=True)
 
     for order in range(len(steps)):
-        # A fee above the proceeds has to be covered by the cash.
+        # A fee above the proceeds must be covered by cash.
         is_paid = cash + notional[order] >= fee[order]
         cash += np.where(is_paid, notional[order] - fee[order], 0)
         traded += np.where(is_paid, notional[order], 0)
@@ -340,7 +345,7 @@ def _sell(
 
 
 class _Purchases:
-    """Buys of a day: what does not depend on cash, for all orders at once."""
+    """A day's buys: everything that does not depend on cash, for all orders at once."""
 
     def __init__(self, day: DayArrays, nav: IntArray, buys: BuyArrays, shares: IntArray) -> None:
         self.max_names = day.rules.limits.max_positions
@@ -383,7 +388,7 @@ class _Purchases:
     def fill(
         self, order: int, cash: IntArray, is_refused: BoolArray
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """Return steps, cash paid and notional of one order of all accounts."""
+        """Return steps, cash paid and notional for the n-th order of all accounts."""
         steps = np.where(is_refused, 0, self._steps[order])
         notional = np.where(is_refused, 0, self._notional[order])
         paid = np.where(is_refused, 0, notional + self._fee[order])
@@ -395,7 +400,7 @@ class _Purchases:
         return steps, paid, notional
 
     def _cut(self, asset: int, cash: int, order: int, account: int) -> tuple[int, int, int]:
-        """Return the same of an order that cash does not cover whole."""
+        """Return steps, cash paid and notional for an order that cash covers only in part."""
         day = self._day
         terms = day.rules.terms[asset]
         most = int(self._steps[order, account])
@@ -416,7 +421,7 @@ def _merge_positions(
     held: tuple[AssetArray, IntArray],
     entered: tuple[AssetArray, IntArray],
 ) -> AccountArrays:
-    """Return accounts with these positions and new ones, in the order of their assets."""
+    """Return accounts with these positions and the new ones, ordered by asset."""
     shares = np.concatenate([held[1], entered[1]])
     assets = np.concatenate([held[0], entered[0]])
     if int(shares.max(initial=0)) >= _MAX_SHARES:
@@ -424,7 +429,7 @@ def _merge_positions(
 
     keys = np.where(shares > 0, assets, day.nothing).astype(np.int64) << _SHARE_BITS
     keys |= shares
-    # Along rows, which lie in one piece of memory
+    # Along rows, which are contiguous in memory
     ordered = np.sort(np.ascontiguousarray(keys.T), axis=1)
     width = int(np.count_nonzero(shares, axis=0).max(initial=0))
     kept = np.ascontiguousarray(ordered[:, :width].T)
@@ -437,7 +442,7 @@ def _merge_positions(
 def _cost(
     steps: IntArray, price: IntArray, terms: Terms, selling: bool
 ) -> tuple[IntArray, IntArray]:
-    """Return notional and fee of fills under one set of terms, as `venue_terms.cost`."""
+    """Return notional and fee of fills under one set of terms, as `venue_terms.cost` does."""
     unit = terms.unit
     rate = terms.sell_rate if selling else terms.buy_rate
     duties = terms.duties or NO_DUTIES
@@ -472,12 +477,12 @@ def _cost(
 
 
 def _by_asset(values: object) -> IntArray:
-    """[N + 1] values with a 0 for no asset."""
+    """[N + 1] values, with 0 for an empty slot."""
     known = np.asarray(values, dtype=np.int64)
     return np.concatenate([known, np.zeros(1, dtype=np.int64)])
 
 
 def _flags(values: bytes) -> BoolArray:
-    """[N + 1] flags, False for no asset."""
+    """[N + 1] flags, False for an empty slot."""
     known = np.frombuffer(values, dtype=np.bool_)
     return np.concatenate([known, np.zeros(1, dtype=np.bool_)])

@@ -1,29 +1,31 @@
-"""Value of an account, the changes before a day's orders (unlocking, factor changes, interest on
-shorts, margin calls), and the invariants of a fill day.
+"""Value of an account, the changes that precede a day's orders (unlocking, factor changes, interest
+on shorts, margin calls), and the invariants of a fill day.
 
 **Factor changes.** A split, bonus or dividend with ratio q (in parts per billion) turns `s` shares
-into `floor(s * q)` shares. The rest of the value, a fraction of a step, is paid in cash:
+into `floor(s * q)` shares. The remaining value, a fraction of a step, is paid in cash:
 
     value(s, previous mark) == ex_value(shares after) + cash        exactly, and cash >= 0
 
-So a dividend is reinvested at the ex-price, a split changes no value, and neither makes nor loses a
-minor unit. The ex-price is the previous mark over q, not rounded to a tick: for some thousand
-shares a part of a tick is more than a minor unit. Only a holding that does not trade that day is
-scaled at a whole tick, because it stays marked at that. Odd lots come only from factor changes. A
-short is scaled in the same way with the opposite sign: the account pays the fraction.
+Thus a dividend is reinvested at the ex-price, a split leaves the value unchanged, and neither
+creates nor loses a minor unit. The ex-price is the previous mark divided by q, not rounded to a
+tick: for a few thousand shares a fraction of a tick is more than a minor unit. Only a holding that
+does not trade that day is scaled at a whole tick, because it stays marked at that price. Odd lots
+come only from factor changes. A short is scaled in the same way with the opposite sign: the account
+pays for the fraction.
 
-**Interest.** A short pays interest for each trading day, on its value at the close before: a year's
-rate over the trading days of a year, whatever the number of nights between two closes. Interest by
-nights would reveal weekends and holidays to a model that sees no dates, also through the NAV.
+**Interest.** A short pays interest for each trading day on its value at the previous close: the
+annual rate divided by the trading days per year, whatever the number of nights between two closes.
+Interest per night would reveal weekends and holidays to a model that sees no dates, also through
+the NAV.
 
-**Margin calls.** If cash at the opens is less than the shorts' value and their maintenance margin,
-shorts are bought back whole, the largest first, until it is not. If cash is then below zero,
-holdings are sold whole in the same order. Positions that do not trade stay. An account may owe cash
+**Margin calls.** If cash at the opens is less than the shorts' value plus their maintenance margin,
+shorts are bought back whole, largest first, until cash suffices. If cash is then negative, holdings
+are sold whole in the same order. Positions that do not trade stay. The account may still owe cash
 after that; orders can't undo it, and the episode continues.
 
-**Invariants** are checked on every fill day, whatever was ordered. A breach is a defect of the
-engine and stops the episode. They are computed only from the outcomes, separately from the
-executor, so that an error in its arithmetic is found.
+**Invariants** are checked on every fill day, regardless of the orders. A violation is an engine bug
+and stops the episode. They are computed only from the outcomes, separately from the executor, so
+that errors in its arithmetic are detected.
 """
 
 from __future__ import annotations
@@ -55,33 +57,33 @@ class Settlement(Struct, frozen=True):
     """One fill day as booked, from the close before it to its close."""
 
     before: Account  #: the account at the previous close
-    opened: Account  #: the account when orders are filled: unlocked, holdings scaled, charges paid
-    corporate_actions: tuple[CorporateAction, ...]  #: what the factor changes did
+    opened: Account  #: the account just before the orders: unlocked, holdings scaled, charges paid
+    corporate_actions: tuple[CorporateAction, ...]  #: effects of the factor changes
     open_nav_minor: int  #: NAV of `opened` marked at the opens
-    action: Action  #: the orders, as decided
-    outcomes: tuple[Outcome, ...]  #: how each ended, in the same order
+    action: Action  #: the orders as decided
+    outcomes: tuple[Outcome, ...]  #: outcome of each order, in the same order
     after: Account  #: the account at the close
     holdings_minor: int  #: value of the positions at the close
     nav_minor: int  #: cash and holdings at the close
     charges: tuple[Charge, ...] = ()  #: interest and margin calls before the orders
-    carried: tuple[Order, ...] = ()  #: rests of earlier orders that worked on the day
-    carried_outcomes: tuple[Outcome, ...] = ()  #: how each ended, in the same order
+    carried: tuple[Order, ...] = ()  #: remainders of earlier orders that worked on this day
+    carried_outcomes: tuple[Outcome, ...] = ()  #: outcome of each of these, in the same order
 
     @property
     def fills(self) -> Iterator[tuple[Order, Outcome]]:
-        """Orders and outcomes of the day, those of earlier days first."""
+        """Orders and outcomes of the day, with orders of earlier days first."""
         yield from zip(self.carried, self.carried_outcomes, strict=True)
         yield from zip(self.action, self.outcomes, strict=True)
 
 
 def open_account(config: TradingConfig, minor_per_unit: int = 100) -> Account:
-    """Return the account at the start of an episode: all cash."""
+    """Return the initial account of an episode: all cash."""
     return Account(config.initial_cash * minor_per_unit, {})
 
 
 def value_minor(shares: int, ticks: int, unit: int) -> int:
-    """Return the value of shares at a price in ticks, in minor units, halves up; below zero for a
-    short. `unit`: ticks of one step's price in a minor unit.
+    """Return the value of shares at a price in ticks, in minor units, rounded half up; negative for
+    a short. `unit`: ticks of one step's price per minor unit.
     """
     if shares >= 0:
         return (shares * ticks + (unit >> 1)) // unit
@@ -91,20 +93,20 @@ def value_minor(shares: int, ticks: int, unit: int) -> int:
 def holdings_minor(
     positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int]
 ) -> int:
-    """Return the value of all positions, each rounded to a minor unit. `units`: by asset."""
+    """Return the total value of all positions, each rounded to a minor unit. `units`: by asset."""
     return sum(
         value_minor(held.shares, ticks[asset], units[asset]) for asset, held in positions.items()
     )
 
 
 def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int]) -> int:
-    """Return cash and holdings at the given prices."""
+    """Return the value of cash and holdings at the given prices."""
     return account.cash_minor + holdings_minor(account.positions, ticks, units)
 
 
 def ex_value_minor(shares: int, event: FactorEvent, trades: bool, unit: int) -> int:
-    """Return the value of the shares after a factor change, at the ex-price, halves up; at the mark
-    in whole ticks if the asset does not trade.
+    """Return the value of the shares after a factor change at the ex-price, rounded half up; if the
+    asset does not trade, at the mark in whole ticks.
     """
     if not trades:
         return value_minor(shares, event.ex_ticks, unit)
@@ -119,8 +121,8 @@ def ex_value_minor(shares: int, event: FactorEvent, trades: bool, unit: int) -> 
 
 
 def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bool) -> int:
-    """Return the cash that shorts require at the opens: their own value and the initial or
-    maintenance margin, halves up.
+    """Return the cash that shorts require at the opens: their own value plus the initial or
+    maintenance margin, rounded half up.
     """
     needed = 0
     for asset, position in positions.items():
@@ -132,7 +134,7 @@ def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bo
         if margin is None:
             continue
 
-        # Margin comes on top of the shorts' own value, which their buyers have paid.
+        # Margin is required on top of the shorts' own value, i.e. their sale proceeds.
         rate = RATE_SCALE + (margin.initial if initial else margin.maintenance)
         owed = -value_minor(shares, day.open_ticks[asset], day.rules.units[asset])
         needed += (owed * rate + RATE_SCALE // 2) // RATE_SCALE
@@ -143,21 +145,21 @@ def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bo
 def open_day(
     account: Account, day: TradingDay
 ) -> tuple[Account, list[CorporateAction], list[Charge]]:
-    """Bring an account from the close before to `day`'s opens, before its orders.
+    """Bring an account from the previous close to `day`'s opens, before its orders.
 
     All shares become sellable. Shorts pay interest. Holdings with a factor change are scaled, and
-    become cash if no share is left. Then come margin calls.
+    become cash if no whole share is left. Margin calls come last.
     """
     positions = {}
     for asset, held in account.positions.items():
-        # T+1 (KTD-Fin §3.1): bought yesterday, to be sold today
+        # T+1 (KTD-Fin §3.1): shares bought yesterday are sellable today
         positions[asset] = Position(held.shares) if held.locked else held
 
     cash = account.cash_minor
     corporate_actions = []
     charges = []
 
-    # Interest comes before factor changes: it is on the shares of the close before.
+    # Interest precedes factor changes: it is charged on the shares held at the previous close.
     if day.rules.shorts and any(held.shares < 0 for held in positions.values()):
         charges = _borrow_charges(positions, day)
         cash += sum(charge.cash_minor for charge in charges)
@@ -193,7 +195,7 @@ def _scale_position(asset: int, before: int, day: TradingDay) -> CorporateAction
 
 
 def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[Charge]:
-    """Interest on each short since the last close."""
+    """Return the interest charge on each short since the previous close."""
     charges = []
     shorts = sorted(asset for asset, held in positions.items() if held.shares < 0)
     for asset in shorts:
@@ -207,11 +209,13 @@ def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[
 
 
 def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
-    """Return a day's interest on a short, on its value at the close before (`mark`), rounded up."""
+    """Return a day's interest on a short, from its value at the previous close (`mark`), rounded
+    up.
+    """
     margin = day.rules.terms[asset].margin
     rate = 0 if margin is None else margin.borrow
     parts = -value_minor(shares, mark, day.rules.units[asset]) * rate
-    # By days of trade, not nights: interest by nights would tell masked weekdays and holidays.
+    # By trading days, not nights: interest per night would reveal masked weekdays and holidays.
     whole = day.rules.days_a_year * RATE_SCALE
 
     return -(-parts // whole)
@@ -220,10 +224,10 @@ def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
 def _call_margin(
     cash: int, positions: dict[int, Position], day: TradingDay, charges: list[Charge]
 ) -> int:
-    """Close positions until the margin is met; add the charges to `charges`, and return the cash
-    that is left.
+    """Close positions until the margin is met, append the charges to `charges`, and return the
+    remaining cash.
     """
-    # Initial margin is not required here: a call is only about the maintenance margin.
+    # Initial margin is not required here: a call only concerns the maintenance margin.
     for asset in _largest_first(positions, day, side=-1):
         if cash >= margin_minor(positions, day, initial=False):
             break
@@ -244,7 +248,9 @@ def _call_margin(
 
 
 def _largest_first(positions: Mapping[int, Position], day: TradingDay, side: int) -> list[int]:
-    """Return the assets held (`side` 1) or sold short (-1) that trade, by value at the opens."""
+    """Return the tradable assets held (`side` 1) or sold short (-1), by value at the opens, largest
+    first.
+    """
     sized = []
     for asset, held in positions.items():
         if held.shares * side > 0 and day.tradable[asset]:
@@ -262,8 +268,8 @@ def _close_position(asset: int, positions: dict[int, Position], day: TradingDay)
     liquidity = day.liquidity
     execution = terms.execution
     if execution is not None and liquidity is not None:
-        # A call can't wait: it pays for its size, whatever the day's volume is, and the half spread
-        # where its size can't be priced.
+        # A margin call can't wait: it pays impact for its size, whatever the day's volume is, and
+        # only the half-spread if its size can't be priced.
         if not liquidity.volume[asset] or not liquidity.sigma_ppb[asset]:
             execution = replace(execution, is_by_liquidity=False, impact_ppb=0)
 
@@ -275,7 +281,7 @@ def _close_position(asset: int, positions: dict[int, Position], day: TradingDay)
             volume=liquidity.volume[asset],
             low=liquidity.low_ticks[asset],
             high=liquidity.high_ticks[asset],
-            # Where it is not known, the least of the venue is paid: half a tick.
+            # If unknown, the venue's minimum is paid: half a tick.
             half_spread_ppb=max(0, liquidity.half_spread_ppb[asset]),
         )
         price = fill_ticks(quote, abs(shares), selling=shares > 0)
@@ -288,22 +294,22 @@ def _close_position(asset: int, positions: dict[int, Position], day: TradingDay)
 
 
 def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> None:
-    """Check one booked fill day.
+    """Check a booked fill day.
 
     * The decision was made before the fill day.
     * cash >= 0, shares > 0, 0 <= locked <= shares (so sellable <= held); shares < 0 and cash < 0
       only where shorts are allowed.
     * NAV = cash + holdings at the closes.
-    * Each order has one outcome. No fill is at a better price than that of the venue's fill rule,
-      and if execution is off, fills are exactly at that price. A limit order fills after the open
-      only at its limit, and only if the bar has traded through it.
-    * cash after = cash before - buys - costs + sells + cash in lieu + charges. Shares follow in the
-      same way; locked are the shares bought today, if the venue locks them.
+    * Each order has one outcome. No fill is at a better price than under the venue's fill rule, and
+      if execution is off, fills are exactly at that price. A limit order fills after the open only
+      at its limit, and only if the bar has traded through it.
+    * cash after = cash before - buys - costs + sells + cash in lieu + charges. Shares are
+      reconciled in the same way; the locked shares are those bought today, if the venue locks them.
     * A factor change leaves value unchanged: before = after at the ex-price + cash in lieu, to the
       minor unit.
 
-    Raises:
-        InvariantError: one of these is not true; the message names it and the fill day's row.
+    Raises: InvariantError: If one of these does not hold; the message gives it and the fill day's
+    row.
     """
     if decided_row >= day.row:
         _fail(day, f"decided on row {decided_row}, not before the fill")
@@ -311,7 +317,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     if len(settlement.outcomes) != len(settlement.action):
         _fail(day, f"{len(settlement.action)} orders have {len(settlement.outcomes)} outcomes")
 
-    # Margin calls may leave an account that owes cash; orders must not make it owe more.
+    # Margin calls may leave an account owing cash; orders must not increase the debt.
     after = settlement.after
     may_owe = day.rules.shorts and after.cash_minor >= settlement.opened.cash_minor
     if after.cash_minor < 0 and not may_owe:
@@ -337,7 +343,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
 
 
 def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
-    """Apply the booked factor changes to `shares`; return their cash."""
+    """Apply the booked factor changes to `shares`; return the resulting cash."""
     cash = 0
     for change in settlement.corporate_actions:
         event = day.events[change.asset]
@@ -367,12 +373,13 @@ def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, i
 
 
 def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
-    """Apply the booked charges to `shares`; return their cash."""
+    """Apply the booked charges to `shares`; return the resulting cash."""
     cash = 0
     for charge in settlement.charges:
         if charge.kind == "margin_call":
             unit = day.rules.units[charge.asset]
-            # A notional is rounded to a minor unit: it may be off by less than one, in ticks.
+            # A notional is rounded to a minor unit, so it may be off by less than one unit, here in
+            # ticks.
             off = (charge.cash_minor + charge.fee_minor) * unit + charge.shares * charge.price_ticks
             if abs(off) >= unit or shares.pop(charge.asset, 0) != -charge.shares:
                 _fail(
@@ -389,8 +396,8 @@ def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]
 
 
 def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
-    """Return whether a fill is at the day's price, or a worse one if execution is on; for a limit
-    order also whether it is within the limit.
+    """Return whether a fill is at the day's price, or at a worse price if execution is on; for a
+    limit order, also whether it is within the limit.
     """
     asset = order.asset
     if asset is None:
@@ -402,7 +409,7 @@ def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
         ratio = PPB if event is None else event.ratio_ppb
         side = 1 if order.side == "BUY" else -1
         limit = side * order.limit_ticks * PPB
-        # In parts of a tick, above 0 where a price is better than the limit.
+        # In fractions of a tick; positive if the price is better than the limit.
         if limit < side * outcome.price_ticks * ratio:
             return False
         if limit < side * reference * ratio:
@@ -417,8 +424,8 @@ def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
 
 def _is_at_limit(order: Order, price: int, day: TradingDay, beyond: int) -> bool:
     """Return whether a fill after the open is at the limit, to a tick, on a day whose bar has
-    traded through it. `beyond`: the limit made worse by a tick, in parts of a tick; negative for a
-    sell.
+    traded through the limit. `beyond`: the limit made worse by a tick, in fractions of a tick;
+    negative for a sell.
     """
     asset = order.asset
     if asset is None or day.rules.scales[asset].fill != "next_open":
@@ -434,7 +441,7 @@ def _is_at_limit(order: Order, price: int, day: TradingDay, beyond: int) -> bool
 def _book_fills(
     settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]
 ) -> int:
-    """Add the fills to `shares`, and buys that are locked to `bought`; return the change in cash."""
+    """Add the fills to `shares`, and locked buys to `bought`; return the change in cash."""
     terms = day.rules.terms
     cash = 0
     for order, outcome in settlement.fills:
@@ -459,13 +466,15 @@ def _book_fills(
 def _check_positions(
     settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]
 ) -> int:
-    """Compare the positions with the expected shares and locks; return their value at the closes."""
+    """Compare the positions with the expected shares and locks; return their value at the
+    closes.
+    """
     positions = settlement.after.positions
     ticks = day.close_ticks
     units = day.rules.units
     holdings = 0
 
-    if day.rules.shorts:  # shares bought to close a short are not locked
+    if day.rules.shorts:  # shares bought to cover a short are not locked
         bought = {asset: min(number, max(shares[asset], 0)) for asset, number in bought.items()}
 
     for asset, position in positions.items():

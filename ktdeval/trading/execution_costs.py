@@ -1,28 +1,30 @@
-"""Price of a fill by its size, and how much of a day's volume is left to trade, in exact integers.
+"""Price of a fill as a function of its size, and the volume left to trade on a day, in exact
+integers.
 
-A fill of q steps, after s steps on the same side earlier that day, is at the reference price r (of
-the venue's fill rule) made worse by
+A fill of q steps, after s steps on the same side earlier that day, is at the reference price r
+(from the venue's fill rule) worsened by
 
     half spread     h, or h * sigma / 2 % * (W* / W)^(1/3) with W = r * V * sigma, or that of the asset's
                     quotes up to the decision; at least half a tick
     impact          (T(s + q) - T(s)) / q,  T(x) = x * Y * sigma * sqrt(x / V)
     permanent part  p * Y * sigma * sqrt(held / V), of orders that add to what was held at the open
 
-* `T` is what x steps cost together: two orders of a day pay no less than one of their size, but for
-  the rounding of a price to a tick.
-* `sigma` is the standard deviation of daily returns and `V` the mean volume, both of the days up to
-  the decision. An order whose coefficients need one that is unknown (or a sigma of 0) is rejected
-  (`volume`), for it can't be priced; a fixed half spread without impact needs neither.
+* `T` is the total cost of x steps: two orders on a day pay no less than a single order of their
+  combined size, except for rounding to a tick.
+* `sigma` is the standard deviation of daily returns and `V` the mean volume, both over the days up
+  to the decision. An order that needs either is rejected (`volume`) if it is unknown (or sigma is
+  0), because it can't be priced; a fixed half spread without impact needs neither.
 * Spread, impact and permanent part are rounded up to parts per billion of r, and their sum to a
   tick: a buy's price up and a sell's down, so that it is never better than r.
-* Under `inside_bar` no step is priced outside the day's bar: from the size on whose last step,
-  3/2 * Y * sigma * sqrt(x / V), reaches the bar, each further one pays the bar's end.
-* What was traded by an own position is the position: an episode starts with cash, and a round trip
-  leaves none of its own impact. Who sells a holding gets nothing for having pushed up its price.
+* Under `inside_bar` no step is priced outside the day's bar: once the marginal impact, 3/2 * Y *
+  sigma * sqrt(x / V), reaches the end of the bar, each further step pays the price at that end.
+* The account's own past trading in an asset equals its position: an episode starts with cash, and a
+  round trip leaves no impact of its own. Selling a holding does not profit from having pushed up
+  its price.
 
-Sources: square-root law, Toth et al. 2011 (equation 1); the average cost of an order and the spread
-by liquidity, Kyle and Obizhaeva 2016 (section 7); the permanent part, Bouchaud, Farmer and Lillo
-2009. Coefficients: `ktdeval/market/venues/executions.toml`.
+Sources: square-root law, Toth et al. 2011 (equation 1); the average cost of an order and the
+dependence of the spread on liquidity, Kyle and Obizhaeva 2016 (section 7); the permanent part,
+Bouchaud, Farmer and Lillo 2009. Coefficients: `ktdeval/market/venues/executions.toml`.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ IntArray = npt.NDArray[np.int64]
 BPS_PPB = PPB // 10_000
 REFERENCE_SIGMA_PPB = 20_000_000
 """Kyle and Obizhaeva 2016, section 3: volatility of the reference stock, 2 % a day."""
-# Returns are cut to +-1,000 % and counted in 1e-7, so that sums of squares are exact integers.
+# Returns are clipped to ±1,000 % and counted in units of 1e-7, so that sums of squares are exact
+# integers.
 _RETURN_PARTS = 10**7
 _MAX_RETURN = 10.0
 _EXACT_ROOT = 10**36
@@ -65,28 +68,28 @@ class Liquidity(Struct, frozen=True):
     """What execution reads of one fill day, by asset column; 0 where it is not known."""
 
     sigma_ppb: Sequence[int]  #: standard deviation of daily returns up to the decision
-    volume: Sequence[int]  #: mean steps traded a day up to the decision
-    traded: Sequence[int]  #: steps that the market traded in the bar of the fills
-    low_ticks: Sequence[int]  #: lowest price of the fill's bar
-    high_ticks: Sequence[int]  #: and its highest
-    #: half spread of the quotes up to the decision; `UNQUOTED` where it is not known, 0 where
-    #: execution does not need it
+    volume: Sequence[int]  #: mean steps traded per day up to the decision
+    traded: Sequence[int]  #: steps traded by the market in the bar of the fills
+    low_ticks: Sequence[int]  #: lowest price of the bar of the fills
+    high_ticks: Sequence[int]  #: highest price of the bar of the fills
+    #: half-spread from the quotes up to the decision; `UNQUOTED` if not known, 0 if execution does
+    #: not need it
     half_spread_ppb: Sequence[int]
 
 
 class Quote(Struct, frozen=True):
     """One asset on one day, before an order of one side."""
 
-    reference: int  #: price of the venue's fill rule in ticks
-    unit: int  #: as of `Terms`
+    reference: int  #: price under the venue's fill rule, in ticks
+    unit: int  #: as in `Terms`
     terms: ExecutionTerms
     sigma_ppb: int
-    volume: int  #: mean steps a day
-    low: int  #: of the bar, in ticks
+    volume: int  #: mean steps per day
+    low: int  #: low of the bar, in ticks
     high: int
-    held: int = 0  #: steps held at the open in the direction of the order
-    same_side: int = 0  #: steps that orders of this side have traded on the day
-    half_spread_ppb: int = 0  #: of its quotes, where the spread is by quotes
+    held: int = 0  #: steps held at the open, counted in the direction of the order
+    same_side: int = 0  #: steps already traded that day by orders on this side
+    half_spread_ppb: int = 0  #: from the asset's quotes, if the spread is taken from quotes
 
 
 class LiquidityTape(Struct, frozen=True):
@@ -100,7 +103,7 @@ class LiquidityTape(Struct, frozen=True):
     half_spread_ppb: IntArray
 
     def day(self, row: int) -> Liquidity:
-        """Return what is known on the fill day of a row."""
+        """Return what is known for the fill day at `row`."""
         return Liquidity(
             self.sigma_ppb[row].data,
             self.volume[row].data,
@@ -118,8 +121,8 @@ def execution_of(venue: Venue, config: TradingConfig) -> Execution | None:
 
 
 def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | None:
-    """Return the execution at a venue in integers; None if costs do not depend on size. Raises
-    ConfigError if the spread depends on an activity that is not known for the venue.
+    """Return a venue's execution coefficients as integers; None if costs do not depend on size.
+    Raises ConfigError if the spread depends on an activity that is not known for the venue.
     """
     execution = execution_of(venue, config)
     if execution is None:
@@ -161,7 +164,7 @@ def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | Non
 
 
 def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: str) -> None:
-    """Raise DataError if the spread at a venue is taken from quotes, and the market has no quotes."""
+    """Raise DataError if the spread at a venue is taken from quotes but the market has none."""
     if terms is None or not terms.is_by_quotes or snapshot.quotes:
         return
 
@@ -198,8 +201,8 @@ def fill_ticks(quote: Quote, steps: int, selling: bool) -> int:
 
 
 def _bar_end(quote: Quote, selling: bool) -> int | None:
-    """Return the worst price of the day's bar, no better than the reference; None if fills may be
-    outside the bar, or it is not known.
+    """Return the worst price of the day's bar, but no better than the reference; None if fills may
+    be outside the bar, or the bar is not known.
     """
     end = quote.low if selling else quote.high
     if not end:
@@ -210,7 +213,7 @@ def _bar_end(quote: Quote, selling: bool) -> int | None:
 
 
 def needs_liquidity(terms: ExecutionTerms) -> bool:
-    """Return whether a price depends on volatility and volume of the days before."""
+    """Return whether a price depends on trailing volatility and volume."""
     return terms.impact_ppb > 0 or (terms.is_by_liquidity and terms.half_spread_ppb > 0)
 
 
@@ -232,10 +235,8 @@ def half_spread_ppb(quote: Quote) -> int:
 
 
 def cube_root(number: int) -> int:
-    """Return the integer part of the cube root of a number that is not negative, by Newton's
-    method.
-    """
-    if number < _EXACT_ROOT:  # the root of a float is off by less than one
+    """Return the integer part of a non-negative number's cube root, by Newton's method."""
+    if number < _EXACT_ROOT:  # the floating-point root is off by less than one
         guess = int(number ** (1 / 3) + 0.5)
         return guess if guess**3 <= number else guess - 1
 
@@ -248,8 +249,8 @@ def cube_root(number: int) -> int:
 
 
 def _mean_impact(quote: Quote, steps: int, room: int | None) -> int:
-    """Impact by step of a fill, in parts per billion, rounded up. `room`: most that a step may pay,
-    in parts per billion of a tick; None: no bound.
+    """Average impact per step of a fill, in parts per billion, rounded up. `room`: maximum that a
+    step may pay, in parts per billion of a tick; None: no bound.
     """
     if not quote.terms.impact_ppb:
         return 0
@@ -262,7 +263,9 @@ def _mean_impact(quote: Quote, steps: int, room: int | None) -> int:
 
 
 def _bounded_impact(quote: Quote, steps: int, room: int | None) -> int:
-    """Impact of all steps of a side on the day, in 1e-18, where no step pays more than `room`."""
+    """Total impact of all steps on one side on the day, in 1e-18, if no step pays more than
+    `room`.
+    """
     if room is None:
         return _total_impact(quote, steps)
 
@@ -286,7 +289,7 @@ def _total_impact(quote: Quote, steps: int) -> int:
 
 
 def _permanent(quote: Quote) -> int:
-    """Part of a position's impact that is still in the price, in parts per billion."""
+    """The part of a position's impact that is still in the price, in parts per billion."""
     impact = -(-_total_impact(quote, quote.held) // (quote.held * PPB))
     return -(-quote.terms.permanent_ppb * impact // PPB)
 
@@ -298,15 +301,12 @@ def liquidity_tape(
     traded_shares: FloatArray,
     bars: tuple[IntArray, IntArray],
 ) -> LiquidityTape | None:
-    """Return the market data of all days that execution reads; None if no fill's cost depends on
+    """Return the market data that execution reads, for all days; None if no fill's cost depends on
     size.
 
-    Args:
-        snapshot: The market.
-        terms: [N] of the assets.
-        steps: [N] steps in a share or coin.
-        traded_shares: [T, N] volume of the bar that fills are in, NaN where unknown.
-        bars: Lowest and highest price of that bar, [T, N] ticks each.
+    Args: snapshot: The market. terms: [N] terms of each asset. steps: [N] steps per share or coin.
+    traded_shares: [T, N] volume of the bar in which fills occur, NaN where unknown. bars: Lowest
+    and highest price of that bar, [T, N] ticks each.
     """
     windows = [each.execution.window_days if each.execution else 0 for each in terms]
     if not any(windows):
@@ -332,7 +332,7 @@ def liquidity_tape(
 
 
 def _quoted_spreads(snapshot: MarketSnapshot, terms: Sequence[Terms]) -> IntArray:
-    """[T, N] half spread of the quotes before each row; 0 if execution does not need it."""
+    """[T, N] mean half-spread of the quotes before each row; 0 if execution does not need it."""
     spreads = np.zeros(snapshot.close.shape, dtype=np.int64)
     windows = np.zeros(len(terms), dtype=np.int64)
     for column, each in enumerate(terms):
@@ -352,9 +352,9 @@ def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
 
 
 def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
-    """[T, N] standard deviation (one degree of freedom less) of the returns of the `window` sessions
-    before each row, in parts per billion; 0 if fewer than `MIN_DAYS` of them have one, or all
-    are equal. Sums are exact, so that no processor gives others.
+    """[T, N] sample standard deviation of the returns over the `window` sessions before each row,
+    in parts per billion; 0 if fewer than `MIN_DAYS` of them have a return, or all returns are
+    equal. Sums are exact, so that the result does not depend on the processor.
     """
     sigma = np.zeros(snapshot.close.shape, dtype=np.int64)
     for group in session_groups(snapshot):
@@ -366,8 +366,8 @@ def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 
 def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
-    """[S + 1, n] deviation of the returns of the `window` sessions before each one, and after the
-    last, of [S, n] adjusted closes.
+    """[S + 1, n] standard deviation of the returns over the `window` sessions before each session,
+    and after the last, from [S, n] adjusted closes.
     """
     has_close = np.isfinite(adjusted)
     last = np.maximum.accumulate(np.where(has_close, np.arange(len(adjusted))[:, None], 0), axis=0)
@@ -392,8 +392,8 @@ def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
 
 
 def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
-    """[T, N] mean half spread of the `window` sessions before each row that have a bid and an ask,
-    in parts per billion, rounded up; `UNQUOTED` where fewer than `MIN_DAYS` of them have.
+    """[T, N] mean half-spread over those of the `window` sessions before each row that have a bid
+    and an ask, in parts per billion, rounded up; `UNQUOTED` if fewer than `MIN_DAYS` have both.
     """
     means = np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
     spreads = snapshot.quotes.half_spreads
@@ -413,8 +413,8 @@ def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 
 def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
-    """[T, N] mean volume of the `window` sessions before each row on which the asset traded, in
-    shares of the row's day; 0 if these are fewer than `MIN_DAYS`.
+    """[T, N] mean volume over those of the `window` sessions before each row on which the asset
+    traded, in shares of the row's day; 0 if fewer than `MIN_DAYS`.
     """
     # A split multiplies shares by the ratio of the factors.
     comparable = snapshot.volume / snapshot.factor
@@ -427,14 +427,14 @@ def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
 
 
 def _mean_before(volume: FloatArray, window: int) -> FloatArray:
-    """[S + 1, n] mean of the positive values of [S, n] in the `window` sessions before each
-    session, and after the last one; 0 if fewer than `MIN_DAYS` are positive.
+    """[S + 1, n] mean of the positive values of [S, n] over the `window` sessions before each
+    session, and after the last; 0 if fewer than `MIN_DAYS` are positive.
     """
     is_known = np.isfinite(volume) & (volume > 0)
     known = np.where(is_known, volume, 0.0)
     total = np.zeros((len(known) + 1, *known.shape[1:]))
 
-    # Added day by day: cumulative sums of floats would differ in their last bits along the way.
+    # Added day by day: cumulative float sums would accumulate differences in their last bits.
     for back in range(1, min(window, len(known)) + 1):
         total[back:] += known[: len(known) + 1 - back]
 
@@ -443,7 +443,7 @@ def _mean_before(volume: FloatArray, window: int) -> FloatArray:
 
 
 def _sum_before(values: IntArray, window: int) -> IntArray:
-    """[S + 1, n] sums of the `window` rows before each of [S, n], and after the last."""
+    """[S + 1, n] sums over the `window` rows before each of the S rows, and after the last."""
     sums = np.zeros((len(values) + 1, *values.shape[1:]), dtype=np.int64)
     np.cumsum(values, axis=0, out=sums[1:])
     first = np.maximum(np.arange(len(sums)) - window, 0)

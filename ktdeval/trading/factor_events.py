@@ -1,4 +1,4 @@
-"""Changes of adjustment factors beyond rounding, and the prices that follow from them."""
+"""Changes of adjustment factors beyond rounding, and the resulting prices."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FactorEvent(Struct, frozen=True):
     """A factor change of one asset on one day."""
 
     ratio_ppb: int  #: today's factor over the previous day's, in parts per billion
-    previous_ticks: int  #: the mark at the previous close, in that day's terms
+    previous_ticks: int  #: the mark at the previous close, in the terms of that day
     #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick.
-    #: It is the reference price of the day's limits, and the mark where nothing trades.
+    #: It is the reference price for the day's limits, and the mark if the asset does not trade.
     ex_ticks: int
 
 
@@ -33,7 +33,7 @@ def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
 
 
 def check_factor(snapshot: MarketSnapshot) -> None:
-    """Raise DataError for a factor that is not positive, or far from that of the day before."""
+    """Raise DataError if a factor is not positive, or is too far from the previous day's."""
     factor = snapshot.factor
     bad = ~(np.isfinite(factor) & (factor > 0))
     if not bad.any() and len(factor) > 1:
@@ -50,8 +50,8 @@ def check_factor(snapshot: MarketSnapshot) -> None:
 
 
 def settled_factor(factor: FloatArray) -> FloatArray:
-    """[T, N] factors without jitter: a factor changes only once it differs from the last one
-    returned by more than `FACTOR_JITTER`.
+    """[T, N] factors without jitter: a factor changes only once it differs by more than
+    `FACTOR_JITTER` from the last returned factor.
     """
     settled = factor.copy()
     rows = np.flatnonzero((factor[1:] != factor[:-1]).any(axis=1)) + 1
@@ -67,7 +67,7 @@ def marks_of(
     closes: IntArray, factor: FloatArray
 ) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
     """Return marks and reference prices, both [T, N] ticks, and the factor events by row."""
-    # The mark is the last close: `last` is the row that it is taken from.
+    # The mark is the last close: `last` is the row it is taken from.
     rows_with_close = np.where(closes == 0, 0, np.arange(len(closes))[:, None])
     last = np.maximum.accumulate(rows_with_close, axis=0)
     marks = np.take_along_axis(closes, last, axis=0)
@@ -80,18 +80,19 @@ def marks_of(
         rows.tolist(), assets.tolist(), ratios.tolist(), lacks_close.tolist(), strict=True
     )
 
-    # In the order of days, since an asset without a close may change again from a changed mark.
+    # In chronological order, since an asset without a close may change again from an already
+    # changed mark.
     events: dict[int, dict[int, FactorEvent]] = {}
     for row, asset, ratio_ppb, is_without_close in changes:
         previous = int(marks[row - 1, asset])
         if previous <= 0:
             continue
 
-        # Rare enough for Python integers, which can't overflow on high adjusted prices.
+        # Rare enough for Python integers, which can't overflow at high adjusted prices.
         event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
         events.setdefault(row, {})[asset] = event
 
-        if is_without_close:  # it is the mark until the next close
+        if is_without_close:  # serves as the mark until the next close
             is_until_next = last[row:, asset] == last[row, asset]
             marks[row:, asset][is_until_next] = event.ex_ticks
 

@@ -1,5 +1,5 @@
-"""Price of a fill by its size, and the largest size that cash or a limit allows. All arithmetic is in
-integers.
+"""Price of a fill as a function of its size, and the largest size that cash or a limit allows. All
+arithmetic is in integers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _ROUNDED_UNITS = 4
 
 
 def within_limit(quote: Quote, steps: int, selling: bool, limit: LimitFill, lot: int) -> int:
-    """Return the steps, or the whole lots of them whose price with spread and impact is within the
-    limit; 0 if none.
+    """Return the steps, or as many whole lots of them as keep the price after spread and impact
+    within the limit; 0 if none do.
     """
     if limit.holds(fill_ticks(quote, steps, selling), selling):
         return steps
 
-    # The price of a larger quantity is never better.
+    # The price for a larger quantity is never better.
     def is_within(quantity: int) -> bool:
         return limit.holds(fill_ticks(quote, quantity, selling), selling)
 
@@ -29,7 +29,7 @@ def within_limit(quote: Quote, steps: int, selling: bool, limit: LimitFill, lot:
 
 
 def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
-    """Return the price of a fill in ticks; without a quote the reference price."""
+    """Return the price of a fill in ticks; without a quote, the reference price."""
     quote, reference = offer
     if quote is None:
         return reference
@@ -39,15 +39,15 @@ def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
 def affordable(
     cash: int, price: int, terms: Terms, quote: Quote | None = None, max_steps: int = 0
 ) -> int:
-    """Return the largest whole-lot quantity whose notional and fee cash covers; 0 or less if no lot
-    is affordable. `quote`, `max_steps`: given if the price depends on the quantity; `max_steps` is
-    its bound.
+    """Return the largest whole-lot quantity whose notional plus fee cash covers; 0 or less if not
+    even one lot is affordable. `quote`, `max_steps`: given if the price depends on the quantity;
+    `max_steps` bounds it.
     """
     if cash <= 0:
         return 0
 
-    # An upper bound on the notional: cash less the smallest fee. Where the commission has a
-    # maximum, it can be below both the minimum and the rate, so that only cash itself is a bound.
+    # An upper bound on the notional: cash less the minimum fee. If the commission is capped, it can
+    # be below both the minimum and the rate, so that only cash itself is a bound.
     is_capped = terms.commission is not None and terms.commission.max_rate is not None
     if is_capped:
         most = cash
@@ -56,11 +56,11 @@ def affordable(
         after_rate = cash * RATE_SCALE // (RATE_SCALE + terms.buy_rate + _duty_rate(terms))
         most = min(after_minimum, after_rate)
 
-    # Some units more, so that no rounding can make the first guess too small.
+    # A few extra units, so that rounding can't make the first guess too small.
     shares = (most + _ROUNDED_UNITS) * terms.unit // price // terms.lot * terms.lot
 
-    # With a commission by share the first guess may be far off: bisect. Else it is off by a lot or
-    # two.
+    # With a per-share commission, the first guess may be far off: bisect. Otherwise it is off by a
+    # lot or two.
     if quote is not None:
         lots = min(shares, max_steps) // terms.lot
         return _largest_covered(lots, cash, lambda steps: fill_ticks(quote, steps, False), terms)
@@ -78,15 +78,15 @@ def affordable(
 
 
 def _duty_rate(terms: Terms) -> int:
-    """Return the part of a buy's notional that duties take."""
+    """Return the fraction of a buy's notional due as duties."""
     if terms.duties is None:
         return 0
     return sum(duty.rate for duty in terms.duties.buy)
 
 
 def _largest_covered(lots: int, cash: int, price: Callable[[int], int], terms: Terms) -> int:
-    """Return the largest quantity of at most `lots` lots that cash covers, by bisection: what a
-    larger quantity costs is never less. `price`: of a quantity of steps, above 0.
+    """Return the largest quantity of at most `lots` lots that cash covers, by bisection: the cost
+    never decreases with quantity. `price`: price as a function of the number of steps, above 0.
     """
 
     def is_covered(steps: int) -> bool:
@@ -97,8 +97,8 @@ def _largest_covered(lots: int, cash: int, price: Callable[[int], int], terms: T
 
 
 def _max_lots(lots: int, lot: int, is_allowed: Callable[[int], bool]) -> int:
-    """Return the largest number of lots, at most `lots`, whose steps are allowed, by bisection.
-    Quantities below an allowed one must be allowed, and 0 is always allowed.
+    """Return the largest number of lots, up to `lots`, whose quantity in steps is allowed, by
+    bisection. All quantities below an allowed one must be allowed, and 0 always is.
     """
     low = 0
     high = lots

@@ -1,8 +1,8 @@
-"""Ledger of one episode: orders as decided, fills as booked, NAV after each day. Values only; files
-are elsewhere.
+"""Ledger of one episode: orders as decided, fills as booked, NAV after each day. Values only; file
+handling is elsewhere.
 
-Attributes that end in `_minor` are integers in the minor unit of the ledger's currency (fen, 1/100
-CNY, in A-shares).
+Attributes ending in `_minor` are integers in the minor unit of the ledger's currency (fen, 1/100
+CNY, for A-shares).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.values.strict_json import JsonObject
 from ktdeval.values.typed_json import Value
 
-#: Integer as a column of a ledger file holds it
+#: Integer as stored in a column of a ledger file
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
@@ -112,21 +112,21 @@ class ChargeRecord(Value, omit_defaults=True):
 
     @property
     def side(self) -> str:
-        """Side of a margin call, as of an order."""
+        """Side of a margin call, like an order's side."""
         if self.shares > 0:
             return "BUY"
         return "SELL"
 
     @property
     def filled_shares(self) -> int:
-        """Shares traded by a margin call; 0 of interest."""
+        """Shares traded by a margin call; 0 for interest."""
         if self.kind != "margin_call":
             return 0
         return abs(self.shares)
 
     @property
     def notional_minor(self) -> int:
-        """Notional of a margin call, without its costs; 0 of interest."""
+        """Notional of a margin call, excluding its costs; 0 for interest."""
         if self.kind != "margin_call":
             return 0
         return abs(self.cash_minor + self.fee_minor)
@@ -174,21 +174,23 @@ class StepRecord(CountsRecord, omit_defaults=True):
 
     @property
     def fills(self) -> tuple[OrderRecord, ...]:
-        """Orders that could fill on the day: those of earlier days, then those of the step."""
+        """Orders that could fill on the day: orders carried from earlier days, then the step's
+        orders.
+        """
         if not self.carried:
             return self.orders
         return self.carried + self.orders
 
     @property
     def traded_minor(self) -> int:
-        """Notional of the step's fills, those of margin calls too."""
+        """Notional of the step's fills, including margin calls."""
         by_orders = sum(order.notional_minor for order in self.fills)
         by_charges = sum(charge.notional_minor for charge in self.charges)
         return by_orders + by_charges
 
     @property
     def costs_minor(self) -> int:
-        """Costs of the step's fills, those of margin calls too, and interest on shorts."""
+        """Costs of the step's fills, including margin calls, and interest on shorts."""
         of_orders = sum([order.fee_minor for order in self.fills])
         if not self.charges:
             return of_orders
@@ -196,8 +198,8 @@ class StepRecord(CountsRecord, omit_defaults=True):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Value of each position at the close by code, as a fraction of the NAV: shorts are below
-        0; NaN if the NAV is not positive, since no fraction of it is defined.
+        """Value of each position at the close by code, as a fraction of NAV; negative for shorts.
+        NaN if the NAV is not positive, since the fraction is then undefined.
         """
         nav = self.nav_minor if self.nav_minor > 0 else math.nan
         return {held.code: held.value_minor / nav for held in self.positions}
@@ -215,34 +217,34 @@ class Ledger:
         ledger.returns.mean()  # 0.0
     """
 
-    spec: JsonObject  #: the JSON of the episode's spec (task, mask, window, seed, …)
-    initial_cash_minor: int  #: base of the NAV series
+    spec: JsonObject  #: the episode's spec (task, mask, window, seed, …) as JSON
+    initial_cash_minor: int  #: starting value of the NAV series
     steps: Sequence[StepRecord]  #: step records in order
-    currency: str = "CNY"  #: of all money
-    minor_per_unit: int = 100  #: minor units in one unit of the currency
-    days_a_year: int = 252  #: trading days that annualised figures count with
-    #: of the codes that are no A-shares
+    currency: str = "CNY"  #: currency of all amounts
+    minor_per_unit: int = 100  #: minor units per unit of the currency
+    days_a_year: int = 252  #: trading days per year for annualised figures
+    #: scales of codes that are not A-shares
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", tuple(self.steps))  # all metrics share them
+        object.__setattr__(self, "steps", tuple(self.steps))  # shared by all metrics
 
     def scale(self, code: str | None) -> Scale:
-        """Return the units of a code's prices and quantities: those of A-shares, unless the code
-        has its own.
+        """Return the units of a code's prices and quantities: A-share units, unless the code has
+        its own.
         """
         return self.scales.get(code or "", A_SHARE_SCALE)
 
     def fill(self, code: str) -> FillRule | None:
-        """Return the rule for the price of a code's fills; None in A-shares, which fill at the next
-        open.
+        """Return the rule for the price of a code's fills; None for A-shares, which fill at the
+        next open.
         """
         if not self.scales:
             return None
         return self.scale(code).fill
 
     def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
-        """Return the ledger with the currency and the scales of a market under these rules."""
+        """Return the ledger with the currency and scales of a market under these rules."""
         if rules.has_boards:
             return self
 
@@ -268,13 +270,13 @@ class Ledger:
         )
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
-        """[steps] int64 values of one integer attribute of the step records."""
+        """[steps] int64 values of an integer attribute of the step records."""
         return np.array([getattr(step, name) for step in self.steps], dtype=np.int64)
 
     @cached_property
     def nav(self) -> npt.NDArray[np.float64]:
-        """[steps + 1] units of currency: the initial cash, then the NAV at the close of each fill
-        day.
+        """[steps + 1] NAV in currency units: the initial cash, then the NAV at the close of each
+        fill day.
         """
         in_minor = np.concatenate([[self.initial_cash_minor], self.column("nav_minor")])
         nav = in_minor / float(self.minor_per_unit)
@@ -290,10 +292,11 @@ class Ledger:
 
     @property
     def return_resolution(self) -> float:
-        """Smallest daily return that money can show: one minor unit over the lowest positive NAV.
+        """Smallest daily return that amounts in minor units can represent: one minor unit over the
+        lowest positive NAV.
 
-        A NAV is rounded to minor units, so each return is known to within this much, and a spread
-        of returns below it is rounding. 0 if no NAV is positive.
+        A NAV is rounded to minor units, so each return is known only to this precision, and a
+        spread of returns below it is rounding. 0 if no NAV is positive.
         """
         positive = self.nav[self.nav > 0.0]
         if not len(positive):
@@ -309,5 +312,5 @@ class Ledger:
 
     @property
     def base_day(self) -> np.datetime64:
-        """Day of the first decision, whose close is the base of benchmark returns."""
+        """Day of the first decision; its close is the base for benchmark returns."""
         return np.datetime64(self.steps[0].decided_on, "D")

@@ -1,4 +1,4 @@
-"""Orders with a limit price: comparison of the limit with the prices of the fill day.
+"""Limit orders: comparison of the limit with the prices of the fill day.
 
 A limit order is good for its fill day. With the venue's fills at the open:
 
@@ -8,11 +8,11 @@ A limit order is good for its fill day. With the venue's fills at the open:
     sell    the same with above
 
 A bar that only touches the limit fills nothing: the order's place in the queue at that price is not
-known. If fills are at a close, only that close is compared with the limit. So no fill is at a
-better price than the market had, nor at a worse one than the limit.
+known. If fills are at a close, only that close is compared with the limit. Thus no fill is at a
+better price than the market's, or at a worse price than the limit.
 
-A limit is in prices of the day of its decision. A factor change on the fill day turns it into
-prices of that day, as it does with the last close; it is rounded against the order.
+A limit is in prices of its decision day. A factor change on the fill day converts it to prices of
+that day, like the last close; it is rounded against the order.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ktdeval.trading.venue_terms import PPB
 class LimitFill(Struct, frozen=True):
     """How a limit order can fill on a day."""
 
-    limit: int  #: in ticks of the fill day
-    #: price within the limit that the market has traded at, in ticks; 0 if there is none
+    limit: int  #: in ticks, in fill-day prices
+    #: a traded market price within the limit, in ticks; 0 if there is none
     market: int
-    is_within_day: bool = False  #: filled at the limit after the open
+    is_within_day: bool = False  #: whether it fills at the limit after the open
 
     def holds(self, price: int, selling: bool) -> bool:
         """Return whether a price is within the limit."""
@@ -42,7 +42,7 @@ class LimitFill(Struct, frozen=True):
 
 
 def limit_fill(order: Order, day: TradingDay) -> LimitFill | None:
-    """Return how an order with a limit can fill on a day; None for one without, or of no asset."""
+    """Return how a limit order can fill on a day; None if the order has no limit or no asset."""
     asset = order.asset
     if order.limit_ticks is None or asset is None:
         return None
@@ -53,12 +53,12 @@ def limit_fill(order: Order, day: TradingDay) -> LimitFill | None:
     if opened.holds(opened.market, selling):
         return opened
 
-    # Of a day that fills at a close, nothing but that close counts.
+    # If fills are at a close, only that close counts.
     furthest = 0
     if day.rules.scales[asset].fill == "next_open":
         furthest = day.high_ticks[asset] if selling else day.low_ticks[asset]
 
-    # 0 is a price that is not known.
+    # 0 means that a price is not known.
     is_through = furthest > limit if selling else 0 < furthest < limit
     if not is_through:
         return LimitFill(limit, 0)
@@ -76,7 +76,7 @@ def _on_day(limit: int, asset: int, day: TradingDay, selling: bool) -> int:
 
 
 def open_first(buys: Sequence[int], orders: Sequence[Order], day: TradingDay) -> list[int]:
-    """Return the indices of buys, those that fill after the open last."""
+    """Return the indices of buys, with buys that fill after the open last."""
     at_open = []
     later = []
     for index in buys:

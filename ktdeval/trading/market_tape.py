@@ -1,30 +1,29 @@
-"""Market as the executor reads it: integer prices, price limits as flags, one cheap record a day.
+"""The market as the executor reads it: integer prices, price limits as flags, one cheap record per
+day.
 
 The rules, shared by everything that trades:
 
 * **Prices** are integers in the venue's ticks (1/10,000 CNY in A-shares), rounded half up from the
   snapshot's unadjusted prices.
 * **Fills** are at the day's open, at its close (`next_close`), at the close of the decision
-  (`same_close`), or at a mean of the day's minute bars (`ktdeval.trading.minute_fills`).
-  `same_close` is the previous mark, in today's terms, of an asset that traded on the day of the
-  decision. `open_ticks` of a day are the prices of its fills, whichever they are.
-* **Factor changes.** A factor has changed if its ratio to the last one differs from 1 by more than
-  `FACTOR_JITTER`. Smaller changes, from rounding in the source, are ignored until they add up to
-  more than that. The ratio is stored in parts per billion. The *reference price* of a day is the
+  (`same_close`), or at a mean of the day's minute bars (`ktdeval.trading.minute_fills`). Under
+  `same_close` the price is the previous mark, in today's terms, of an asset that traded on the
+  decision day. A day's `open_ticks` are the prices of its fills under any of these rules.
+* **Factor changes.** A factor has changed if its ratio to the last factor differs from 1 by more
+  than `FACTOR_JITTER`. Smaller changes, from rounding in the source, are ignored until they add up
+  to more than that. The ratio is stored in parts per billion. The *reference price* of a day is the
   previous mark divided by that ratio, rounded down to a tick.
-* **Suspended names** (no price to fill at, or no volume) don't trade, nor do names of a closed
-  exchange. Their mark is the reference price: the last close, in today's terms. A name whose bars
-  have ended (delisted, merged) is suspended permanently: its mark stays, and it can't be sold.
-  Outside
-  A-shares an unknown volume does not suspend a name.
-* **Limits** are those of the A-share boards. They compare the fill day's open with the reference
-  price, exactly, in integers. Without a previous close there is no limit. Under `board_rules:
-  paper` trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it
-  stops at the limit price: that of the data if they have it, else by the board's rules of the day
-  (`ktdeval.market.rules.board_rules`).
-* **Duties** on fills are those of the fill day (`ktdeval.market.rules.fees`), except for A-shares
-  under
-  `board_rules: paper`, whose costs are the paper's on all days.
+* **Suspended names** (no price to fill at, or no volume) don't trade, nor do names whose exchange
+  is closed. Their mark is the reference price: the last close, in today's terms. A name whose bars
+  have ended (delisting, merger) is suspended permanently: its mark stays, and it can't be sold.
+  Outside A-shares, an unknown volume does not suspend a name.
+* **Limits** apply on the A-share boards. They compare the fill day's open with the reference price,
+  exactly, in integers. Without a previous close there is no limit. Under `board_rules: paper`
+  trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it stops
+  at the limit price: the price given in the data or, failing that, computed from the board's rules
+  for the day (`ktdeval.market.rules.board_rules`).
+* **Duties** on fills are charged at the rates of the fill day (`ktdeval.market.rules.fees`), except
+  for A-shares under `board_rules: paper`, which have the paper's costs on all days.
 """
 
 from __future__ import annotations
@@ -74,11 +73,11 @@ from ktdeval.trading.venue_terms import (
 
 IntArray = npt.NDArray[np.int64]
 PPM = 1_000_000
-# A price that is further from a whole fen than 1/50 of one is an adjusted price. Its limit price
-# can't be computed to the fen, so trading stops 5 parts in 1,000 before the limit.
+# A price more than 1/50 of a fen away from a whole fen is an adjusted price. Its limit price can't
+# be computed to the fen, so trading stops 5 parts in 1,000 before the limit.
 _FEN_PARTS = 50
 _ADJUSTED_BUFFER = 5
-_DAYS_AT_ONCE = 256  # limits the memory of intermediate arrays
+_DAYS_AT_ONCE = 256  # bounds the memory for intermediate arrays
 
 
 class TradingDay(Struct, frozen=True):
@@ -87,48 +86,49 @@ class TradingDay(Struct, frozen=True):
     """
 
     row: int  #: row of the day in the snapshot
-    #: price of fills; where nothing trades the reference price, so that a NAV can be marked with it
+    #: price of fills; for an asset that does not trade, the reference price, so that a NAV can be
+    #: marked with it
     open_ticks: Sequence[int]
     close_ticks: Sequence[int]  #: the mark at the close; 0 before an asset's first bar
-    tradable: bytes  #: 1 where the asset has a price to fill at, and volume
-    member: bytes  #: 1 where the asset is in the universe
-    limit_up: bytes  #: 1 where the open is too near the upper limit to buy
-    limit_down: bytes  #: 1 where the open is too near the lower limit to sell
-    #: factor changes of this day by asset; assets without a previous price are absent
+    tradable: bytes  #: 1 if the asset has a price to fill at, and volume
+    member: bytes  #: 1 if the asset is in the universe
+    limit_up: bytes  #: 1 if the open is too close to the upper limit to buy
+    limit_down: bytes  #: 1 if the open is too close to the lower limit to sell
+    #: the day's factor changes by asset; assets without a previous price are absent
     events: dict[int, FactorEvent]
     rules: MarketRules  #: in force on the day
-    #: the mark at the close before, in that day's terms; empty without shorts
+    #: the mark at the previous close, in the terms of that day; empty without shorts
     previous_ticks: Sequence[int] = ()
-    liquidity: Liquidity | None = None  #: None where all fills are free of size
-    #: lowest and highest price of the day, 0 unknown; empty without limit orders
+    liquidity: Liquidity | None = None  #: None if no fill price depends on size
+    #: lowest and highest price of the day, 0 if unknown; empty without limit orders
     low_ticks: Sequence[int] = ()
     high_ticks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class MarketRules:
-    """Rules and units under which the assets of a snapshot trade; no price is looked at."""
+    """Rules and units under which a snapshot's assets trade, derived without looking at prices."""
 
-    venues: tuple[Venue, ...]  #: [assets] that of the config, or else each one's own
+    venues: tuple[Venue, ...]  #: [assets] the config's venue, or else each asset's own
     terms: tuple[Terms, ...]  #: [assets]
-    #: [assets] ticks of a unit of currency, steps of a share or coin, price of fills
+    #: [assets] ticks per currency unit, steps per share or coin, price of fills
     scales: tuple[Scale, ...]
     limits: AccountLimits
-    #: days that the market has in a year, over which a year's interest is spread
+    #: trading days per year of the market, over which annual interest is spread
     days_a_year: int = 252
 
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Return the rules of a snapshot under a config, without duties that depend on the day
-        (`on`). Raises DataError if a venue has another currency than the prices, or if a spread is
-        taken from quotes and the market has no quotes.
+        (`on`). Raises DataError if a venue's currency differs from the prices' currency, or if a
+        spread is taken from quotes but the market has none.
         """
         venues = _venues(snapshot, config)
         usual: dict[str, Terms] = {}
         of_board: dict[tuple[str, Board], Terms] = {}
         scale_of: dict[str, Scale] = {}
 
-        # Once a venue and board, since a snapshot has thousands of assets.
+        # Once per venue and board, since a snapshot has thousands of assets.
         for name, venue in venues.items():
             execution = execution_terms(venue, config)
             usual[name] = replace(terms_of(venue, config), execution=execution)
@@ -154,7 +154,7 @@ class MarketRules:
         )
 
     def on(self, day: np.datetime64, codes: Sequence[str]) -> MarketRules:
-        """Return the rules with the duties of a day. `codes`: of the assets."""
+        """Return the rules with the duties of a day. `codes`: codes of the assets."""
         terms = []
         known: dict[tuple[str, Board | None], Terms] = {}
         for code, venue, undated in zip(codes, self.venues, self.terms, strict=True):
@@ -180,19 +180,19 @@ class MarketRules:
 
     @property
     def minor_per_unit(self) -> int:
-        """Minor units in a unit of the currency."""
+        """Minor units per unit of the currency."""
         if not self.venues:
             return 100
         return self.venues[0].minor_per_unit
 
     @cached_property
     def has_boards(self) -> bool:
-        """Return whether all are A-shares."""
+        """Return whether all assets are A-shares."""
         return all(venue.has_boards for venue in self.venues)
 
     @cached_property
     def units(self) -> tuple[int, ...]:
-        """[assets] ticks of one step's price in a minor unit."""
+        """[assets] ticks of one step's price per minor unit."""
         return tuple(terms.unit for terms in self.terms)
 
     @cached_property
@@ -207,7 +207,7 @@ class MarketTape:
     `TradingDay`.
     """
 
-    rules: MarketRules  #: without duties that depend on the day
+    rules: MarketRules  #: excluding duties that depend on the day
     open_ticks: IntArray
     close_ticks: IntArray
     tradable: BoolArray
@@ -215,15 +215,15 @@ class MarketTape:
     limit_up: BoolArray
     limit_down: BoolArray
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
-    #: first row, and rules from it on, of each spell of days with the same duties, ascending
+    #: (first row, rules from that row on) for each run of days with the same duties, ascending
     spells: tuple[tuple[int, MarketRules], ...]
-    liquidity: LiquidityTape | None = None  #: None where all fills are free of size
+    liquidity: LiquidityTape | None = None  #: None if no fill price depends on size
     bars: tuple[IntArray, IntArray] | None = None  #: lows and highs; None without limit orders
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Convert a snapshot. Raises DataError on a price or a factor (ratio) out of bounds, or a
-        venue of another currency.
+        """Convert a snapshot. Raises DataError if a price or a factor (ratio) is out of bounds, or
+        a venue has a different currency.
         """
         check_factor(snapshot)
         rules = MarketRules.of(snapshot, config)
@@ -234,7 +234,7 @@ class MarketTape:
         liquidity = _liquidity(rules, snapshot, ticks)
         for asset, found in minute_fills(snapshot, rules.venues).items():
             opens[:, asset] = found.ticks
-            if liquidity is not None:  # the volume of the minutes that fills are in
+            if liquidity is not None:  # volume of the minute bars in which fills occur
                 liquidity.traded[:, asset] = found.steps
 
         tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
@@ -250,7 +250,7 @@ class MarketTape:
             bars = price_ticks(snapshot, "low", ticks), price_ticks(snapshot, "high", ticks)
 
         np.copyto(opens, references, where=~tradable)
-        for prices in (opens, marks):  # days are views of them
+        for prices in (opens, marks):  # each day is a view of these arrays
             prices.flags.writeable = False
 
         return cls(
@@ -268,7 +268,7 @@ class MarketTape:
         )
 
     def rules_on(self, row: int) -> MarketRules:
-        """Return the rules in force on the day of a row."""
+        """Return the rules in force on the day at `row`."""
         index = bisect_right(self.spells, row, key=_first_row)
         return self.spells[max(0, index - 1)][1]
 
@@ -280,7 +280,7 @@ class MarketTape:
                 " the window earlier"
             )
 
-        # interest on shorts is on the value at the close before
+        # interest on shorts is charged on the value at the previous close
         previous: Sequence[int] = ()
         if self.rules.shorts and row:
             previous = self.close_ticks[row - 1].data
@@ -292,7 +292,7 @@ class MarketTape:
 
         return TradingDay(
             row,
-            self.open_ticks[row].data,  # a view: a day reads the prices of few assets
+            self.open_ticks[row].data,  # a view, as a day reads the prices of few assets
             self.close_ticks[row].data,
             self.tradable[row].tobytes(),
             self.member[row].tobytes(),
@@ -310,7 +310,7 @@ class MarketTape:
 def _liquidity(
     rules: MarketRules, snapshot: MarketSnapshot, ticks: IntArray
 ) -> LiquidityTape | None:
-    """Return the market data of all days that execution reads; None if no fill's cost depends on
+    """Return the market data that execution reads, for all days; None if no fill's cost depends on
     size.
     """
     if not any(terms.execution for terms in rules.terms):
@@ -318,7 +318,7 @@ def _liquidity(
 
     steps = np.array([scale.steps_per_unit for scale in rules.scales], dtype=np.int64)
     at_decision = np.array([scale.fill == "same_close" for scale in rules.scales])
-    # A fill at the close of the decision is in the bar of that day, here in terms of the fill day.
+    # A fill at the close of the decision occurs in that day's bar, here in fill-day terms.
     ratio = np.ones_like(snapshot.factor)
     ratio[1:] = snapshot.factor[1:] / snapshot.factor[:-1]
     low = price_ticks(snapshot, "low", ticks)
@@ -330,14 +330,14 @@ def _liquidity(
 
 
 def _day_before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """[T, N] the row before each row; 0 in the first."""
+    """[T, N] values of the previous row; 0 in the first row."""
     earlier = np.zeros_like(values)
     earlier[1:] = values[:-1]
     return earlier
 
 
 def _spells(rules: MarketRules, snapshot: MarketSnapshot) -> tuple[tuple[int, MarketRules], ...]:
-    """Return first row and rules of each spell of days with the same duties."""
+    """Return first row and rules for each run of days with the same duties."""
     dated = {}
     for venue, terms in zip(rules.venues, rules.terms, strict=True):
         if terms.duties is None:
@@ -356,9 +356,9 @@ def _first_row(spell: tuple[int, MarketRules]) -> int:
 
 
 def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]:
-    """Return the venue to trade at, by the name of each venue in the snapshot: that of the config
-    if it has one, else the snapshot's. Raises DataError if a venue has another currency than the
-    prices, or two venues have different minor units.
+    """Return the venue at which to trade, by name of each venue in the snapshot: the config's venue
+    if it has one, else the snapshot's. Raises DataError if a venue's currency differs from the
+    prices' currency, or if two venues have different minor units.
     """
     venues = {name: config.venue or snapshot.rules[name] for name in dict.fromkeys(snapshot.venues)}
     if not venues:
@@ -383,13 +383,13 @@ def _fills(
     references: IntArray,
     volume: FloatArray,
 ) -> BoolArray:
-    """[T, N] whether the asset trades. Overwrites `opens`, where fills within the day are already,
-    by the prices of fills in ticks.
+    """[T, N] whether the asset trades. Overwrites `opens`, which already holds intraday fill
+    prices, with the prices of all fills in ticks.
     """
     has_boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
     has_volume = (volume > 0) | (np.isnan(volume) & ~has_boards)
 
-    # `same_close` fills at the close of the decision: the asset must have traded on that day.
+    # `same_close` fills at the decision close: the asset must have traded on that day.
     traded_before = np.zeros_like(closes, dtype=np.bool_)
     traded_before[1:] = (closes > 0)[:-1] & has_volume[:-1]
 
@@ -410,15 +410,15 @@ def _at_limits(
     fills: IntArray,
     references: IntArray,
 ) -> tuple[BoolArray, BoolArray]:
-    """[T, N] whether a fill is too near the upper limit to buy, and the lower one to sell; only
-    A-share boards have limits.
+    """[T, N] whether a fill is too close to the upper limit to buy, and to the lower limit to sell;
+    only A-share boards have limits.
     """
     up = np.zeros(fills.shape, dtype=np.bool_)
     down = np.zeros(fills.shape, dtype=np.bool_)
     columns = [column for column, venue in enumerate(venues) if venue.has_boards]
     boards = [board_of(snapshot.codes[column]) for column in columns]
     limits = np.array([limit_ppm(board, config) for board in boards], dtype=np.int64)
-    chosen = slice(None) if len(columns) == len(venues) else columns  # a slice copies nothing
+    chosen = slice(None) if len(columns) == len(venues) else columns  # a slice avoids a copy
 
     for start in range(0, len(fills), _DAYS_AT_ONCE):
         days = slice(start, start + _DAYS_AT_ONCE), chosen
@@ -434,8 +434,8 @@ def _at_limits(
 def _at_limit_prices(
     snapshot: MarketSnapshot, venues: Sequence[Venue], fills: IntArray, references: IntArray
 ) -> tuple[BoolArray, BoolArray]:
-    """[T, N] whether a fill is at the upper limit price or above it, and at the lower one or below
-    it.
+    """[T, N] whether a fill is at or above the upper limit price, and at or below the lower limit
+    price.
     """
     up = np.zeros(fills.shape, dtype=np.bool_)
     down = np.zeros(fills.shape, dtype=np.bool_)
@@ -461,8 +461,8 @@ def _at_limit_prices(
 
         highest = given_upper[days][:, columns]
         lowest = given_lower[days][:, columns]
-        # On days without a limit vendors write 99,999 and 0: with an upper limit, 0 is a limit and
-        # not a gap.
+        # On days without a limit, vendors write 99,999 and 0: next to an upper limit, 0 is a limit
+        # and not a gap.
         has_highest = highest > 0
         has_lowest = (lowest > 0) | ((lowest == 0) & has_highest)
 
@@ -475,7 +475,7 @@ def _at_limit_prices(
 
 
 def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray:
-    """Return limit prices of the data, NaN if the data have none."""
+    """Return the limit prices in the data, NaN if there are none."""
     if prices is None:
         return np.broadcast_to(np.float64(np.nan), shape)
 
@@ -492,7 +492,7 @@ def _board_terms(terms: Terms, board: Board, config: TradingConfig) -> Terms:
     """Return a venue's terms with the order sizes of a board."""
     if config.board_rules == "exchange":
         sizes = order_sizes(board)
-        # STAR and Beijing trade single shares; a rest below the smallest order is sold whole.
+        # STAR and Beijing trade single shares; a remainder below the minimum order is sold whole.
         min_sell = sizes.smallest if sizes.step < sizes.smallest else 0
         return replace(terms, lot=sizes.step, min_buy=sizes.smallest, min_sell=min_sell)
 
@@ -514,8 +514,8 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
 def price_ticks(
     snapshot: MarketSnapshot, field: Literal["open", "high", "low", "close"], scales: IntArray
 ) -> IntArray:
-    """[T, N] prices in integer ticks, halves up; 0 for NaN. `scales`: [N] ticks in a unit of
-    currency. Raises DataError if a price is not below `MAX_PRICE`.
+    """[T, N] prices in integer ticks, rounded half up; 0 for NaN. `scales`: [N] ticks per currency
+    unit. Raises DataError if a price is not below `MAX_PRICE`.
     """
     finite = np.nan_to_num(getattr(snapshot, field), posinf=np.inf)
     if finite.size and not finite.max() < MAX_PRICE:

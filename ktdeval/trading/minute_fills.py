@@ -1,18 +1,18 @@
-"""Prices and volumes of fills within the day, from a snapshot's minute bars.
+"""Prices and volumes of intraday fills, from a snapshot's minute bars.
 
-Two rules, both over the session of the fill day: from the exchange's open of that day (its calendar
-knows short days) to its close, or to the venue's close if that is earlier.
+There are two rules, both over the session of the fill day: from the exchange's open on that day
+(the calendar includes short sessions) to its close, or to the venue's close if that is earlier.
 
 * `vwap_30m`: the mean of the bars of the first 30 minutes, weighted by volume. The price of a bar
   is the mean of its high, low and close. Bars without a known volume have no weight.
 * `twap_day`: the mean of the closes of all bars, with equal weights.
 
 A bar belongs to a session if it begins at the open or later and ends by the last minute: bars
-before and after the session's hours are left out, and so is a bar of an hour that began before the
-open. Bars only have end times; their length is the shortest time between two ends of the asset.
+outside the session's hours are omitted, as is an hourly bar that began before the open. Bars only
+have end times; their length is the shortest interval between two of the asset's end times.
 
-Both are computed in integers, and rounded half up to a tick of the venue. Prices are unadjusted, as
-the bars are. An asset without such bars on a day has no price, so nothing fills.
+Both are computed in integers and rounded half up to the venue's tick. Prices are unadjusted, like
+the bars. An asset without such bars on a day has no price, so nothing fills.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.market.venues.venue import FILLS_OF_MINUTES, MAX_PRICE, FillRule, Venue
 
 IntArray = npt.NDArray[np.int64]
-#: minutes of the session that each rule takes; None: all of it
+#: minutes of the session that each rule uses; None: the whole session
 MINUTES_OF_RULE: Mapping[str, int | None] = MappingProxyType({"vwap_30m": 30, "twap_day": None})
 _MOST = 2**63 - 1
 _MICROSECONDS = 60_000_000  # in a minute
@@ -42,21 +42,23 @@ _MICROSECONDS = 60_000_000  # in a minute
 class MinuteFills(NamedTuple):
     """Prices and volumes of an asset's fills, by day."""
 
-    ticks: IntArray  #: [T] price in ticks of the venue; 0: no price, so no fill
-    steps: IntArray  #: [T] traded in these minutes, in steps of the venue; 0 where not known
+    ticks: IntArray  #: [T] price in the venue's ticks; 0: no price, so no fill
+    steps: IntArray  #: [T] volume traded in these minutes, in the venue's steps; 0 where not known
 
 
 @dataclass(frozen=True)
 class _Session:
-    """Ends of the first and the last bar that a rule may take, by day: minutes since 1970 (UTC)."""
+    """End times of the first and last bar that a rule may use, by day, in minutes since 1970
+    (UTC).
+    """
 
     first: IntArray  #: [T]
-    last: IntArray  #: [T]; before the first on days without a session
+    last: IntArray  #: [T]; earlier than `first` on days without a session
 
 
 def lacks_minutes(snapshot: MarketSnapshot, venues: Iterable[Venue]) -> str | None:
-    """Return why fills of venues can't be within the day; None if they need no bars, or there are
-    some.
+    """Return why the venues' fills can't be intraday; None if the venues need no intraday bars, or
+    some exist.
     """
     rules = sorted({venue.fill for venue in venues} & FILLS_OF_MINUTES)
     if not rules or snapshot.minutes:
@@ -68,9 +70,9 @@ def lacks_minutes(snapshot: MarketSnapshot, venues: Iterable[Venue]) -> str | No
 
 
 def minute_fills(snapshot: MarketSnapshot, venues: Sequence[Venue]) -> dict[int, MinuteFills]:
-    """Return prices and volumes of fills within the day by asset (column); empty if all fill at
-    opens and closes of bars. `venues`: [N] of all assets. Raises DataError if no bar gives a price
-    for a fill, or the calendar of a venue does not cover the days.
+    """Return prices and volumes of intraday fills by asset (column); empty if all fills are at
+    opens and closes of daily bars. `venues`: [N] venue of each asset. Raises DataError if no bar
+    gives a price for a fill, or if a venue's calendar does not cover the days.
     """
     assets = [asset for asset, venue in enumerate(venues) if venue.fill in FILLS_OF_MINUTES]
     lacks = lacks_minutes(snapshot, venues)
@@ -94,7 +96,7 @@ def minute_fills(snapshot: MarketSnapshot, venues: Sequence[Venue]) -> dict[int,
 def _by_venue(
     snapshot: MarketSnapshot, venues: Sequence[Venue], assets: Sequence[int]
 ) -> Iterator[tuple[dict[int, MinuteFills], int]]:
-    """Yield the fills of assets and the length of their bars in minutes, venue by venue."""
+    """Yield the assets' fills and the length of their bars in minutes, venue by venue."""
     bars_of = {asset: snapshot.minutes.of_code(snapshot.codes[asset]) for asset in assets}
 
     for venue in dict.fromkeys(venues[asset] for asset in assets):
@@ -114,15 +116,13 @@ def _by_venue(
 
 
 def mean_prices(snapshot: MarketSnapshot, fill: FillRule) -> FloatArray:
-    """[T, N] adjusted prices of a rule's fills under the venue of each asset; NaN if no price is
-    known.
-    """
+    """[T, N] adjusted fill prices under a rule at each asset's venue; NaN if not known."""
     venues = tuple(replace(snapshot.rules[name], fill=fill) for name in snapshot.venues)
     return _mean_prices(_Known(snapshot, venues)) * snapshot.factor
 
 
 class _Known:
-    """A market and the venues of its assets, equal where the same bars and rules meet."""
+    """A market and its assets' venues; equal if bars and rules are the same."""
 
     def __init__(self, snapshot: MarketSnapshot, venues: tuple[Venue, ...]) -> None:
         self.snapshot = snapshot
@@ -138,7 +138,7 @@ class _Known:
 
 @lru_cache(maxsize=4)
 def _mean_prices(known: _Known) -> FloatArray:
-    """[T, N] unadjusted prices, NaN if no price is known."""
+    """[T, N] unadjusted prices; NaN if not known."""
     venues = known.venues
     prices = np.full((len(known.snapshot.days), len(venues)), np.nan)
     for fills, _ in _by_venue(known.snapshot, venues, range(len(venues))):
@@ -150,9 +150,11 @@ def _mean_prices(known: _Known) -> FloatArray:
 
 
 def _session_of(days: DayArray, venue: Venue, length: int) -> _Session:
-    """Return when bars of a length in minutes that fills of each day are at end at a venue."""
+    """Return, for each day, the range of end times of the bars in which a venue's fills occur;
+    `length`: bar length in minutes.
+    """
     first = np.ones(len(days), np.int64)
-    last = np.zeros(len(days), np.int64)  # before the first: no session
+    last = np.zeros(len(days), np.int64)  # earlier than `first`: no session
     if not len(days):
         return _Session(first, last)
 
@@ -175,7 +177,7 @@ def _session_of(days: DayArray, venue: Venue, length: int) -> _Session:
 
 
 def _length(bars_of_assets: Iterable[npt.NDArray[Any]]) -> int:
-    """Return the length of bars in minutes."""
+    """Return the bar length in minutes."""
     lengths = []
     for bars in bars_of_assets:
         gaps = np.diff(bars["ends_at"].astype(np.int64))
@@ -185,12 +187,12 @@ def _length(bars_of_assets: Iterable[npt.NDArray[Any]]) -> int:
 
 
 def _fills_of(bars: npt.NDArray[Any], venue: Venue, session: _Session) -> MinuteFills:
-    """Fills of one asset, whose bars ascend by end."""
+    """Return the fills of one asset; its bars are sorted by end time."""
     ends_at = bars["ends_at"].astype(np.int64)
     begins = np.searchsorted(ends_at, session.first, side="left")
     ends = np.maximum(begins, np.searchsorted(ends_at, session.last, side="right"))
 
-    # only of the bars that are taken: sessions ascend and do not overlap
+    # only over the bars used: sessions ascend and do not overlap
     changes = np.zeros(len(bars) + 1, np.int64)
     np.add.at(changes, begins, 1)
     np.add.at(changes, ends, -1)
@@ -223,14 +225,14 @@ def _half_up(value: int, weight: int) -> int:
 
 
 def _round_to_units(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.float64]:
-    """[M] values in whole units of 1 / scale, halves up; 0 for NaN."""
+    """[M] values as integers in units of 1 / scale, rounded half up; 0 for NaN."""
     return np.floor(np.nan_to_num(values) * scale + 0.5)
 
 
 def _sums(
     left: npt.NDArray[np.float64], right: npt.NDArray[np.float64], spans: tuple[IntArray, IntArray]
 ) -> list[int]:
-    """[T] sums of the products of whole numbers from each begin up to its end, exact."""
+    """[T] exact sums of products of integers over each span, from its start up to its end."""
     if float(np.abs(left) @ np.abs(right)) < 2.0**62:
         products = left.astype(np.int64) * right.astype(np.int64)
     else:  # Python's integers, which can't overflow

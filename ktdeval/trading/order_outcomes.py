@@ -1,4 +1,4 @@
-"""Outcomes of orders in the words of the rules, and the form that an order must have."""
+"""Outcomes of orders in the wording of the rules, and the form that an order must have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ktdeval.trading.types import Action, Order, Outcome
 from ktdeval.values.files import csv_rows
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
-# No message contains a number: a share count could be read as a security code, and under rescaled
-# prices it would be wrong.
+# No message contains a number: a share count could be mistaken for a security code, and would be
+# wrong under rescaled prices.
 REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
 """Rule -> message of the rejection."""
 REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
@@ -44,14 +44,14 @@ def is_well_formed(order: Order, day: TradingDay) -> bool:
 def make_fill(
     shares: int, price: int, notional: int, fee: int, cut_by: str | None = None
 ) -> Outcome:
-    """Return the outcome of a fill, partial if a rule has cut the order."""
+    """Return the outcome of a fill, partial if a rule cut the order."""
     if cut_by is None:
         return Outcome("filled", None, "", shares, price, notional, fee)
     return Outcome("partially_filled", cut_by, _CUT[cut_by], shares, price, notional, fee)
 
 
 def cut_outcome(sold: Outcome, cut_by: str | None) -> Outcome:
-    """Return the outcome of a part of an order that a rule has cut before."""
+    """Return the outcome of the remaining part of an order that a rule cut earlier."""
     if not sold.shares:
         return sold
     return make_fill(sold.shares, sold.price_ticks, sold.notional_minor, sold.fee_minor, cut_by)
@@ -60,9 +60,9 @@ def cut_outcome(sold: Outcome, cut_by: str | None) -> Outcome:
 def carried_orders(
     working: tuple[Order, ...], action: Action, ended: AbstractSet[int]
 ) -> tuple[Order, ...]:
-    """Return the working orders that the day begins with: a new order of their asset replaces them.
-    `ended`: assets with a factor change, which changes what a share is, or a margin call, which has
-    closed the position that the order was about.
+    """Return the working orders with which the day begins; an order is replaced by a new order in
+    the same asset. `ended`: assets with a factor change, which changes the meaning of a share, or a
+    margin call, which closed the position that the order referred to.
     """
     if not working:
         return ()

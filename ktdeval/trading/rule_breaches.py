@@ -1,7 +1,7 @@
-"""Rules that an action breaks, judged when it is decided: on the account at the last closes.
+"""Rules that an action breaks, as judged at decision time: on the account at the last closes.
 
-Only orders that the executor would reject are reported, not those that it would cut. Prices are
-taken only from the value of holdings, which the account shows.
+Only orders that the executor would reject are reported, not orders that it would cut. Prices are
+inferred only from the value of holdings, which the account shows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ NAV."""
 
 
 class RuleBreach(NamedTuple):
-    """Order that breaks a rule."""
+    """An order that breaks a rule."""
 
     order: int  #: index of the order in its action
-    #: `universe` (a label of no stock), `holding`, `position_limit`, `weight_limit` or `cash`
+    #: `universe` (a label that belongs to no stock), `holding`, `position_limit`, `weight_limit` or
+    #: `cash`
     rule: str
 
 
@@ -32,24 +33,24 @@ def known_breaches(
     config: TradingConfig,
     terms: Sequence[Terms] = (),
 ) -> list[RuleBreach]:
-    """Return the orders that break a rule at the last closes, at most one rule an order; sells come
-    first, as in the executor.
+    """Return the orders that break a rule at the last closes, at most one rule per order; sells
+    come first, as in the executor.
 
     * `universe`: an order for a label that belongs to no stock.
     * `holding`: a sell of a stock that is not held.
-    * `position_limit`: a buy of another name when the largest number is held after all whole sells
-      and the buys before it.
-    * `weight_limit`: a buy to a target weight, or of shares of a holding, beyond the largest weight
-      of NAV. A target equal to a holding's displayed weight never breaks the rule.
-    * `cash`: a buy when the buys before it have spent the cash and the sells' proceeds. Shares of a
-      name that is not held are valued at 0, and costs are ignored.
+    * `position_limit`: a buy of another name when the maximum number is already held after all
+      sells of whole holdings and the preceding buys.
+    * `weight_limit`: a buy to a target weight, or of shares of a holding, above the maximum weight
+      in NAV. A target equal to a holding's displayed weight never breaks the rule.
+    * `cash`: a buy when the preceding buys have spent the cash and the sells' proceeds. Shares of a
+      name not held are valued at 0, and costs are ignored.
 
     T+1 is never broken here: shares bought today can be sold at the next open. Orders that open,
-    add to or reduce a short are not judged. An order with a limit may not fill: it is judged, and
-    what it would spend or sell is left as it is, while what it would free is treated as free.
+    add to or reduce a short are not judged. A limit order might not fill: it is judged, but the
+    cash or shares it would use count as still available, and whatever it would free counts as free.
 
     `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset;
-    () if nothing can be sold short.
+    () if short sales are not allowed.
     """
     judge = _OrderJudge(account, held_minor, config, terms)
     sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
@@ -69,7 +70,7 @@ def known_breaches(
 
 
 class _OrderJudge:
-    """Cash and holdings while the orders of an action are judged one after the other."""
+    """Cash and holdings while the orders of an action are judged one by one."""
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class _OrderJudge:
 
         if order.shares is None and asset in self._held:
             # The executor rejects this under `target`, unless the next open moves the holding's
-            # value below the target. It can't be known yet.
+            # value below the target, which can't be known yet.
             is_as_shown = target <= held + HALF_STEP_PPB * self._nav // PPB
             if is_as_shown:
                 return None
@@ -156,8 +157,8 @@ class _OrderJudge:
         return bool(self._terms) and self._terms[asset].margin is not None
 
     def _worth(self, asset: int, shares: int) -> int:
-        """Value shares of a holding at the last close; 0 for an asset that is not held, as the
-        account does not show its price.
+        """Return the value of shares of a holding at the last close; 0 for an asset that is not
+        held, as the account does not show its price.
         """
         if asset not in self._shares:
             return 0

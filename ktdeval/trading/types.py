@@ -1,9 +1,10 @@
 """Orders, outcomes and positions: the values of the executor and the ledger.
 
 Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are
-integer ticks (1/10,000 CNY, so that adjusted prices without a factor trade without a second path),
+integer ticks (1/10,000 CNY, so that adjusted prices without a factor need no separate code path),
 quantities are integer steps of the instrument's venue (whole A-shares, 1/10,000 of a US share, 1e-8
-of a coin): `ktdeval.market.venues.venue` says how they go together. What is called shares is in steps.
+of a coin): `ktdeval.market.venues.venue` defines how they relate. Anything called shares is in
+steps.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class TradingConfig:
         minimum=0,
         maximum=5,
     )
-    # KTD-Fin Appendix I, as is the next
+    # KTD-Fin Appendix I, as is the next option
     max_positions: int = option(20, help="largest number of names held at once", minimum=1)
     max_weight: float = option(
         0.10,
@@ -202,8 +203,8 @@ class AccountConfig:
 
 
 def _with_costs(rules: TradingConfig, fees: Fees, where: str) -> TradingConfig:
-    """Return the rules of A-shares with costs that a task names. Raises ConfigError: A-shares have
-    no such cost.
+    """Return A-share rules with costs specified by a task. Raises ConfigError if A-shares have no
+    such cost.
     """
     own = ("buy_bps", "sell_bps", "minimum")
     for field in dataclasses.fields(fees):
@@ -221,10 +222,10 @@ def _with_costs(rules: TradingConfig, fees: Fees, where: str) -> TradingConfig:
 
 
 def trading_rules(mapping: Mapping[str, Any], where: str) -> TradingConfig:
-    """Return the rules that a task's `trading` options on a card come to: those of A-shares, or of
-    an account on any market. Raises ConfigError, which `where` starts.
+    """Return the rules that result from a task's `trading` options on a card: A-share rules, or the
+    rules of an account on any market. Raises ConfigError with a message that starts with `where`.
     """
-    # Costs of A-shares are options of the task; on any other market they come with the venue.
+    # A-share costs are options of the task; on any other market they come with the venue.
     if "buy_fee_bps" in mapping:
         return build(TradingConfig, mapping, where)
     return build(AccountConfig, mapping, where).rules(where)
@@ -288,10 +289,10 @@ class CorporateAction(Struct, frozen=True):
 
 
 class Scale(NamedTuple):
-    """Units of the integers of one code, and the price that its fills are at."""
+    """Units of a code's integers, and the price at which it fills."""
 
-    ticks_per_unit: int = 10_000  #: of prices, in a unit of currency
-    steps_per_unit: int = 1  #: of quantities, in a share or coin
+    ticks_per_unit: int = 10_000  #: of prices, per unit of currency
+    steps_per_unit: int = 1  #: of quantities, per share or coin
     fill: FillRule = "next_open"
 
 
@@ -299,15 +300,16 @@ _BAR_OF_FILL: Mapping[FillRule, tuple[int, Literal["open", "close"]]] = {
     "next_open": (0, "open"),
     "next_close": (0, "close"),
     "same_close": (-1, "close"),
-    # Means of the day are of no bar's price: masks that change prices refuse them
-    # (`ktdeval.runner.episodes.shown_account`), and all others show a price as it is, whatever its part.
+    # Intraday means are not the price of any single bar: masks that change prices refuse them
+    # (`ktdeval.runner.episodes.shown_account`), and all other masks show prices unchanged, so the
+    # part does not matter.
     "vwap_30m": (0, "close"),
     "twap_day": (0, "close"),
 }
 
 
 def bar_of_fill(scale: Scale, row: int) -> tuple[int, Literal["open", "close"]]:
-    """Return row and part of the bar that fills on the day of `row` are at."""
+    """Return row and part of the bar at which fills on the day of `row` occur."""
     days, part = _BAR_OF_FILL[scale.fill]
     return row + days, part
 
@@ -319,10 +321,10 @@ class Charge(Struct, frozen=True):
 
     kind: Literal["borrow", "margin_call"]
     asset: int
-    shares: int  #: borrowed at the close before; or bought (above 0) or sold (below 0) by the call
-    price_ticks: int  #: the mark at the close before; or the price of the fill
-    cash_minor: int  #: change in cash, costs included
-    fee_minor: int = 0  #: of it, costs
+    shares: int  #: borrowed at the previous close; or bought (> 0) or sold (< 0) by the margin call
+    price_ticks: int  #: the mark at the previous close; or the fill price
+    cash_minor: int  #: change in cash, including costs
+    fee_minor: int = 0  #: costs included in `cash_minor`
 
 
 class Account(Struct, frozen=True):
@@ -332,7 +334,7 @@ class Account(Struct, frozen=True):
 
     cash_minor: int
     positions: Mapping[int, Position]
-    #: rests of orders that the day's volume has cut and that go on, in shares, in their order
+    #: remainders of orders that the day's volume cut and that continue, in shares, in their order
     working: tuple[Order, ...] = ()
 
 

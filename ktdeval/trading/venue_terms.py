@@ -1,9 +1,9 @@
 """Convert a venue's rules to the executor's integers: rates in parts of 10**10, money in minor
 units, quantities in steps.
 
-A-shares trade in whole lots; notional and fee of a fill are rounded half up. Where a share can be
-cut into steps, payments of an account are rounded up and its receipts are rounded down, so that no
-order is free, however small.
+A-shares trade in whole lots; notional and fee of a fill are rounded half up. If shares are
+divisible into steps, the account's payments are rounded up and its receipts rounded down, so that
+no order is free, however small.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ _PER_CENT = RATE_SCALE // 100
 
 
 class Commission(NamedTuple):
-    """Commission beyond a rate and a minimum, and how it counts shares."""
+    """Commission terms beyond a rate and a minimum, and the unit of shares they use."""
 
-    unit_rate: int  #: of a fill, for each share or coin
-    max_rate: int | None  #: largest commission, of the notional; None: no bound
-    steps: int  #: steps in a share or coin
+    unit_rate: int  #: amount per share or coin of a fill
+    max_rate: int | None  #: maximum commission as a rate on the notional; None: no cap
+    steps: int  #: steps per share or coin
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Charge on a fill besides the commission: of the state, a clearing house, or a regulator."""
+    """Charge on a fill in addition to the commission: by the state, a clearing house, or a
+    regulator.
+    """
 
-    kind: str  #: of `ktdeval.market.rules.fees`; `levy`: what the venue itself states, on all days
-    rate: int  #: of the notional
-    unit_rate: int  #: for each share or coin
-    most: int | None  #: upper bound of the part by `unit_rate`; None: no bound
+    kind: str  #: as in `ktdeval.market.rules.fees`; `levy`: specified by the venue itself, all days
+    rate: int  #: rate on the notional
+    unit_rate: int  #: amount per share or coin
+    most: int | None  #: cap on the part from `unit_rate`; None: no cap
 
 
 @dataclass(frozen=True, slots=True)
 class Duties:
-    """Duties of one day."""
+    """Duties in force on one day."""
 
     buy: tuple[Duty, ...] = ()
     sell: tuple[Duty, ...] = ()
@@ -60,50 +62,52 @@ NO_DUTIES = Duties()
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Margin of short sales, as a part of the shorts' value and on top of it, and the borrow fee."""
+    """Margin for short sales, as a fraction of the shorts' value and on top of it, and the borrow
+    fee.
+    """
 
     initial: int
     maintenance: int
-    borrow: int  #: for a calendar day, in parts of 365 * 10**10
+    borrow: int  #: rate per calendar day, in parts of 365 * 10**10
 
 
 class ExecutionTerms(Struct, frozen=True):
     """Coefficients of execution (`ktdeval.market.venues.execution`) in integers."""
 
     half_spread_ppb: int
-    is_by_liquidity: bool  #: the half spread is that of the reference stock
-    reference_activity: int  #: price * volume * volatility of a day, in minor units; 0: not used
-    half_tick: int  #: least half spread, in ticks of the engine
+    is_by_liquidity: bool  #: the half-spread is scaled from the reference stock by liquidity
+    reference_activity: int  #: daily price * volume * volatility, in minor units; 0: not used
+    half_tick: int  #: minimum half-spread, in ticks of the engine
     impact_ppb: int
     permanent_ppb: int
-    participation_ppb: int | None  #: of the day's volume; None: no cap
-    carries: bool  #: what the cap leaves goes on the next day
+    participation_ppb: int | None  #: cap as a fraction of the day's volume; None: no cap
+    carries: bool  #: whether the remainder beyond the cap works on the next day
     inside_bar: bool
     window_days: int
-    is_by_quotes: bool = False  #: the half spread is that of the asset's quotes
+    is_by_quotes: bool = False  #: whether the half-spread is taken from the asset's quotes
 
 
 class Terms(Struct, frozen=True):
     """Rules under which one instrument trades."""
 
-    #: ticks of one step's price in a minor unit: `notional = (steps * ticks + unit // 2) // unit`
+    #: ticks of one step's price per minor unit: `notional = (steps * ticks + unit // 2) // unit`
     unit: int
-    lot: int  #: steps in a lot; buys and targets are whole lots
+    lot: int  #: steps per lot; buys and targets are whole lots
     min_buy: int  #: smallest buy in steps (larger than a lot on the STAR board)
     buy_rate: int
     sell_rate: int
     minimum_fee: int
-    #: None in A-shares, whose commission has a rate and a minimum alone
+    #: None for A-shares, whose commission only has a rate and a minimum
     commission: Commission | None
     minimum_notional: int
-    locks: bool  #: shares can't be sold on the day on which they were bought
-    margin: Margin | None  #: None where nothing can be sold short
-    #: smallest sell in steps, unless the whole holding is sold; 0 where a lot is the smallest sell
-    #: (all but STAR and Beijing)
+    locks: bool  #: whether shares bought on a day can't be sold on that day
+    margin: Margin | None  #: None if short sales are not allowed
+    #: smallest sell in steps, unless the whole holding is sold; 0 if a lot is the smallest sell
+    #: (everywhere except STAR and Beijing)
     min_sell: int = 0
-    #: None where the day decides on them, and it is not known: `MarketTape.rules_on` knows it
+    #: None if they depend on a day that is not known; `MarketTape.rules_on` supplies it
     duties: Duties | None = NO_DUTIES
-    execution: ExecutionTerms | None = None  #: None where fills are free of size
+    execution: ExecutionTerms | None = None  #: None if fill prices do not depend on size
 
 
 class AccountLimits(NamedTuple):
@@ -115,21 +119,22 @@ class AccountLimits(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def scaled_int(value: float, scale: int) -> int:
-    """Return `value * scale` to the nearest integer, halves up.
+    """Return `value * scale` rounded to the nearest integer, halves up.
 
-    The product is taken of the shortest decimal form, as a person wrote it: 0.1 is one tenth.
+    The product is computed from the shortest decimal representation, as written by a person: 0.1 is
+    one tenth.
     """
     return int((Decimal(str(value)) * scale).to_integral_value(ROUND_HALF_UP))
 
 
 def limits_of(config: TradingConfig) -> AccountLimits:
-    """Return the limits of a config."""
+    """Return the account limits in a config."""
     return AccountLimits(config.max_positions, scaled_int(config.max_weight, PPB))
 
 
 def terms_of(venue: Venue, config: TradingConfig) -> Terms:
-    """Return the terms of a venue; those of A-shares with the costs and lots of the config. Duties
-    that depend on the day are left out (`duties_on`).
+    """Return the terms of a venue; for A-shares, with the config's costs and lots. Duties that
+    depend on the day are omitted (`duties_on`).
     """
     fees = venue.fees
     minor = venue.minor_per_unit
@@ -137,7 +142,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
     commission = None
     duties: Duties | None = _flat_duties(venue)
 
-    # Costs and lots of A-shares are options of a task; elsewhere the venue states them.
+    # A-share costs and lots are options of a task; elsewhere the venue specifies them.
     if venue.has_boards:
         costs = (config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny, config.lot_shares)
     else:
@@ -146,7 +151,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
     buy_bps, sell_bps, minimum, lot = costs
     if has_dated_duties(venue, config):
         duties = None
-        if venue.has_boards:  # the flat cost of a sell has the stamp duty in it
+        if venue.has_boards:  # the flat cost of a sell includes stamp duty
             sell_bps = buy_bps
 
     return Terms(
@@ -165,7 +170,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
 
 
 def has_dated_duties(venue: Venue, config: TradingConfig) -> bool:
-    """Return whether fills at a venue pay the duties of their day. Under `board_rules: paper`
+    """Return whether fills at a venue incur the duties of their day. Under `board_rules: paper`,
     A-shares have the paper's flat costs.
     """
     if venue.has_boards and config.board_rules == "paper":
@@ -175,7 +180,7 @@ def has_dated_duties(venue: Venue, config: TradingConfig) -> bool:
 
 
 def duties_on(venue: Venue, board: Board | None, day: np.datetime64) -> Duties:
-    """Return the duties that fills at a dated venue pay on a day."""
+    """Return the duties that fills at a venue with dated duties incur on a day."""
     minor = venue.minor_per_unit
     sides = []
     for selling in (False, True):
@@ -196,7 +201,7 @@ def _duty(row: DutyRow, minor: int) -> Duty:
 
 
 def _flat_duties(venue: Venue) -> Duties:
-    """Return what a venue states itself, on sells of all days."""
+    """Return the levy that a venue itself specifies, on sells on all days."""
     fees = venue.fees
     minor = venue.minor_per_unit
     if venue.has_boards or not (fees.sell_levy_bps or fees.sell_levy_per_unit):
@@ -250,7 +255,7 @@ def in_lots(steps: int, lot: int) -> int:
 def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
     """Return the steps worth `weight` of the NAV at `price` (ticks), rounded towards zero.
 
-    `unit` is that of `Terms`.
+    `unit` is as in `Terms`.
     """
     worth = round(weight * PPB) * nav_minor * unit
     if worth >= 0:
@@ -259,21 +264,21 @@ def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
 
 
 def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int:
-    """Return the steps held after an order to a target weight, if no rule stops it: whole lots,
-    below 0 for a short.
+    """Return the steps held after an order to a target weight, if no rule prevents it: whole lots,
+    negative for a short.
     """
     return in_lots(worth_steps(weight, nav_minor, price, terms.unit), terms.lot)
 
 
 def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]:
     """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units; the fee
-    is the commission and all duties. Raises InvariantError if the duties depend on the day, and
-    these terms are not of a certain day.
+    is the commission plus all duties. Raises InvariantError if the duties depend on the day but
+    these terms are not for a specific day.
     """
     unit = terms.unit
     rate = terms.sell_rate if selling else terms.buy_rate
 
-    # A-shares, by far the most frequent call: rounded half up.
+    # A-shares, by far the most frequent case: rounded half up.
     if terms.commission is None:
         notional = (steps * price + (unit >> 1)) // unit
         fee = (notional * rate + HALF_RATE) // RATE_SCALE
@@ -284,7 +289,7 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
             fee += sum(duties_of(steps, notional, terms, selling).values())
         return notional, fee
 
-    # Elsewhere the account pays the rounding: receipts down, payments and fees up.
+    # Elsewhere rounding is at the account's expense: receipts down, payments and fees up.
     unit_rate, max_rate, steps_per_unit = terms.commission
     scale = RATE_SCALE * steps_per_unit
     notional = steps * price // unit if selling else -(-steps * price // unit)
@@ -294,13 +299,13 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
     if max_rate is not None:
         fee = min(fee, _up(notional * max_rate, RATE_SCALE))
 
-    # Duties come after the bounds: minimum and maximum are those of the broker's commission.
+    # Duties are added after the bounds: minimum and maximum apply to the broker's commission.
     return notional, fee + sum(duties_of(steps, notional, terms, selling).values())
 
 
 def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[str, int]:
     """Return the parts of a fill's fee other than the commission, by kind, in minor units; each is
-    rounded by itself, and zero parts are left out. Raises InvariantError as `cost` does.
+    rounded separately, and zero parts are omitted. Raises InvariantError as `cost` does.
     """
     if terms.duties is None:
         raise InvariantError(
@@ -318,11 +323,11 @@ def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[st
 
 
 def _duty_minor(duty: Duty, steps: int, notional: int, commission: Commission | None) -> int:
-    if commission is None:  # A-shares: halves up, and no duty by share
+    if commission is None:  # A-shares: halves up, and no per-share duty
         return (notional * duty.rate + HALF_RATE) // RATE_SCALE
 
     by_unit = _up(steps * duty.unit_rate, RATE_SCALE * commission.steps)
-    # FINRA's Trading Activity Fee: 9.79 USD an order at most in 2026 (SR-FINRA-2024-019)
+    # FINRA's Trading Activity Fee: at most 9.79 USD per order in 2026 (SR-FINRA-2024-019)
     if duty.most is not None:
         by_unit = min(by_unit, duty.most)
 
@@ -330,5 +335,5 @@ def _duty_minor(duty: Duty, steps: int, notional: int, commission: Commission | 
 
 
 def _up(amount: int, scale: int) -> int:
-    """Divide, rounded up."""
+    """Divide, rounding up."""
     return -(-amount // scale)

@@ -16,7 +16,7 @@ _MAX_DIVISOR = 1 << 60
 
 
 class InexactArraysError(ArithmeticError):
-    """Amounts are too large for exact arrays; accounts have to be executed one by one."""
+    """Amounts are too large for exact arrays; accounts have to be processed one by one."""
 
     def __init__(self) -> None:
         super().__init__("amounts are too large for exact arrays")
@@ -26,7 +26,7 @@ def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: in
     """Return floor((sum of products + extra) / divisor), of the first factor's shape, exactly.
 
     The sum may need up to 110 bits, and its floor 62; the divisor is between 1 and 2^60. A
-    floating-point quotient is off by little, and the remainder, computed modulo 2^64, says by how
+    floating-point quotient is slightly off, and the remainder, computed modulo 2^64, reveals by how
     much.
 
     Example:
@@ -46,7 +46,7 @@ def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: in
 
 
 def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArray:
-    """Return the sum of products over the divisor, rounded up; as `floor_ratio`.
+    """Return the sum of products over the divisor, rounded up; see `floor_ratio`.
 
     Example:
         ceil_ratio([(np.array([7]), 1)], 2)  # [4]
@@ -57,9 +57,9 @@ def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArra
 def product_ratio(
     factor: IntArray, other: IntArray | int, divisor: IntArray | int, extra: int = 0
 ) -> IntArray:
-    """Return floor((factor * other + extra) / divisor), of the factor's shape, of numbers that are
-    not negative. Faster than `floor_ratio` where the product fits 64 bits. Raises
-    InexactArraysError if the result does not.
+    """Return floor((factor * other + extra) / divisor), of the factor's shape, for non-negative
+    numbers. Faster than `floor_ratio` if the product fits in 64 bits. Raises InexactArraysError if
+    the result does not.
     """
     if factor.size == 0:
         return factor

@@ -1,4 +1,4 @@
-"""Public names of the statistics: metrics, intervals, tests. Listed in `__init__.pyi`."""
+"""Public names of the statistics package: metrics, intervals, tests. Listed in `__init__.pyi`."""
 
 from ktdeval.values.lazy import lazy_exports
 

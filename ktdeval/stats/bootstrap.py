@@ -1,10 +1,10 @@
-"""Intervals of daily series by the stationary block bootstrap (Politis and Romano 1994), chosen by
-their measured coverage.
+"""Confidence intervals for daily series by the stationary block bootstrap (Politis and Romano
+1994), chosen by their measured coverage.
 
-Days are resampled in blocks of random length, so that the dependence of neighbouring days stays in
-the sample; the mean length is the automatic choice of Politis and White (2004, corrected 2009).
+Days are resampled in blocks of random length, so that the dependence between neighbouring days is
+preserved; the mean length is the automatic choice of Politis and White (2004, corrected 2009).
 Means and ratios get studentised intervals: each resample's figure is divided by its own HAC
-standard error, which lets a short window's interval be as wide as it must. Lags of the Bartlett
+standard error, so that a short window gets an interval of the necessary width. Lags of the Bartlett
 kernel are `floor(1.3 * sqrt(n))` (Lazarus, Lewis, Stock and Watson 2018). Figures without a
 standard error, such as the drawdown, get percentile intervals. How often each kind covers the truth
 is measured, and stored with the interval.
@@ -43,7 +43,7 @@ Kind = Literal["mean", "ratio", "drawdown"]
 """`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio."""
 
 MEASURED_LEVEL = 0.95  #: Nominal coverage of the measured intervals
-DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows
+DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows, in days
 
 _COVERAGE = csv_rows(Path(__file__).with_name("coverage.csv"))
 PROCESSES = tuple(_COVERAGE[0])[2:]
@@ -68,7 +68,7 @@ error is half a percentage point.
 
 
 def measured_coverage(kind: Kind, days: int) -> float | None:
-    """Return the lowest coverage over the processes, at the longest simulated window that is not
+    """Return the lowest coverage over the simulated processes, at the longest simulated window not
     longer than `days`; None if all are longer.
     """
     rows = MEASURED.get(kind, {})
@@ -83,17 +83,19 @@ QUIET_LAGS = 5
 The papers' `max(5, sqrt(log10(n)))` is 5 for every series of practical length.
 """
 
-MIN_VALUES = 9  #: The shortest series that has all `ceil(sqrt(n)) + 5` lags
-LARGEST = 1e60  #: Upper bound of values, so that their fourth powers can't overflow
+MIN_VALUES = 9  #: The shortest series that contains all `ceil(sqrt(n)) + 5` lags
+LARGEST = 1e60  #: Upper bound on values, so that their fourth powers can't overflow
 
 
 def stationary_block_length(values: Series) -> float:
-    """Mean block length of the stationary bootstrap that suits [n] values in order of time, in
-    steps; below 1 where neighbours are hardly correlated, 0 of a constant. Raises ValueError unless
-    it is one series of at least `MIN_VALUES` numbers below `LARGEST`.
+    """Automatic mean block length of the stationary bootstrap for [n] values in chronological
+    order, in steps; below 1 if neighbours are hardly correlated, 0 for a constant. Raises
+    ValueError unless the values are a single series of at least `MIN_VALUES` numbers below
+    `LARGEST`.
 
     Politis and White (2004), corrected by Patton, Politis and White (2009): `(2 G^2 / D *
-    n)^(1/3)`, at most `ceil(min(3 sqrt(n), n/3))`, errs least in the variance of a mean, with
+    n)^(1/3)`, at most `ceil(min(3 sqrt(n), n/3))`, minimises the error in the variance of a mean,
+    with
 
         s2 = sum over |k| <= M of w(k/M) * R(k)          long-run variance of the series
         G  = sum over |k| <= M of w(k/M) * |k| * R(k)
@@ -102,10 +104,10 @@ def stationary_block_length(values: Series) -> float:
     `R(k)` is the autocovariance at lag k, `w(x) = min(1, 2 (1 - |x|))` the flat-top window of
     Politis and Romano (1995), and `M = 2 m`, where m is the first of five lags in a row whose
     autocorrelations are all within `±2 sqrt(log10(n) / n)`; without such lags, and at most, M is
-    `ceil(sqrt(n)) + 5`. Two conventions are those of `arch.bootstrap.optimal_block_length`, so that
-    lengths equal its own: m is the first quiet lag, where the papers' is the one before it; and the
-    autocorrelation at lag k divides by the spreads of the first and of the last n - k - 1 values,
-    where the papers' divides by that of all.
+    `ceil(sqrt(n)) + 5`. Two conventions follow `arch.bootstrap.optimal_block_length`, so that the
+    lengths agree: m is the first quiet lag, where the papers use the lag before it; and the
+    autocorrelation at lag k is normalised by the spreads of the first and of the last n - k - 1
+    values, where the papers use the spread of all values.
     """
     if values.ndim != 1 or len(values) < MIN_VALUES or not (np.abs(values) < LARGEST).all():
         raise ValueError(
@@ -115,20 +117,20 @@ def stationary_block_length(values: Series) -> float:
 
     n = len(values)
     centred = values - values.mean()
-    # As `arch.bootstrap.optimal_block_length` has it
+    # As in `arch.bootstrap.optimal_block_length`
     most = math.ceil(math.sqrt(n)) + QUIET_LAGS
-    # One product of slices a lag: few lags, and each sum is taken over its own days only.
+    # One product of slices per lag: there are few lags, and each sum covers only its own days.
     products = np.array([centred[lag:] @ centred[: n - lag] for lag in range(most + 1)])
     width = min(2 * _first_quiet_lag(centred, products), most)
     lags = np.arange(1, width + 1)
     # Flat-top window of Politis and Romano (1995), both signs of a lag
     weighted = 2 * np.minimum(1.0, 2 * (1 - lags / width))
     covariances = products[: width + 1] / n
-    # Running sums add one lag after the other, whatever the number of lags.
+    # Running sums add lag by lag, whatever the number of lags.
     slope = float(np.cumsum(weighted * lags * covariances[1:])[-1])
     variance = float(np.cumsum(np.append(covariances[:1], weighted * covariances[1:]))[-1])
     cap = float(math.ceil(min(3 * math.sqrt(n), n / 3)))
-    # Patton, Politis and White (2009), which corrects the paper of 2004
+    # Patton, Politis and White (2009), which corrects the 2004 paper
     spread = 2 * variance**2
     if spread == 0:
         return cap if slope else 0.0
@@ -160,7 +162,7 @@ Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
-# at the upper end of an informative interval; beyond e^709 a float overflows
+# at the upper end of an informative interval; beyond e^709 floats overflow
 _LARGEST_GROWTH = math.log(1e6)
 
 MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
@@ -168,10 +170,11 @@ MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no i
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """Settings of resampling. Equal settings and data give equal intervals."""
+    """Resampling settings. Equal settings and data give equal intervals."""
 
-    draws: int = 4999  #: resamples; 4,999 makes the 2.5 % and 97.5 % points order statistics
-    #: seed of the draws; None: from the bytes of the series, so that one series has one interval
+    draws: int = 4999  #: resamples; with 4,999 the 2.5 % and 97.5 % points are order statistics
+    #: seed of the draws; None: derived from the bytes of the series, so that each series has a
+    #: single interval
     seed: int | None = None
     level: float = 0.95  #: nominal coverage
 
@@ -184,25 +187,25 @@ as the computation.
 
 
 def block_days(series: Series) -> float:
-    """Mean block length in days that suits a series of at least `MIN_DAYS` days: automatic, from 1
-    to a third of the days.
+    """Automatic mean block length in days for a series of at least `MIN_DAYS` days, from 1 to a
+    third of the days.
     """
     return min(max(stationary_block_length(series), 1.0), len(series) / 3)
 
 
 def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArray[np.int32]:
-    """[draws, n] days of each resample, blocks of `block` days on average (at least 1), wrapped
-    around the end: the law of `arch.bootstrap.StationaryBootstrap`, drawn at once.
+    """[draws, n] days of each resample: blocks of `block` days on average (at least 1), wrapped
+    around the end. Same distribution as `arch.bootstrap.StationaryBootstrap`, drawn all at once.
     """
     return Resamples(n, draws, seed).indices(block)
 
 
-_DAYS_AT_ONCE = 1 << 14  # of resamples: their arrays stay in the processor's cache
+_DAYS_AT_ONCE = 1 << 14  # days of resamples per step: their arrays stay in the processor's cache
 
 
 class Resamples:
-    """Resamples of series of n days from one seed. Series with equal mean blocks share days, and
-    all share the chance that they are drawn from.
+    """Resamples of series of n days from a single seed. Series with equal mean block lengths share
+    the days drawn, and all share the random numbers behind them.
     """
 
     def __init__(self, n: int, draws: int, seed: int) -> None:
@@ -211,14 +214,16 @@ class Resamples:
         self._seed = seed
 
     def indices(self, block: float) -> npt.NDArray[np.int32]:
-        """[draws, n] days of each resample, as of `stationary_indices`."""
+        """[draws, n] days of each resample, as from `stationary_indices`."""
         if block <= 1:
             return self._single_days
         return self._draw_block(block)
 
     @cached_property
     def _single_days(self) -> npt.NDArray[np.int32]:
-        """[draws, n] days drawn one by one: the law of blocks of one day, in one call."""
+        """[draws, n] days drawn individually: the distribution for one-day blocks, in a single
+        call.
+        """
         rng = np.random.default_rng(self._seed)
         return rng.integers(0, self._n, (self._draws, self._n), dtype=np.int32)
 
@@ -233,20 +238,19 @@ class Resamples:
         blocks = 0
         for first in range(0, self._draws, rows):
             part = days[first : first + rows]
-            # Politis and Romano (1994): lengths are geometric, of this mean.
+            # Politis and Romano (1994): lengths are geometric with this mean.
             begins = chance[first : first + rows] < np.float32(1 / block)
             begins[:, 0] = True
             starts = np.flatnonzero(begins)
-            # An offset plus the index within the resample is the day, but for a turn of n days.
+            # An offset plus the index within the resample gives the day, modulo n days.
             offsets = first_days[blocks : blocks + len(starts)] - column.take(starts)
             offsets += n * (offsets < 0).astype(np.int32)
             block_of = np.cumsum(begins, dtype=np.intp)
             block_of -= 1
-            # `clip` skips a check of the places, all of which are there.
+            # `clip` skips a bounds check; all indices are valid.
             offset_of = offsets.take(block_of, mode="clip").reshape(part.shape)
             np.add(offset_of, column[:n], out=part)
-            # Days are below two turns. Unsigned, a day less a turn is huge if the day was below
-            # one turn.
+            # Days are below 2n. Unsigned, a day minus n is huge if the day was below n.
             unsigned = part.view(np.uint32)
             np.minimum(unsigned, unsigned - turn, out=unsigned)
             blocks += len(starts)
@@ -255,8 +259,8 @@ class Resamples:
 
     @cached_property
     def _chance(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-        """[draws, n] chance of a block to begin, and the first day of each block, as many as there
-        can be: those that come after the chance, whatever their number.
+        """[draws, n] random numbers that decide whether a block begins, and the first day of each
+        block, as many as there could be: they are drawn after the former, whatever their number.
         """
         rng = np.random.default_rng(self._seed)
         chance = rng.random((self._draws, self._n), dtype=np.float32)
@@ -265,9 +269,9 @@ class Resamples:
 
 @lru_cache(maxsize=1024)
 def _remember_interval(*_asked: object) -> list[Interval]:
-    """Return the list in which the interval of these arguments is stored, empty at first.
+    """Return the list that stores the interval for these arguments, empty at first.
 
-    To score a card again, or to verify it, takes the same thousands of resamples.
+    Scoring a card again, or verifying it, requires the same thousands of resamples.
     """
     return []
 
@@ -278,9 +282,9 @@ def _series_digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], st
 
 class Bootstrap:
     """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds
-    the draws instead of the values, where the last bits of these are those of one processor's
-    arithmetic. `resolution`: a standard deviation of the values below which they vary by rounding
-    only. `problem` says why there can be no interval, or is None.
+    the draws instead of the values, if the values' last bits depend on the processor. `resolution`:
+    a standard deviation of the values below which they vary only by rounding. `problem` gives the
+    reason why there can be no interval, or is None.
     """
 
     def __init__(
@@ -309,15 +313,15 @@ class Bootstrap:
     def _resamples(self) -> Resamples:
         seed = self.resampling.seed
         if seed is None:
-            # Adding 0.0 makes -0.0 to 0.0: equal series must have equal bytes.
+            # Adding 0.0 turns -0.0 into 0.0: equal series must have equal bytes.
             content = (self.seeded_by + 0.0).astype("<f8").tobytes()
             seed = derive_seed(hashlib.sha256(content).hexdigest(), "intervals")
 
         return Resamples(len(self.values), self.resampling.draws, seed)
 
     def of_columns(self, columns: Mapping[str, Series]) -> dict[str, Bootstrap]:
-        """Return the bootstraps of other series of the same days by name, [n] each, seeded as this
-        one: they share what is drawn.
+        """Return bootstraps of other series over the same days by name, [n] each, with the same
+        seed: they share the random draws.
         """
         own = {}
         for name, values in columns.items():
@@ -328,17 +332,17 @@ class Bootstrap:
         return own
 
     def _blocks(self, series: Draws) -> Iterator[Draws]:
-        """Yield the resamples of a series of these days, as many at a time as fit into a
+        """Yield the resamples of a series over these days, as many at a time as fit into the
         processor's cache.
         """
         parts = min(math.ceil(self.indices.size / 2**14), len(self.indices))
         for rows in np.array_split(self.indices, parts):
-            # `clip` skips a check of the places, all of which are there.
+            # `clip` skips a bounds check; all indices are valid.
             yield series.take(rows, mode="clip")
 
     def total_return(self) -> Interval:
-        """Interval of the total return of n days of simple returns: `exp(n * mean log growth) - 1`;
-        its true value is the process's growth.
+        """Interval for the total return over n days of simple returns: `exp(n * mean log growth) -
+        1`; the true value is the growth of the process.
         """
         if self.problem is None and not self.values.min() > -1:
             return self._none("a day lost everything")
@@ -356,26 +360,26 @@ class Bootstrap:
         return growth.transformed(lambda value: math.expm1(n * value))
 
     def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
-        """Interval of mean over standard deviation, annualised: of returns the Sharpe ratio, of
-        excess returns the information ratio.
+        """Interval for the annualised ratio of mean to standard deviation: the Sharpe ratio for
+        returns, the information ratio for excess returns.
         """
         return self._studentise(None, _ratio_terms, "ratio").transformed(
             lambda value: value * math.sqrt(days_a_year)
         )
 
     def mean(self) -> Interval:
-        """Interval of the mean."""
+        """Interval for the mean."""
         return self._studentise(None, _mean_terms, "mean")
 
     def sum(self) -> Interval:
-        """Interval of the sum over the n days, such as the linked daily contributions of one line
+        """Interval for the sum over the n days, such as the linked daily contributions in one line
         of an attribution.
         """
         return self.mean().transformed(lambda value: value * len(self.values))
 
     def max_drawdown(self) -> Interval:
-        """Interval of the maximum drawdown: its distribution under the same process over as many
-        days; the true value is the median of that.
+        """Interval for the maximum drawdown under the same process over the same number of days;
+        the true value is the median of its distribution.
         """
         if self.problem or not self.values.min() > -1:
             return self._none(self.problem or "a day lost everything")
@@ -425,16 +429,16 @@ class Bootstrap:
         if not spread > 0 or not (errors > 0).all():
             return self._none("a resample has no variance")
 
-        # Götze and Künsch (1996): by the error of each resample, not that of the sample
+        # Götze and Künsch (1996): by each resample's own error, not the sample's
         pivots = (figures - centre) / errors
         level = self.resampling.level
         if kind == "mean":
-            # Symmetric: in simulations its coverage was nearer to the nominal one for means. For
-            # ratios that of equal tails was.
+            # Symmetric: in simulations its coverage for means was closer to nominal. For ratios,
+            # equal-tailed intervals were closer.
             (below,), noise = _quantiles(np.abs(pivots), [level])
             above = below
         else:
-            # The upper quantile of the pivots gives the lower end, and the other way round.
+            # The upper quantile of the pivots gives the lower end, and vice versa.
             (lowest, below), noise = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
             above = -lowest
 
@@ -472,8 +476,8 @@ class Bootstrap:
 def episode_intervals(
     ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None
 ) -> dict[str, Interval]:
-    """Return intervals of an episode's four daily metrics by name. Raises DataError if the ledger's
-    days are not days of `market`.
+    """Return intervals for an episode's four daily metrics, by name. Raises DataError if the
+    ledger's days are not days of `market`.
     """
     settings = resampling or Resampling()
     n = len(ledger.steps)
@@ -500,7 +504,7 @@ def episode_intervals(
 
 
 def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) -> Interval:
-    """Return the interval of the information ratio; none if it is not defined."""
+    """Return the interval for the information ratio; no interval if the ratio is undefined."""
     resolution = ledger.return_resolution
     excess = Bootstrap(ledger.returns - benchmark, settings, resolution=resolution)
     interval = excess.ratio(ledger.days_a_year)
@@ -557,8 +561,8 @@ def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
     """[draws] Newey-West standard errors of the means of [draws, n] terms.
 
     The Bartlett sum over lags is computed as the sum of squares of all moving sums of `lags + 1`
-    terms, divided by `lags + 1`, with zeros before and after the series. It is the same number.
-    The terms are overwritten by their running sums.
+    terms, divided by `lags + 1`, with zeros before and after the series, which is equivalent. The
+    terms are overwritten with their running sums.
     """
     n = influence.shape[-1]
     width = lags + 1
@@ -587,7 +591,7 @@ def _quantiles(
         below.append(max(level - distance, 0.0))
         above.append(min(level + distance, 1.0))
 
-    # One call for all points, since each call sorts the values.
+    # A single call for all points, since each call sorts the values.
     points = [*levels, *below, *above]
     quantiles = np.quantile(values, points, method="weibull").reshape(3, len(levels))
     errors = (quantiles[2] - quantiles[1]) / 4

@@ -3,7 +3,7 @@
 
 Decomposition (Murphy 1973; with the terms inside bins, which make it exact for any confidences:
 Stephenson, Coelho and Jolliffe 2008). With bins k of n_k forecasts, mean confidence c_k, accuracy
-o_k, and the accuracy o of all n,
+o_k, and overall accuracy o,
 
     brier = reliability - resolution + uncertainty + within
     reliability = sum n_k/n * (c_k - o_k)^2            0 when confidences are frequencies
@@ -11,14 +11,15 @@ o_k, and the accuracy o of all n,
     uncertainty = o * (1 - o)                          of the outcomes themselves
     within      = mean of ((c - c_k)^2 - 2 * (c - c_k) * (y - o_k)) over forecasts, for what binning hides
 
-Few outcomes in a bin make its gap look larger than it is. Two remedies (Kumar, Liang and Ma 2019):
+With few outcomes in a bin, its gap looks larger than it is. There are two remedies (Kumar, Liang
+and Ma 2019):
 
-* `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, whose mean over
-  samples is exact when each bin has one confidence, and which so may come out below 0 (also Ferro
-  and Fricker 2012). Bins of one order are left out.
+* `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, which is unbiased
+  if each bin has a single confidence, and can therefore be negative (also Ferro and Fricker 2012).
+  Bins with one order are omitted.
 * `ece_debiased`: ECE less, in each bin, what a normal o_k of variance o_k(1 - o_k)/n_k adds to |c_k
-  - o_k| (the mean of a folded normal less its centre). It takes away about two fifths of the bias
-  of a calibrated model, and 0.01 too much at worst.
+  - o_k| (the mean of a folded normal minus its centre). It removes about two fifths of a calibrated
+  model's bias, and at worst 0.01 too much.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ from ktdeval.trading.minute_fills import mean_prices
 from ktdeval.values.strict_json import JsonValue
 
 IntArray = npt.NDArray[np.int64]
-#: Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the
-#: last also holds 1.
+#: Equal-width bins over [0, 1], as many as in KTD-Fin Appendix G. A bin includes its lower edge;
+#: the last also includes 1.
 N_BINS = 10
-# Edges are compared as they are written (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the
-# bin that starts at 0.3.
+# Edges are compared in decimal form (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the bin
+# that starts at 0.3.
 _EDGES = tuple(k / N_BINS for k in range(N_BINS + 1))
-NO_ORDERS = "no filled order with a next open"  #: Why a calibration figure is not defined
+NO_ORDERS = "no filled order with a next open"  #: Reason why a calibration figure is undefined
 
 
 class Forecast(NamedTuple):
-    """A stated confidence in [0, 1] and whether the order came out right."""
+    """A stated confidence in [0, 1] and whether the order was right."""
 
     confidence: float
     success: bool
@@ -63,29 +64,30 @@ class JudgedOrders:
     """Orders of one or more ledgers as forecasts."""
 
     forecasts: tuple[Forecast, ...]  #: orders with an outcome, in ledger order
-    no_fill: int  #: orders left out because nothing was filled
-    #: filled orders left out because the asset had no open on the next trading day of the snapshot
+    no_fill: int  #: orders omitted because nothing was filled
+    #: filled orders omitted because the asset had no open on the snapshot's next trading day
     no_next_open: int
 
 
 def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
-    """Compare each filled order's confidence with its adjusted return from the open of the fill day
-    to the next open: positive is a BUY's success, negative a SELL's. The next open may lie one day
-    after the window; outside A-shares it is that of the asset's next day with a bar, and where the
-    venue fills at a close, both are closes. Raises DataError on days unknown to `market`.
+    """Compare each filled order's confidence with its adjusted return from the open on the fill day
+    to the next open: a positive return is a success for a BUY, a negative one for a SELL. The next
+    open may be one day after the window; outside A-shares, it is the open on the asset's next day
+    with a bar, and if the venue fills at a close, both prices are closes. Raises DataError on days
+    unknown to `market`.
     """
     return _judge_orders(Same(ledger), Same(market))
 
 
-# A pure function of two values, cached because the metrics of one episode, computed one after the
-# other, all ask for it.
+# A pure function of two values, cached because several metrics of an episode, computed in turn,
+# request it.
 @lru_cache(maxsize=4)
 def _judge_orders(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger = same_ledger.value
     market = same_market.value
     filled = list(filled_orders(ledger, market))
     forecasts = tuple(
-        # KTD-Fin Appendix G asks for a positive return; a SELL is right about a negative one.
+        # KTD-Fin Appendix G requires a positive return; a SELL is right if the return is negative.
         Forecast(float(order.confidence), change > 0 if order.side == "BUY" else change < 0)
         for order, change in filled
         if math.isfinite(change)
@@ -113,8 +115,8 @@ def filled_orders(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[Orde
 def next_return(
     market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None
 ) -> float:
-    """Adjusted return of an asset from its fill on day `row` to its next price of that kind;
-    without `fill`, from the open of day `row` to the next trading day's open, as in A-shares. NaN
+    """Adjusted return of an asset from its fill on day `row` to its next price of the same kind;
+    without `fill`, from the open on day `row` to the next trading day's open, as for A-shares. NaN
     if a price is missing.
     """
     if fill is None:
@@ -130,7 +132,7 @@ def next_return(
         prices = mean_prices(market, fill)
 
     of_asset = prices[:, asset]
-    filled = row - 1 if fill == "same_close" else row  # at the very close that was decided on
+    filled = row - 1 if fill == "same_close" else row  # at the very close of the decision
     later = np.flatnonzero(np.isfinite(of_asset[filled + 1 :]))
     if not later.size:
         return math.nan
@@ -138,7 +140,7 @@ def next_return(
 
 
 def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
-    """Return the forecasts of several ledgers as one sample."""
+    """Return the forecasts of several ledgers as a single sample."""
     forecasts: list[Forecast] = []
     no_fill = 0
     no_next_open = 0
@@ -152,7 +154,7 @@ def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
 
 @dataclass(frozen=True, slots=True)
 class ForecastBin:
-    """A bin of the reliability table that holds a forecast."""
+    """A non-empty bin of the reliability table."""
 
     low: float
     high: float
@@ -171,7 +173,7 @@ class ForecastBin:
 
 
 def calibration_bins(forecasts: Sequence[Forecast]) -> list[ForecastBin]:
-    """Return the reliability table: the bins that hold a forecast."""
+    """Return the reliability table: all non-empty bins."""
     bins = []
     for number, inside in group_forecasts(forecasts).items():
         confidence, accuracy = _means(inside)
@@ -183,7 +185,7 @@ def calibration_bins(forecasts: Sequence[Forecast]) -> list[ForecastBin]:
 
 
 def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
-    """Mean confidence and accuracy."""
+    """Return mean confidence and accuracy."""
     n = len(forecasts)
     return (
         math.fsum(forecast.confidence for forecast in forecasts) / n,
@@ -192,10 +194,10 @@ def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
 
 
 def group_forecasts(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
-    """Return the forecasts of each bin that holds one, by the bin's number, ascending."""
+    """Return the forecasts in each non-empty bin, by bin number, ascending."""
     confidences = [forecast.confidence for forecast in forecasts]
     numbers = np.searchsorted(_EDGES, confidences, side="right") - 1
-    inside = np.minimum(numbers, N_BINS - 1).tolist()  # 1.0 is of the last bin
+    inside = np.minimum(numbers, N_BINS - 1).tolist()  # 1.0 belongs to the last bin
     members: dict[int, list[Forecast]] = {}
     for number, forecast in zip(inside, forecasts, strict=True):
         members.setdefault(number, []).append(forecast)
@@ -224,7 +226,7 @@ def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
-    """Return the `detail` of the calibration metrics: bins, and how many orders were left out and
+    """Return the `detail` of the calibration metrics: bins, and how many orders were omitted and
     why.
     """
     return {
@@ -252,7 +254,9 @@ def brier(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
 
 @dataclass(frozen=True, slots=True)
 class BrierTerms:
-    """Terms of a Brier score: `brier = reliability - resolution + uncertainty + within`."""
+    """Terms in the decomposition of a Brier score: `brier = reliability - resolution + uncertainty
+    + within`.
+    """
 
     reliability: float
     resolution: float
@@ -291,7 +295,7 @@ def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
 
 
 def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
-    """ECE less its bias; not below 0. `detail` holds the `plain` ECE and the `bias`."""
+    """ECE minus its bias; not below 0. `detail` holds the `plain` ECE and the `bias`."""
     n = len(forecasts)
     if n == 0:
         return make_undefined(NO_ORDERS, 0)
@@ -300,7 +304,7 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     biases: list[float] = []
     for entry in calibration_bins(forecasts):
         share = entry.n / n
-        # Kumar, Liang and Ma 2019: a bin's accuracy as normal
+        # Kumar, Liang and Ma 2019: a bin's accuracy is treated as normal
         spread = math.sqrt(entry.accuracy * (1.0 - entry.accuracy) / entry.n)
         gaps.append(share * entry.gap)
         biases.append(share * (_folded_mean(entry.gap, spread) - entry.gap))
@@ -311,7 +315,7 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
-    """Return the reliability term less its bias, over bins of at least two orders; may be
+    """Return the reliability term minus its bias, over bins with at least two orders; may be
     negative.
     """
     bins = [entry for entry in calibration_bins(forecasts) if entry.n > 1]
@@ -341,9 +345,9 @@ def _folded_mean(centre: float, spread: float) -> float:
 def reliability_points(
     forecasts: Sequence[Forecast], level: float = 0.95
 ) -> list[dict[str, JsonValue]]:
-    """Bins as JSON, with a Wilson interval of the accuracy (`accuracy_low`, `accuracy_high`).
-    Orders of one day share its market move, so the intervals are too narrow; the diagram's page
-    says so.
+    """Bins as JSON, with a Wilson interval for the accuracy (`accuracy_low`, `accuracy_high`).
+    Orders on the same day share its market move, so the intervals are too narrow; the diagram's
+    page says so.
     """
     points = []
     for entry in calibration_bins(forecasts):
@@ -374,7 +378,7 @@ brier_reliability, brier_resolution, brier_uncertainty = map(
 
 @built_in
 def ece_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    """Expected calibration error less the bias of few orders; `detail` is the reliability table,
+    """Expected calibration error minus the bias from few orders; `detail` is the reliability table,
     plain ECE and bias.
     """
     judged = judged_orders(ledger, market)

@@ -1,16 +1,17 @@
 """Agents tied with the best: the model confidence set of Hansen, Lunde and Nason (2011), and tie
-groups made of it.
+groups derived from it.
 
-The set holds the agent of the highest mean daily return with probability 1 - level. Tie groups
-apply it again and again: group 1 is the set of all, group 2 that of those that are left, and so on.
+The set contains the agent with the highest mean daily return with probability 1 - level. Tie groups
+apply it repeatedly: group 1 is the confidence set of all agents, group 2 that of the remaining
+agents, and so on.
 
-Range statistic and elimination rule are those of Hansen, Lunde and Nason. The distribution of the
-statistic is that of a studentised circular block bootstrap with blocks of n**(1/3) / 2 days, at
+Range statistic and elimination rule follow Hansen, Lunde and Nason. The distribution of the
+statistic comes from a studentised circular block bootstrap with blocks of n**(1/3) / 2 days, at
 least 2: each resample's differences are divided by their own standard errors (Götze and Künsch
 1996), as `sharpe_difference` does for two agents. `arch.bootstrap.MCS` divides all resamples by the
-standard error of the sample, for which windows of two months are too short: of 20 agents that are
-equally good it splits some off in half of all windows of 43 days, where the level says 5 %; this
-does in 2 %. On long series the two agree.
+sample's standard error, for which two-month windows are too short: among 20 equally good agents, it
+excludes some in half of all 43-day windows, where the nominal rate is 5 %; this implementation does
+so in 2 %. On long series the two agree.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ Array = npt.NDArray[np.float64]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's (1979) step-down correction: holds the chance of any false positive, whatever the
-    dependence of the tests.
+    """Holm's (1979) step-down correction: controls the family-wise error rate under any dependence
+    between the tests.
     """
     return _correct_p_values(
         p_values, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
@@ -38,14 +39,14 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's (1995) step-up correction: holds the share of false positives, of
+    """Benjamini and Hochberg's (1995) step-up correction: controls the false discovery rate for
     positively dependent tests.
     """
     return _correct_p_values(p_values, _step_up)
 
 
-# `multipletests` of statsmodels gives the same bits, but takes a second to load, and 70 ms a call
-# for collecting garbage.
+# `multipletests` in statsmodels gives bit-identical results, but takes a second to import, and 70
+# ms per call for garbage collection.
 def _step_up(ordered: Array) -> Array:
     shares = np.arange(1, len(ordered) + 1) / len(ordered)
     return np.minimum.accumulate((ordered / shares)[::-1])[::-1]
@@ -66,35 +67,36 @@ def _correct_p_values(
     return [None if p is None else next(left) for p in p_values]
 
 
-MINIMUM_DAYS = 30  #: Fewer days than this can't be resampled in blocks
-DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
+MINIMUM_DAYS = 30  #: Minimum number of days for block resampling
+DRAWS = 1000  #: Bootstrap samples: a p-value near 0.05 has a standard error of 0.007
 
 
 @dataclass(frozen=True, slots=True)
 class Ties:
     """Tie groups of agents."""
 
-    #: [k] number of the agent's group, 1 being that of the best, the model confidence set; None if
-    #: no groups were formed
+    #: [k] number of each agent's group; 1 is the best agents' group, the model confidence set. None
+    #: if no groups were formed
     group: tuple[int, ...] | None
-    #: [k] p-value of the agent in that set: it belongs to every set of a level below it
+    #: [k] p-value of each agent in the set: the agent belongs to every set at a level below its
+    #: p-value
     p: tuple[float, ...] | None
-    days: int  #: observations
+    days: int  #: number of observations
     reason: str | None = None  #: why there are no groups
 
     @property
     def block(self) -> int:
-        """Blocks of the bootstrap, in days."""
+        """Block length of the bootstrap, in days."""
         return block_length(self.days)
 
 
 def block_length(days: int) -> int:
-    """Days of a block of the bootstrap, by the days there are."""
+    """Return the bootstrap's block length for a number of days."""
     return max(2, round(math.cbrt(days) / 2))
 
 
 def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> Ties:
-    """Tie groups of agents by their [days, agents] returns; `level` is that of each model
+    """Return tie groups of agents from their [days, agents] returns; `level`: level of each model
     confidence set.
     """
     days, agents = returns.shape
@@ -102,7 +104,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     if reason is not None:
         return Ties(None, None, days, reason)
 
-    # Agents with the same returns are one agent under several names: no test can divide by their
+    # Agents with identical returns are one agent under several names: no test can divide by their
     # difference.
     distinct, twin = np.unique(returns, axis=1, return_inverse=True)
     columns = twin.reshape(-1).tolist()
@@ -143,8 +145,8 @@ def _returns_problem(returns: Array) -> str | None:
 
 
 class _StudentisedDifferences:
-    """Studentised differences of mean returns: [agents, agents] as observed, [pairs, draws]
-    resampled, without sign.
+    """Studentised differences between mean returns: [agents, agents] as observed, and [pairs,
+    draws] resampled, in absolute value.
     """
 
     def __init__(self, returns: Array, draws: int, seed: int = 0) -> None:
@@ -157,25 +159,25 @@ class _StudentisedDifferences:
         centred = _block_means(returns - means, block)
         differences = centred[:, upper] - centred[:, lower]
         drawn, blocks = _resamples(days, block, draws, seed)
-        # A mean of n / b blocks; they vary about the sample's mean by (n - b) / n less than about
-        # the true one.
+        # A mean of n / b blocks; block means vary about the sample mean by a factor (n - b) / n
+        # less than about the true mean.
         errors = np.sqrt((differences**2).mean(axis=0) * block / (days - block))
         self.observed = np.zeros((agents, agents))
         # by how much the second is better
         self.observed[upper, lower] = (means[lower] - means[upper]) / errors
         self.observed[lower, upper] = -self.observed[upper, lower]
         shift = drawn @ differences / blocks
-        # Götze and Künsch (1996): each resample has a standard error of its own.
+        # Götze and Künsch (1996): each resample has its own standard error.
         own = np.maximum(drawn @ differences**2 / blocks - shift**2, 0.0) / (blocks - 1)
 
         with np.errstate(divide="ignore", invalid="ignore"):
-            # Without any variance a resample says nothing against a difference of any size.
+            # A resample without any variance is no evidence against a difference of any size.
             self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:
-        """Agent -> p-value: it belongs to the set of these agents at every level below it. The
-        observed means alone decide the order of elimination, so the largest resampled differences
-        of ever larger sets are running maxima.
+        """Agent -> p-value: the agent belongs to the set of these agents at every level below it.
+        The elimination order depends only on the observed means, so the largest resampled
+        differences over growing sets are running maxima.
         """
         observed = self.observed[np.ix_(agents, agents)].copy()
         out: list[int] = []
@@ -197,7 +199,7 @@ class _StudentisedDifferences:
             stay.append(agents[index])
             raw.append(float((statistic < reach).mean()))
 
-        # A set is reached only at a level at which every larger one was rejected.
+        # A set is reached only at a level at which every larger set was rejected.
         return p | dict(
             zip(
                 (agents[index] for index in out),
@@ -208,8 +210,8 @@ class _StudentisedDifferences:
 
 
 def _block_means(values: Array, block: int) -> Array:
-    """[days, agents] mean of the block that begins on each day; the last days are followed by the
-    first.
+    """[days, agents] mean of the block that begins on each day; the series wraps around from the
+    last day to the first.
     """
     around = np.concatenate(
         [
@@ -222,13 +224,13 @@ def _block_means(values: Array, block: int) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def _resamples(days: int, block: int, draws: int, seed: int) -> tuple[Array, int]:
-    """[draws, days] how often a block that begins on each day is drawn, and how many blocks a
-    resample has.
+    """[draws, days] how often the block that begins on each day is drawn, and the number of blocks
+    per resample.
     """
     blocks = round(days / block)
     starts = np.random.default_rng(seed).integers(0, days, (draws, blocks))
     counts = np.zeros((draws, days))
     np.add.at(counts, (np.arange(draws)[:, None], starts), 1.0)
-    counts.setflags(write=False)  # kept for every table of as many days
+    counts.setflags(write=False)  # kept for all tables with the same number of days
 
     return counts, blocks

@@ -1,8 +1,8 @@
 """Probabilities and quantiles of the normal, Student's t, beta and chi-square distributions, from
 scipy.
 
-scipy is imported at the first call: cards and plans import the modules that use these functions, and
-reading a card needs none of them.
+scipy is imported on the first call: cards and plans import modules that use these functions, but
+reading a card needs no scipy.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ def normal_probability(z: float) -> float:
 
 
 def normal_quantile(probability: float) -> float:
-    """Return the value below which a standard normal one lies with a probability (0 to 1)."""
+    """Return the quantile of the standard normal distribution at a probability (strictly between 0
+    and 1).
+    """
     from scipy.special import ndtri  # noqa: PLC0415 - heavy, see above
 
     return float(ndtri(probability))
 
 
 def normal_effect(sd: float, count: float, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return the mean of `count` values that a two-sided z test finds with probability `power`:
+    """Return the mean of `count` values that a two-sided z test detects with probability `power`:
     `(z_{1-alpha/2} + z_power) * sd / sqrt(count)`.
     """
     found = normal_quantile(power) - normal_quantile(alpha / 2.0)
@@ -33,15 +35,15 @@ def normal_effect(sd: float, count: float, alpha: float = 0.05, power: float = 0
 
 
 def student_probability(freedom: float, t: float) -> float:
-    """Return the probability of a value below `t` of Student's t with `freedom` degrees of freedom."""
+    """Return the cumulative probability at `t` of Student's t with `freedom` degrees of freedom."""
     from scipy.special import stdtr  # noqa: PLC0415 - heavy, see above
 
     return float(stdtr(freedom, t))
 
 
 def student_quantile(freedom: float, probability: float) -> float:
-    """Return the quantile of Student's t with `freedom` degrees of freedom at a probability (0 to
-    1).
+    """Return the quantile of Student's t with `freedom` degrees of freedom at a probability
+    (strictly between 0 and 1).
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy, see above
 
@@ -49,8 +51,8 @@ def student_quantile(freedom: float, probability: float) -> float:
 
 
 def beta_quantile(a: float, b: float, probability: float) -> float:
-    """Return the value below which a beta distribution with parameters `a`, `b` lies with a
-    probability (0 to 1).
+    """Return the quantile of a beta distribution with parameters `a`, `b` at a probability (0 to
+    1).
     """
     from scipy.special import betaincinv  # noqa: PLC0415 - heavy, see above
 
@@ -58,7 +60,7 @@ def beta_quantile(a: float, b: float, probability: float) -> float:
 
 
 def chi_square_above(freedom: float, value: float) -> float:
-    """Return the probability of a value above `value` of chi-square with `freedom` degrees of
+    """Return the upper tail probability at `value` of chi-square with `freedom` degrees of
     freedom.
     """
     from scipy.special import chdtrc  # noqa: PLC0415 - heavy, see above

@@ -1,4 +1,4 @@
-"""The ranges that stylised facts have in real markets, with their sources: `fact_ranges.csv`."""
+"""Ranges of stylised facts in real markets, with their sources: `fact_ranges.csv`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ktdeval.values.files import csv_rows
 
 @dataclass(frozen=True, slots=True)
 class FactRange:
-    """Range of a fact in one source. `kind`: of asset, such as stock."""
+    """Range of a fact according to one source. `kind`: kind of asset, such as stock."""
 
     fact: str
     kind: str
     low: float
     high: float
-    most_days: int | None  #: what the range is for: samples of fewer days; None: of any number
-    basis: str  #: what the range spans, in words
+    most_days: int | None  #: for samples with fewer days than this; None: any number
+    basis: str  #: description of what the range spans
     source: str
 
     @property

@@ -1,14 +1,14 @@
-"""Designs of masks and modes: effects of stock and date in sight, and contributions of data and
+"""Designs of masks and modes: effects of showing stock and date, and contributions of data and
 tools.
 
 Masks are a 2×2 factorial experiment (Fisher 1935, Yates 1937), taken within each (window, seed), so
-that whatever the four cells share cancels. Its contrasts are linear: means of contrasts are
+that anything common to the four cells cancels. Its contrasts are linear: means of contrasts are
 contrasts of means, and the stock effect and the date effect add up to the memory premium.
 
-Pieces of information are averaged over the orders in which they can be given: the Shapley value
-(Shapley 1953; as a decomposition, Shorrocks 2013), with precedence where a piece can't come before
-another (Faigle and Kern 1992): tools work on market data, so an order that has tools first does not
-exist. Contributions add up to the whole difference, exactly except for rounding.
+Contributions of pieces of information are averaged over the orders in which the pieces can be
+given: the Shapley value (Shapley 1953; as a decomposition, Shorrocks 2013), with precedence
+constraints if a piece can't come before another (Faigle and Kern 1992): tools work on market data,
+so no order starts with tools. Contributions add up to the total difference, except for rounding.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import TRADING_DAYS, make_undefined
 from ktdeval.values.strict_json import JsonValue
 
-#: Windows whose correlation by shared days is at most this are treated as independent: one common
+#: Windows whose correlation from shared days is at most this are treated as independent: one common
 #: day in twenty
 INDEPENDENT = 0.05
-LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
-_MAX_WEEKDAYS = 262  # in a year
+LENGTH_RATIO = 2  #: Maximum ratio of the longest to the shortest window of a figure
+_MAX_WEEKDAYS = 262  # per year
 _WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
-Span = tuple[str, str]  #: First and last day, ISO, both included
+Span = tuple[str, str]  #: First and last day, ISO, both inclusive
 
 
 def shared_days(one: Span, other: Span) -> int:
-    """Weekdays that two spans have in common. Public holidays count: trading days of a market need
-    its calendar.
+    """Return the number of weekdays that two spans share. Public holidays count, since excluding
+    them would require a market's calendar.
     """
     first = max(one[0], other[0])
     last = min(one[1], other[1])
@@ -49,11 +49,11 @@ def shared_days(one: Span, other: Span) -> int:
 
 
 def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS) -> dict[str, str]:
-    """Windows excluded from joint figures, and why: figures over windows need windows of one
-    length, each with days of its own. Lengths, in weekdays, form one class up to `LENGTH_RATIO`
-    times its shortest. The class with most windows is kept (ties: the longer windows). In it,
-    windows whose days are all in other windows are excluded, the shortest first. In a market with
-    more `days_a_year` than weekdays in a year, lengths include weekends.
+    """Return the windows excluded from joint figures, and why: such figures need windows of similar
+    length, each with days of its own. Windows belong to the same length class, in weekdays, up to
+    `LENGTH_RATIO` times the shortest. The class with the most windows is kept (ties: the longer
+    windows). Within it, windows whose days are all in other windows are excluded, shortest first.
+    In a market with more `days_a_year` than weekdays in a year, lengths include weekends.
     """
     unit = "weekdays" if days_a_year <= _MAX_WEEKDAYS else "days"
     days = {name: _days_of_span(span, unit) for name, span in spans.items()}
@@ -90,7 +90,7 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
 
 
 def _days_of_span(span: Span, unit: str) -> set[int]:
-    """Weekdays or days of a span; all of one that lies in a weekend."""
+    """Return the weekdays or days in a span; all days if the span lies within a weekend."""
     first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
     every = set(range(first, last + 1))
     if unit == "days":
@@ -101,8 +101,9 @@ def _days_of_span(span: Span, unit: str) -> set[int]:
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
-    """[n, n] correlation of sums over the spans of independent daily terms, `shared days /
-    sqrt(days_i * days_j)`: positive semi-definite, and nearly that of total returns of one policy.
+    """[n, n] correlation of sums of independent daily terms over the spans, `shared days /
+    sqrt(days_i * days_j)`: positive semi-definite, and a close approximation for total returns of a
+    single policy.
     """
     lengths = [max(1, shared_days(span, span)) for span in spans]
     result = np.eye(len(spans))
@@ -116,8 +117,8 @@ def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
 
 
 def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """[n] block of each window: windows linked by more than `INDEPENDENT`, directly or through
-    others, are one block.
+    """[n] block of each window: windows linked by a correlation above `INDEPENDENT`, directly or
+    through others, form one block.
     """
     labels = np.arange(len(correlation))
     for i in range(len(correlation)):
@@ -127,8 +128,8 @@ def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 def effective_count(correlation: npt.NDArray[np.float64]) -> float:
-    """Number of independent windows whose mean would be as uncertain as that of these: `n**2 / sum
-    of the correlation matrix`.
+    """Number of independent windows whose mean would have the same variance: `n**2 / sum of the
+    correlation matrix`.
     """
     n = len(correlation)
     if n == 0:
@@ -142,10 +143,10 @@ NO_VARIATION = "no variation: all values are the same"
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """Mean over windows with its t interval; `reason` says why the interval or mean is missing."""
+    """Mean over windows with its t interval; `reason` explains a missing interval or mean."""
 
     value: float | None
-    n: int  #: how many values it rests on
+    n: int  #: number of values
     low: float | None = None
     high: float | None = None
     se: float | None = None  #: standard error
@@ -158,11 +159,11 @@ def estimate_mean(
     correlation: npt.NDArray[np.float64] | None = None,
     confidence: float = 0.95,
 ) -> MeanEstimate:
-    """Mean over windows of correlation R, its variance `s^2 * 1'R1 / n^2` (s^2 corrected for R; n -
-    1 degrees of freedom).
+    """Mean over windows with correlation matrix R, with variance `s^2 * 1'R1 / n^2` (s^2 corrected
+    for R; n - 1 degrees of freedom).
 
-    Values that are all the same have a standard error of 0 and no interval: a fixed rule that does
-    not vary over these windows says nothing of how it varies over others.
+    If all values are equal, the standard error is 0 and there is no interval: a fixed rule that
+    does not vary over these windows does not reveal how it varies over others.
     """
     n = len(values)
     if n == 0:
@@ -173,7 +174,7 @@ def estimate_mean(
         return MeanEstimate(mean + 0.0, 1, reason="one window says nothing of other windows")
 
     total = float(n if correlation is None else correlation.sum())
-    share = (n - total / n) / (n - 1)  # expected sample variance, in units of the true one
+    share = (n - total / n) / (n - 1)  # expected sample variance over the true variance
     if share < 1e-9:
         return MeanEstimate(mean + 0.0, n, reason="all windows cover the same days")
 
@@ -189,7 +190,7 @@ def estimate_mean(
     t_p = 2.0 * student_probability(n - 1, -abs(mean) / error)
 
     return MeanEstimate(
-        mean + 0.0,  # no -0.0, whose text differs
+        mean + 0.0,  # avoids -0.0, which prints differently
         n,
         low=mean - half + 0.0,
         high=mean + half + 0.0,
@@ -232,22 +233,22 @@ MASK_FACTORS: Mapping[str, frozenset[str]] = {
     "stock_blind": frozenset({"date"}),
     "date_blind": frozenset({"stock"}),
     "blinded": frozenset(),
-}  #: Mask -> identities that it leaves in sight
+}  #: Mask -> identities that it leaves visible
 
 
 MODE_PIECES: Mapping[str, frozenset[str]] = {
     "memory_only": frozenset(),
     "fixed_candidate": frozenset({"data"}),
     "open_research": frozenset({"data", "tools"}),
-}  #: Mode -> pieces of information that it gives beyond the account and the handles
+}  #: Mode -> pieces of information that it gives in addition to the account and the handles
 
-#: Piece -> pieces that must be there before it
+#: Piece -> pieces that must precede it
 MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}
 
 
 def variant_order(variant: Variant) -> tuple[int, int]:
-    """Rank of a mask and mode in tables: modes from the poorest to the richest, in each the masks
-    from bright to blinded.
+    """Rank of a mask and mode in tables: modes from least to most information, and within each mode
+    masks from bright to blinded.
     """
     mask, mode = variant
     return list(MODE_PIECES).index(mode), list(MASK_FACTORS).index(mask)
@@ -256,14 +257,14 @@ def variant_order(variant: Variant) -> tuple[int, int]:
 def window_means(
     variants: Sequence[Variant], figures: Mapping[tuple[str, int], Sequence[float]]
 ) -> tuple[list[str], dict[Variant, Values]]:
-    """Windows, and [windows] means over seeds of each variant, from (window, seed) -> a figure of
-    each variant.
+    """Return the windows, and the [windows] means over seeds of each variant, from (window, seed)
+    -> figure of each variant.
     """
     by_window: dict[str, list[Sequence[float]]] = {}
     for (window, _), row in figures.items():
         by_window.setdefault(window, []).append(row)
-    # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the
-    # table.
+    # Means over seeds, not medians: whatever is additive within each (window, seed) is then
+    # additive in the table.
     means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(
         -1, len(variants)
     )
@@ -271,10 +272,10 @@ def window_means(
 
 
 def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
-    """Effects that the given masks can show, from mask -> paired values: `memory_premium` = bright
-    - blinded; with all four masks also `stock_effect` and `date_effect` (means over the other
-    identity in sight or not) and `interaction` = (bright - stock_blind)
-    - (date_blind - blinded).
+    """Effects that the given masks can reveal, from mask -> paired values: `memory_premium` =
+    bright - blinded; with all four masks also `stock_effect` and `date_effect` (averaged over the
+    other identity being visible or not) and `interaction` = (bright - stock_blind) - (date_blind -
+    blinded).
     """
     effects: dict[str, Values] = {}
     if {"bright", "blinded"} <= set(cells):
@@ -296,17 +297,17 @@ def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
 def orders(
     pieces: Collection[str], precedence: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, ...]]:
-    """Every order of the pieces in which nothing comes before what it needs."""
+    """Yield every order of the pieces in which each piece comes after the pieces that it needs."""
     names = sorted(pieces)
     for order in itertools.permutations(names):
         given: set[str] = set()
         for name in order:
-            # What a piece needs may be outside the pieces: then it is there from the start.
+            # A needed piece that is not among these pieces is present from the start.
             needed = precedence.get(name, frozenset()) & set(names)
             if not needed <= given:
                 break
             given.add(name)
-        else:  # of Faigle and Kern (1992): nothing came before what it needs
+        else:  # Faigle and Kern (1992): no piece came before a piece that it needs
             yield order
 
 
@@ -314,9 +315,9 @@ def order_averaged(
     values: Mapping[frozenset[str], Values],
     precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE,
 ) -> dict[str, Values]:
-    """Order-averaged contribution of each piece, which add up to `values[full] - values[empty]`,
-    from set of pieces given -> results; `precedence`: piece -> pieces it needs. Raises ValueError
-    if a set that an order passes has no results.
+    """Order-averaged contributions of the pieces, which add up to `values[full] - values[empty]`,
+    from set of given pieces -> results; `precedence`: piece -> pieces it needs. Raises ValueError
+    if a set along some order has no results.
     """
     bottom = frozenset.intersection(*values)
     pieces = frozenset.union(*values) - bottom
@@ -335,13 +336,13 @@ def order_averaged(
             totals[piece] += values[richer] - values[given]
             given = richer
 
-    # Shapley (1953): every order weighs the same.
+    # Shapley (1953): all orders have equal weight.
     return {piece: total / len(ways) for piece, total in totals.items()}
 
 
 def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, Values]:
-    """Order-averaged contributions and their `total`; pieces that always come together are one,
-    such as `date and stock`.
+    """Order-averaged contributions and their `total`; pieces that always occur together are
+    combined, such as `date and stock`.
     """
     names: dict[tuple[bool, ...], list[str]] = {}
     for piece in sorted(frozenset.union(*values)):

@@ -1,5 +1,5 @@
-"""Intervals, shares of successes with exact bounds, and the number of successes by chance when it
-differs by trial.
+"""Intervals, proportions with exact bounds, and the distribution of successes when the success
+probability differs by trial.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Interval:
     low: float | None
     high: float | None
     level: float  #: nominal coverage, such as 0.95
-    kind: str  #: how it was made, in words
-    n: int  #: how many observations it rests on
-    block_days: float | None = None  #: mean block length of the resamples, where there were any
-    draws: int | None = None  #: how many resamples, where there were any
-    #: share of simulated samples of about this size in which this kind of interval covered the
-    #: truth; the lowest over the processes simulated. None if it was not measured.
+    kind: str  #: method by which it was computed
+    n: int  #: number of observations
+    block_days: float | None = None  #: mean block length of the resamples, if any
+    draws: int | None = None  #: number of resamples, if any
+    #: fraction of simulated samples of about this size in which this kind of interval covered the
+    #: truth; the lowest over the simulated processes. None if not measured.
     coverage: float | None = None
     reason: str | None = None  #: why there is no interval
-    #: standard error of the less certain end from the number of resamples being finite, in the unit
-    #: of the figure
+    #: standard error of the less certain end due to the finite number of resamples, in the unit of
+    #: the figure
     monte_carlo_se: float | None = None
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Interval:
             raise ValueError("the ends of an interval are finite and in order")
 
     def transformed(self, function: Callable[[float], float]) -> Interval:
-        """Return the interval of an increasing function of the figure."""
+        """Return the interval for an increasing function of the figure."""
         if self.low is None or self.high is None:
             return self
 
@@ -63,7 +63,7 @@ class Interval:
         return replace(self, low=function(self.low), high=function(self.high), monte_carlo_se=noise)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the interval as a JSON object; without ends it holds nulls and the reason."""
+        """Return the interval as a JSON object; without ends, it holds nulls and the reason."""
         fields: dict[str, JsonValue] = {
             "low": self.low,
             "high": self.high,
@@ -82,16 +82,16 @@ class Interval:
 
 
 def no_interval(reason: str, n: int, level: float = 0.95) -> Interval:
-    """An interval that could not be made, and why."""
+    """Return an interval without ends, with the reason why it could not be computed."""
     return Interval(None, None, level, "none", n, reason=reason)
 
 
 def ends_of_difference(
     first: tuple[float, Interval], second: tuple[float, Interval]
 ) -> tuple[float, float] | None:
-    """Ends of the interval of a difference of two independent estimates, from the interval of each
-    (MOVER: Zou and Donner 2008; of shares with Wilson intervals: Newcombe 1998); None if either
-    interval has no ends.
+    """Return the interval ends for the difference of two independent estimates, from each one's
+    interval (MOVER: Zou and Donner 2008; for proportions with Wilson intervals: Newcombe 1998);
+    None if either interval has no ends.
     """
     (left, of_left), (right, of_right) = first, second
     if of_left.low is None or of_left.high is None or of_right.low is None or of_right.high is None:
@@ -107,7 +107,7 @@ MIN_RESAMPLED = 5
 """Independent values below which a studentised bootstrap gives no interval."""
 _DRAWS = 4999
 _VALUES_AT_ONCE = 1 << 20
-_ROUNDING = 1e-12  # of the largest value
+_ROUNDING = 1e-12  # relative to the largest value
 
 
 def studentised_mean(
@@ -117,12 +117,12 @@ def studentised_mean(
     level: float = 0.95,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval:
-    """Interval of the mean of [n] independent values by the studentised bootstrap (bootstrap-t:
-    Efron and Tibshirani 1993, section 12.5), which allows for few and for skewed values, such as
-    many zeros. `of`: what the values are, in the plural; `bounds`: of any value.
+    """Interval for the mean of [n] independent values by the studentised bootstrap (bootstrap-t:
+    Efron and Tibshirani 1993, section 12.5), which handles few and skewed values, such as many
+    zeros. `of`: description of the values, in the plural; `bounds`: range of possible values.
 
-    There is no interval if all values are equal, or if so large a share of resamples has no spread
-    that an end without `bounds` stays open.
+    There is no interval if all values are equal, or if so many resamples have no spread that an end
+    without `bounds` is undetermined.
     """
     n = len(values)
     if n < MIN_RESAMPLED:
@@ -143,8 +143,8 @@ def studentised_mean(
 
 
 def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """[draws] differences of a resample's mean from the mean, in standard errors of the resample;
-    infinite if it has no spread.
+    """[draws] deviations of each resample's mean from the sample mean, in the resample's own
+    standard errors; infinite if the resample has no spread.
     """
     n = len(values)
     mean = values.mean()
@@ -164,9 +164,9 @@ def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> Flo
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """Wilson's (1927) score interval of a share, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) / (1 +
-    z²/n). Own arithmetic, as cards hold its last bits (statsmodels differs by up to 3e-16 and takes
-    30 times as long). Raises ValueError unless 0 <= successes <= n.
+    """Wilson's (1927) score interval for a proportion, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) /
+    (1 + z²/n). Computed here because cards record its last bits (statsmodels differs by up to 3e-16
+    and takes 30 times as long). Raises ValueError unless 0 <= successes <= n.
     """
     _check_successes(successes, n, level)
     if n == 0:
@@ -177,7 +177,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     centre = share + z * z / (2.0 * n)
     reach = z * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
     whole = 1.0 + z * z / n
-    # At the ends the difference is 0 or 1 except for rounding.
+    # At the ends, the difference is exactly 0 or 1 except for rounding.
     low = 0.0 if successes == 0 else (centre - reach) / whole
     high = 1.0 if successes == n else (centre + reach) / whole
 
@@ -185,9 +185,9 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
 
 
 def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
-    """Clopper and Pearson's (1934) exact one-sided upper bound of a share, a quantile of
-    Beta(successes + 1, n - successes); 1 when all succeeded. Raises ValueError unless 0 <=
-    successes <= n and 0 < level < 1.
+    """Clopper and Pearson's (1934) exact one-sided upper bound for a proportion, a quantile of
+    Beta(successes + 1, n - successes); 1 if all succeeded. Raises ValueError unless 0 <= successes
+    <= n and 0 < level < 1.
     """
     _check_successes(successes, n, level)
     if successes == n:
@@ -196,8 +196,8 @@ def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
 
 
 def poisson_binomial(chances: Sequence[float]) -> FloatArray:
-    """[n + 1] probabilities of 0 … n successes over n independent trials with these chances, exact
-    (by convolution). Raises ValueError on a chance outside 0 … 1.
+    """[n + 1] probabilities of 0 … n successes in n independent trials with these success
+    probabilities, exact (by convolution). Raises ValueError if a probability is outside 0 … 1.
     """
     probabilities: FloatArray = np.ones(1)
     for chance in chances:

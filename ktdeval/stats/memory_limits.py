@@ -1,6 +1,6 @@
-"""Smallest memory that windows detect, bright against blinded: measured with `builtin/memory` on
-the embedded market (`benchmarks/detection_limit.py` makes the table, docs/detection.md explains
-it).
+"""Smallest memory that a number of windows detects, bright against blinded: measured with
+`builtin/memory` on the embedded market (`benchmarks/detection_limit.py` generates the table,
+docs/detection.md explains it).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ktdeval.values.files import csv_rows
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """Smallest share of remembered facts that this number of windows detects with probability 0.8,
-    at level 0.05.
+    """Smallest fraction of remembered facts that this number of windows detects with probability
+    0.8 at significance level 0.05.
     """
 
-    family: str  #: of the tasks that it was measured with
-    days: int  #: of the shortest window that it was measured with
+    family: str  #: family of tasks used in the measurement
+    days: int  #: length in days of the shortest window in the measurement
     windows: int
-    effective: float  #: of these, that share no days
-    limit: float | None  #: None: not even a full memory
+    effective: float  #: effective number of windows that share no days
+    limit: float | None  #: None: not even a full memory is detected
     low: float | None  #: 95 % interval
-    high: float | None  #: None: it may be beyond a full memory
+    high: float | None  #: 95 % interval; None: may be beyond a full memory
 
 
 def memory_limits() -> list[MemoryLimit]:

@@ -1,12 +1,14 @@
-"""One estimate over cells that differ in what they estimate: the random-effects model of a
-meta-analysis, `y_i = mean + u_i + e_i`, with the variance of each e_i known and that of u_i
-estimated: tau² of a single window, and `share_i * tau²` of a cell that is a mean of several.
+"""A pooled estimate over cells with different true values: the random-effects model of a
+meta-analysis, `y_i = mean + u_i + e_i`, with the variance of each e_i known and the variance of u_i
+estimated: tau² for a single window, and `share_i * tau²` for a cell that is a mean of several
+windows.
 
-tau² is that of DerSimonian and Laird (1986). The interval of the mean is that of Hartung and Knapp
-(2001) and Sidik and Jonkman (2002): few cells know tau² badly, and a normal interval with it is too
-short. Heterogeneity is described by Q (Cochran 1954), I² (Higgins and Thompson 2002) and a
-prediction interval (Higgins, Thompson and Spiegelhalter 2009, with the variance of Hartung and
-Knapp: Partlett and Riley 2017). Cells are shrunk by empirical Bayes (Morris 1983).
+tau² is estimated by the method of DerSimonian and Laird (1986). The interval for the mean follows
+Hartung and Knapp (2001) and Sidik and Jonkman (2002): with few cells, tau² is poorly estimated, and
+a normal interval based on it is too short. Heterogeneity is described by Q (Cochran 1954), I²
+(Higgins and Thompson 2002) and a prediction interval (Higgins, Thompson and Spiegelhalter 2009,
+with the variance of Hartung and Knapp: Partlett and Riley 2017). Cells are shrunk by empirical
+Bayes (Morris 1983).
 """
 
 from __future__ import annotations
@@ -26,43 +28,43 @@ from ktdeval.stats.distributions import (
 
 Values = npt.NDArray[np.float64]
 
-#: Spread of values, in units of their largest size, below which they differ by rounding only
+#: Spread of values, relative to their largest magnitude, below which they differ only by rounding
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class MomentEstimates:
-    """Moment estimates of many samples of cells at once."""
+    """Moment estimates for many samples of cells at once."""
 
     tau2: Values  #: […] variance between cells, at least 0
     q: Values  #: […] Cochran's Q
     mean: Values  #: […] estimate of the mean
-    plain_se: Values  #: […] its standard error with tau² taken as known
-    scale: Values  #: […] Hartung and Knapp's factor of the variance
-    weights: Values  #: […, k] weights of the cells, which add up to 1
+    plain_se: Values  #: […] its standard error with tau² treated as known
+    scale: Values  #: […] Hartung and Knapp's variance factor
+    weights: Values  #: […, k] weights of the cells, which sum to 1
 
 
 def moment_estimates(
     values: Values, variances: Values, shares: Values | float = 1.0
 ) -> MomentEstimates:
-    """Estimate the model for […, k] values and their known variances, k at least 2. `shares`: […, k]
-    variance of a cell's true figure in units of tau², such as 1/4 of the mean of four independent
-    windows.
+    """Estimate the model for […, k] values and their known variances, k at least 2. `shares`: […,
+    k] variance of a cell's true figure in units of tau², such as 1/4 for the mean of four
+    independent windows.
 
-    Raises ValueError: shapes differ, k is below 2, a value is not finite, or a variance is not a
+    Raises ValueError if shapes differ, k is below 2, a value is not finite, or a variance is not a
     positive finite number.
     """
     _check(values, variances)
     k = values.shape[-1]
 
-    # Fixed weights in units of the largest keep small variances from overflowing.
+    # Fixed weights relative to the largest keep small variances from overflowing.
     least = variances.min(axis=-1, keepdims=True)
     fixed = least / variances
     total = fixed.sum(axis=-1)
     centre = (fixed * values).sum(axis=-1) / total
     q = (fixed * (values - centre[..., None]) ** 2).sum(axis=-1) / least[..., 0]
 
-    # DerSimonian and Laird (1986): Q less its expectation without heterogeneity, over its slope
+    # DerSimonian and Laird (1986): Q minus its expectation without heterogeneity, over its slope
     slope = (fixed * shares).sum(axis=-1) - (fixed**2 * shares).sum(axis=-1) / total
     tau2 = np.maximum(0.0, (q - (k - 1)) * least[..., 0] / slope)
 
@@ -91,26 +93,27 @@ def _check(values: Values, variances: Values) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RandomEffects:
-    """One estimate over cells; figures that are not defined are None, and `reason` says why."""
+    """A pooled estimate over cells; undefined figures are None, and `reason` explains why."""
 
-    k: int  #: cells
+    k: int  #: number of cells
     value: float | None = None  #: estimate of the mean
-    low: float | None = None  #: of Hartung and Knapp's interval of the mean, as `high` is
+    low: float | None = None  #: low end of Hartung and Knapp's interval for the mean
     high: float | None = None
     se: float | None = None  #: Hartung and Knapp's standard error
-    p: float | None = None  #: two-sided, of Student's t with k - 1 degrees of freedom
-    plain_low: float | None = None  #: of the normal interval with tau² taken as known
+    p: float | None = None  #: two-sided, from Student's t with k - 1 degrees of freedom
+    plain_low: float | None = None  #: low end of the normal interval with tau² treated as known
     plain_high: float | None = None
-    #: Hartung and Knapp's factor of the variance; below 1 their interval may be the shorter one
+    #: Hartung and Knapp's variance factor; if below 1, their interval may be the shorter one
     scale: float | None = None
     tau2: float | None = None  #: variance of the true figures between single windows
-    q: float | None = None  #: Cochran's Q, of k - 1 degrees of freedom without heterogeneity
+    q: float | None = None  #: Cochran's Q, with k - 1 degrees of freedom without heterogeneity
     q_p: float | None = None  #: probability of a larger Q without heterogeneity
-    i2: float | None = None  #: share of the spread that is not errors of the cells, 0 … 1
-    #: of the interval for the true figure of a further cell; None below three cells
+    i2: float | None = None  #: fraction of the spread not due to the cells' errors, 0 … 1
+    #: low end of the prediction interval for a further cell's true figure; None with fewer than
+    #: three cells
     prediction_low: float | None = None
     prediction_high: float | None = None
-    weights: tuple[float, ...] = ()  #: of the cells in the mean; they add up to 1
+    weights: tuple[float, ...] = ()  #: weights of the cells in the mean; they sum to 1
     #: empirical-Bayes estimate of each cell, `mean + s tau² / (s tau² + variance) * (y - mean)`
     shrunk: tuple[float, ...] = ()
     reason: str | None = None
@@ -122,7 +125,7 @@ def random_effects(
     confidence: float = 0.95,
     shares: Values | float = 1.0,
 ) -> RandomEffects:
-    """Pool [k] independent values with these [k] known variances into one estimate; `shares` as of
+    """Pool [k] independent values with these [k] known variances into one estimate; `shares` as in
     `moment_estimates`.
 
     Raises ValueError if a value is not finite, or a variance is not a positive finite number.
@@ -154,14 +157,14 @@ def random_effects(
 
 
 def _is_flat(values: Values) -> bool:
-    """Return whether values differ by rounding only."""
+    """Return whether values differ only by rounding."""
     return float(np.ptp(values)) <= _ROUNDING * float(np.abs(values).max())
 
 
 def _with_intervals(
     found: RandomEffects, plain_se: float, is_flat: bool, confidence: float
 ) -> RandomEffects:
-    """Return the estimate with its test and its intervals."""
+    """Return the estimate with its test and intervals."""
     mean = found.value
     k = found.k
     if mean is None or found.scale is None or found.tau2 is None:
@@ -191,15 +194,15 @@ def _with_intervals(
 
 @dataclass(frozen=True, slots=True)
 class GroupedEffects:
-    """One estimate over groups of cells, such as markets with several windows each. Cells of a
-    group share what is the group's own, so that it is groups that are independent.
+    """A pooled estimate over groups of cells, such as markets with several windows each. Cells in a
+    group share the group's effect, so that only groups are independent.
     """
 
-    values: tuple[float, ...]  #: estimate of each group, in the order of their labels
-    errors: tuple[float, ...]  #: their standard errors
-    counts: tuple[int, ...]  #: cells of each
-    tau2_within: float  #: variance of the true figures of windows within groups, one for all
-    #: over groups: its tau² is that between groups, its Q tests whether they differ
+    values: tuple[float, ...]  #: estimate of each group, in label order
+    errors: tuple[float, ...]  #: standard error of each group's estimate
+    counts: tuple[int, ...]  #: number of cells in each group
+    tau2_within: float  #: variance of the windows' true figures within groups, common to all
+    #: over groups: its tau² is the variance between groups, and its Q tests whether they differ
     over: RandomEffects
 
 
@@ -210,11 +213,12 @@ def grouped_effects(
     confidence: float = 0.95,
     shares: Values | None = None,
 ) -> GroupedEffects:
-    """Pool [k] values with known variances within groups, by [k] `labels`, then over these. The
-    variance within groups is a moment estimate from all of them (Borenstein et al. 2009, chapter
-    19), so that a group of one cell has an error, too. `shares` as of `moment_estimates`.
+    """Pool [k] values with known variances within groups, by [k] `labels`, then over the groups.
+    The variance within groups is a moment estimate from all of them (Borenstein et al. 2009,
+    chapter 19), so that a group with a single cell has an error, too. `shares` as in
+    `moment_estimates`.
 
-    Raises ValueError: as `random_effects`.
+    Raises ValueError as `random_effects` does.
     """
     names, groups, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if shares is None:

@@ -1,4 +1,4 @@
-"""Metrics: pure functions of one ledger and its market, with their formula stated."""
+"""Metrics: pure functions of a ledger and its market, with explicit formulas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.trading.ledger import Ledger
 
-#: Where a paper's rule and the right rule differ, both exist; a card says which it used
+#: If a paper's rule differs from the right rule, both exist; a card reports which one it used
 RuleSet = Literal["strict", "paper"]
 #: Direction in which a metric is better; `neither` for descriptions
 Better = Literal["higher", "lower", "neither"]
@@ -46,16 +46,16 @@ def is_never(reason: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A number, or the reason why it is undefined.
+    """A number, or the reason why there is none.
 
     Example:
         MetricValue(None, n=0, reason="no sells")
     """
 
-    #: finite, or None when the metric is not defined on this ledger, or is `NEVER` reached
+    #: finite, or None if the metric is undefined for this ledger or is `NEVER` reached
     value: float | None
-    n: int  #: how many observations (days, steps, orders) it rests on
-    reason: str | None = None  #: why it is None; None when there is a value
+    n: int  #: number of observations (days, steps, orders)
+    reason: str | None = None  #: why `value` is None; None if there is a value
     detail: JsonValue = None  #: a JSON value with the metric's table, such as calibration bins
 
     def __post_init__(self) -> None:
@@ -68,14 +68,14 @@ class MetricValue:
 class Metric(Protocol):
     """A metric plugin's object."""
 
-    name: FilledText  #: its name on the card
+    name: FilledText  #: name of the metric on the card
     formula: (
         FilledText  #: identifier and formula, such as `sharpe/1: mean(r)/std(r, ddof=1)*sqrt(252)`
     )
     unit: FilledText  #: `fraction`, `per year`, `probability`, `count`, …
-    range: Range  #: the values it can have, such as `(0.0, 1.0)`
+    range: Range  #: range of possible values, such as `(0.0, 1.0)`
     better: Better  #: which direction is better; `neither` for descriptions
-    source: FilledText  #: where the definition comes from
+    source: FilledText  #: source of the definition
     headline: bool  #: True for the ten-metric panel
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
@@ -83,8 +83,8 @@ class Metric(Protocol):
 
 
 def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
-    """Return how a value lies outside the range of its metric, or "". Rounding (1e-9 of a bound, or
-    1e-12) takes none outside.
+    """Return how a value violates its metric's range, or "". Deviations within rounding (1e-9 of a
+    bound, or 1e-12) are not violations.
     """
     low, high = ends
     low = -math.inf if low is None else low
@@ -106,19 +106,19 @@ NO_TRANSCRIPT = "no transcript at hand"
 
 @dataclass(frozen=True, eq=False)
 class RecordedTranscript:
-    """Transcript of one episode, for metrics that ask for `transcript`. It is equal only to itself,
-    so that a metric can keep what it has computed of it.
+    """Transcript of one episode, for metrics that take `transcript`. It is equal only to itself, so
+    that a metric can cache results computed from it.
 
     Example:
         RecordedTranscript(lambda: entries).read()  # one TranscriptEntry a step
     """
 
-    read: Callable[[], Sequence[Any]]  #: reads the entries anew, one a step
+    read: Callable[[], Sequence[Any]]  #: reads the entries afresh, one per step
 
 
 @dataclass(slots=True)
 class FunctionMetric:
-    """A metric made of a function; see `Metric` for the fields. `summary` is the first line of the
+    """A metric based on a function; see `Metric` for the fields. `summary` is the first line of the
     function's docstring.
     """
 
@@ -132,10 +132,10 @@ class FunctionMetric:
     summary: str
     asks_for: tuple[str, ...]
     headline: bool = False
-    transcript: RecordedTranscript | None = None  #: of the episode; None: not at hand
+    transcript: RecordedTranscript | None = None  #: the episode's transcript; None if not available
 
     def of_transcript(self, transcript: RecordedTranscript) -> FunctionMetric:
-        """Return the metric for an episode whose transcript is at hand."""
+        """Return the metric with an episode's transcript attached."""
         return replace(self, transcript=transcript)
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
@@ -165,11 +165,11 @@ class FunctionMetric:
 def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a metric of a function that asks for any of `ledger`, `market`, `rules` and `transcript`
-    (a `RecordedTranscript`), by these names, and returns a number, a text that says why there is
-    none, or a `MetricValue`. A plugin offers it by `return [function]` in its hook
-    `ktdeval_metrics`. Raises PluginError if a field is empty or not of its kind, or the function
-    asks for something else.
+    """Turn a function into a metric. Its parameters are any of `ledger`, `market`, `rules` and
+    `transcript` (a `RecordedTranscript`), by these names; it returns a number, a text that explains
+    why there is none, or a `MetricValue`. A plugin provides it by `return [function]` in its hook
+    `ktdeval_metrics`. Raises PluginError if a field is empty or of the wrong type, or the function
+    has any other parameter.
 
     Example:
         @metric("nav", formula="nav/1: NAV", unit="CNY", better="higher", source="mine")
@@ -208,13 +208,13 @@ def metric(
 
 
 def built_in(function: Callable[..., Any]) -> FunctionMetric:
-    """Make one of ktdeval's own metrics of a function, with its row of `metrics.csv`."""
+    """Turn a function into one of ktdeval's own metrics, using its row in `metrics.csv`."""
     return describe_metric(metric_rows()[function.__name__], function)
 
 
 def describe_metric(row: Mapping[str, str], function: Callable[..., Any]) -> FunctionMetric:
-    """Make a metric of a function, with its row of a table: name, formula, unit, better, low, high,
-    source, summary.
+    """Turn a function into a metric, using its row in a table: name, formula, unit, better, low,
+    high, source, summary.
     """
     bounds = tuple(float(row[end]) if row[end] else None for end in ("low", "high"))
     texts = {field: row[field] for field in ("formula", "unit", "better", "source")}

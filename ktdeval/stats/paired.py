@@ -23,22 +23,23 @@ EXACT_UP_TO = 300
 approximation is good to 1e-4.
 """
 
-#: Draws of the null distribution over windows that share days: a p of 0.05 is known to 0.0005
+#: Draws of the null distribution over windows that share days: a p of 0.05 then has a standard
+#: error of about 0.0005
 NULL_DRAWS = 100_000
-#: Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns
+#: Maximum number of blocks for which a sign-flip test enumerates all 2**blocks sign patterns
 ENUMERATE_UP_TO = 16
 _SIMULATION_CHUNK = 20_000
-_ROUNDING = 1e-10  # of the largest difference of a sample
+_ROUNDING = 1e-10  # relative to the largest difference in a sample
 
 
 @dataclass(frozen=True, slots=True)
 class RankNull:
-    """Distribution of the signed-rank statistic when differences are symmetric about zero."""
+    """Distribution of the signed-rank statistic if differences are symmetric about zero."""
 
     support: Vector  #: [m] ascending values of the sum of positive ranks
     probabilities: Vector  #: [m] their probabilities
-    kind: Literal["exact", "simulated"]  #: `exact`, or `simulated` where differences are correlated
-    #: smallest p-value that this number of draws can show (Phipson and Smyth 2010); 0: exact
+    kind: Literal["exact", "simulated"]  #: `exact`, or `simulated` if differences are correlated
+    #: smallest p-value that this number of draws can yield (Phipson and Smyth 2010); 0: exact
     resolution: float = 0.0
 
     @property
@@ -47,11 +48,11 @@ class RankNull:
         return np.asarray(np.minimum(np.cumsum(self.probabilities), 1.0))
 
     def two_sided(self, statistic: float) -> float:
-        """Probability of a sum of ranks at least as far from the middle as `statistic`; the
+        """Probability of a rank sum at least as far from the middle as `statistic`; the
         distribution is symmetric.
         """
         middle = float(self.support[0] + self.support[-1]) / 2
-        # Sums of halves are exact in floating point; the slack is for simulated support only.
+        # Sums of halves are exact in floating point; the tolerance is only for a simulated support.
         far = np.abs(self.support - middle) >= abs(statistic - middle) - 1e-9
         return min(1.0, max(self.resolution, math.fsum(self.probabilities[far])))
 
@@ -60,33 +61,35 @@ class RankNull:
 class SignedRank:
     """A Wilcoxon signed-rank test."""
 
-    n: int  #: pairs
-    n_nonzero: int  #: pairs that differ
+    n: int  #: number of pairs
+    n_nonzero: int  #: number of pairs that differ
     positive_ranks: float  #: sum of the ranks of positive differences
     negative_ranks: float  #: sum of the ranks of negative differences
-    #: `(positive - negative) / (positive + negative)`, -1 … 1; None when no pair differs
+    #: `(positive - negative) / (positive + negative)`, -1 … 1; None if no pair differs
     rank_biserial: float | None
-    p: float | None  #: two-sided; None without pairs. With no pair that differs it is 1.
-    smallest_p: float | None  #: what as many differing pairs could give at best, all of one sign
-    method: Literal["exact", "normal", "simulated"]  #: how `p` was found
+    p: float | None  #: two-sided; None without pairs; 1 if no pair differs
+    smallest_p: float | None  #: smallest p possible with as many differing pairs, all of one sign
+    method: Literal["exact", "normal", "simulated"]  #: method by which `p` was computed
     reason: str | None = None  #: why `p` is None
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A Hodges-Lehmann estimate of the shift; the ends are None if no interval of the level exists."""
+    """A Hodges-Lehmann estimate of the shift; the ends are None if no interval at the requested
+    level exists.
+    """
 
     value: float | None  #: median of the Walsh averages; None without pairs
     low: float | None
     high: float | None
-    #: the interval's coverage under symmetry: at least what was asked for, as it moves in steps
+    #: coverage of the interval under symmetry: at least the requested level, as it changes in steps
     confidence: float | None
-    reason: str | None = None  #: why something is None
+    reason: str | None = None  #: why a figure is None
 
 
 def rank_null(ranks: Vector) -> RankNull:
-    """Exact distribution of a sum in which each rank (a multiple of 1/2) counts with probability
-    1/2, independently.
+    """Exact distribution of a sum in which each rank (a multiple of 1/2) is included independently
+    with probability 1/2.
     """
     doubled = np.rint(2.0 * ranks).astype(np.int64)
     step = 2 if bool(np.all(doubled % 2 == 0)) else 1
@@ -104,8 +107,8 @@ def rank_null(ranks: Vector) -> RankNull:
 
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
-    """Distribution of the signed-rank statistic of normal differences with this [n, n] correlation
-    (such as `overlap_correlation`), by simulation made symmetric, so that each of `draws` counts
+    """Distribution of the signed-rank statistic for normal differences with this [n, n] correlation
+    (such as `overlap_correlation`), by symmetrised simulation, so that each of `draws` counts
     twice.
     """
     n = len(correlation)
@@ -122,15 +125,16 @@ def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
 
 
 def correlated_normals(correlation: Vector, draws: int, generator: np.random.Generator) -> Vector:
-    """[draws, n] standard normal values of this [n, n] correlation."""
+    """Return [draws, n] standard normal values with this [n, n] correlation."""
     values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(generator.standard_normal((draws, len(correlation))) @ root.T)
 
 
 def overlap_null(correlation: Vector, seed: int = 0) -> RankNull | None:
-    """Return the distribution of the signed-rank statistic over windows of this [n, n] correlation
-    by shared days (`overlap_correlation`); None if no two share days, so that `rank_null` holds.
+    """Return the distribution of the signed-rank statistic over windows with this [n, n]
+    correlation from shared days (`overlap_correlation`); None if no two windows share days, in
+    which case `rank_null` applies.
     """
     if not np.triu(correlation, 1).any():
         return None
@@ -142,8 +146,8 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
     """[draws] sums of the ranks of positive differences of [draws, n] samples without zeros or
     ties.
     """
-    # The bits of a positive number rise with it, so that sizes sort as whole numbers, and carry
-    # their signs along as last bits.
+    # The bits of a positive number increase with it, so sizes can be sorted as integers, with the
+    # signs carried in the last bit.
     bits = samples.view(np.uint64)
     keys = np.sort((bits << np.uint64(1)) | (bits >> np.uint64(63)), axis=1)
     positive = (keys & np.uint64(1)) == 0
@@ -152,8 +156,8 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
 
 
 def level_sizes(differences: Vector) -> Vector:
-    """[..., n] differences whose sizes are made equal where only rounding differs, 0 included; NaN
-    stays. The last bits of 5/43 - 3/43 and of 12/43 - 10/43 differ: their ranks would, too.
+    """[..., n] differences, with sizes made equal if they differ only by rounding, including 0; NaN
+    stays. The last bits of 5/43 - 3/43 and of 12/43 - 10/43 differ: so would their ranks.
     """
     sizes = np.abs(differences)
     order = np.argsort(sizes, axis=-1)  # NaN last
@@ -174,9 +178,9 @@ def level_sizes(differences: Vector) -> Vector:
 
 def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank:
     """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros
-    are dropped before ranking; exact given zeros and ties, which are those of `level_sizes`.
-    `null`: another distribution, such as `correlated_null`. Raises ValueError if a difference is
-    not finite.
+    are dropped before ranking; exact given zeros and ties, as determined by `level_sizes`. `null`:
+    an alternative null distribution, such as `correlated_null`. Raises ValueError if a difference
+    is not finite.
     """
     if not np.isfinite(differences).all():
         raise ValueError("differences must be finite; omit pairs whose difference is unknown")
@@ -219,8 +223,7 @@ def _mean_ranks(sizes: Vector) -> Vector:
 
 
 def _normal_p(ranks: Vector, positive: float) -> float:
-    # Given the ranks each sign is a fair coin: this is the variance with ties and zeros already
-    # accounted for.
+    # Given the ranks, each sign is a fair coin: this variance already accounts for ties and zeros.
     deviation = math.sqrt(float(ranks @ ranks) / 4.0)
     return 2.0 * normal_probability(-abs(positive - float(ranks.sum()) / 2.0) / deviation)
 
@@ -229,8 +232,8 @@ def hodges_lehmann(
     differences: Vector, confidence: float = 0.95, null: RankNull | None = None
 ) -> Shift:
     """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the
-    signed-rank test. With too few pairs the confidence can't be reached (five reach 93.75 % at
-    most): then the ends are None.
+    signed-rank test. With too few pairs the confidence level can't be reached (five pairs reach at
+    most 93.75 %), and the ends are None.
     """
     n = len(differences)
     if n == 0:
@@ -269,7 +272,7 @@ class SignFlip:
 
     blocks: int  #: groups whose differences change sign together
     p: float | None  #: two-sided; None without pairs
-    smallest_p: float | None  #: what as many blocks could give at best
+    smallest_p: float | None  #: smallest p possible with as many blocks
     method: Literal["exact", "sampled"]  #: `exact` over all patterns, or `sampled`
     reason: str | None = None  #: why `p` is None
 
@@ -280,8 +283,8 @@ def sign_flip(
     draws: int = 20_000,
     seed: int = 0,
 ) -> SignFlip:
-    """Two-sided test that the mean difference is zero, by changing signs, those of one block
-    together; of more than `2 ** ENUMERATE_UP_TO` patterns `draws` are sampled.
+    """Two-sided test that the mean difference is zero, by flipping signs, jointly within each
+    block; if there are more than `2 ** ENUMERATE_UP_TO` patterns, `draws` of them are sampled.
     """
     if len(differences) == 0:
         return SignFlip(0, None, None, "exact", "no pair")
@@ -311,13 +314,13 @@ def sign_flip(
         )
         hits += int((np.abs(signs @ moving) >= observed - slack).sum())
 
-    # The observed pattern counts itself: a sampled p is then never zero, and valid (Phipson and
-    # Smyth 2010).
+    # The observed pattern is counted as well: a sampled p is then never zero, and valid (Phipson
+    # and Smyth 2010).
     return SignFlip(count, (hits + 1) / (draws + 1), 1 / (draws + 1), "sampled")
 
 
 def _all_sign_sums(values: Vector) -> Vector:
-    """[2**n] sums of the values under every pattern of signs."""
+    """[2**n] sums of the values under every sign pattern."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])

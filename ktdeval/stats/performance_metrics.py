@@ -37,7 +37,7 @@ PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
     "behaviour": ("turnover", "hhi", "cash_ratio", "abstention_rate"),
     "reliability and calibration": ("parse_failure_rate", "ece"),
-}  #: The headline panel by family, in the order of the paper
+}  #: The headline panel by family, in the paper's order
 
 DIAGNOSTICS: tuple[str, ...] = (
     "tool_validity_rate",
@@ -58,7 +58,7 @@ DIAGNOSTICS: tuple[str, ...] = (
 
 ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_record")
 """Metrics whose formula has the number of days a year, which is that of the market's venues."""
-_LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
+_LARGEST_DIVIDEND = 0.1  #: maximum daily rise of an adjustment factor to count as a dividend
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"
 _NEVER_DECIDED = "the model decided no step"
@@ -83,7 +83,7 @@ def sharpe(ledger: Ledger) -> MetricValue | str:
 
 @built_in
 def sortino(ledger: Ledger) -> MetricValue | str:
-    """Annualised Sortino ratio of the NAV's daily returns, target 0; its downside deviation is over
+    """Annualised Sortino ratio of the NAV's daily returns, target 0; the downside deviation is over
     all days.
     """
     problem = level_problem(ledger.nav)
@@ -102,8 +102,8 @@ def max_drawdown(ledger: Ledger) -> MetricValue:
 
 @built_in
 def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Annualised mean of the daily return in excess of the benchmark, over its annualised standard
-    deviation.
+    """Annualised mean of the daily excess return over the benchmark, divided by its annualised
+    standard deviation.
     """
     problem = level_problem(ledger.nav)
     if problem:
@@ -129,12 +129,12 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
 
 
 def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
-    """Return the yearly growth by dividends over the days `rows`, which a price index lacks.
+    """Return the annualised growth from dividends over the days `rows`, which a price index lacks.
 
-    It is estimated from the rises of the members' adjustment factors: the mean over members with
-    equal weights. A rise of more than 10 % is a split or bonus issue and counts as 0. None if the
-    market has no adjustment factors, or none of them ever rises as a dividend does: then they have
-    splits only, which does not prove that no dividend was paid.
+    It is estimated as the equal-weight mean of the rises in the members' adjustment factors. A rise
+    of more than 10 % is a split or bonus issue and counts as 0. None if the market has no
+    adjustment factors, or no factor ever rises by a dividend-sized amount: the factors then contain
+    only splits, which does not prove that no dividend was paid.
     """
     if not market.meta.has_factor:
         return None
@@ -150,7 +150,7 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
 
 
 def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:
-    """[rows, N] rises of the adjustment factors from the day before, as fractions."""
+    """[rows, N] rises in the adjustment factors since the previous day, as fractions."""
     return np.asarray(market.factor[rows] / market.factor[rows - 1] - 1.0)
 
 
@@ -159,8 +159,8 @@ def _is_dividend(rise: Series) -> npt.NDArray[np.bool_]:
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
-    """[steps + 1] benchmark closes from the day of the first decision on, NaN without an index.
-    Raises DataError on days unknown to `market`.
+    """[steps + 1] benchmark closes from the first decision day on; NaN without an index. Raises
+    DataError on days unknown to `market`.
     """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
@@ -176,8 +176,8 @@ def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
 
 
 def _behaviour_problem(ledger: Ledger) -> str | None:
-    """Return why a ledger shows no behaviour of its model, or None. An account that only the
-    engine held has figures of its own, but none of them is the model's.
+    """Return why a ledger shows no behaviour of its model, or None. An account traded only by the
+    engine has figures of its own, but they are not the model's.
     """
     if not ledger.steps:
         return _NO_STEPS
@@ -188,9 +188,9 @@ def _behaviour_problem(ledger: Ledger) -> str | None:
 
 @built_in
 def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
-    """Annualised two-way turnover: `strict` of what was traded, by margin calls too, over the NAV
-    at the opens, before any fill; `paper` of `sum |Δw|` of end-of-day weights (all cash before the
-    first step), so it also counts drift of prices as trading.
+    """Annualised two-way turnover. `strict`: traded notional, including margin calls, over the NAV
+    at the opens before any fill; `paper`: `sum |Δw|` of end-of-day weights (all cash before the
+    first step), which also counts price drift as trading.
     """
     problem = _behaviour_problem(ledger)
     if problem:
@@ -223,10 +223,10 @@ def _weight_changes(ledger: Ledger) -> list[float]:
 
 @built_in
 def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
-    """Herfindahl-Hirschman index of the holdings. `paper`: weights of NAV over all steps, so cash
-    looks like diversification. `strict`: weights within the holdings over the steps that hold
-    something, 1 / names for equal weights. Shorts count by their size: holdings are gross, and so
-    is the base of `paper` where they exceed the NAV.
+    """Herfindahl-Hirschman index of the holdings. `paper`: weights in NAV over all steps, so cash
+    looks like diversification. `strict`: weights within the holdings, over steps with holdings; 1 /
+    names for equal weights. Shorts count by absolute value: holdings are gross, as is the base of
+    `paper` if they exceed the NAV.
     """
     problem = _behaviour_problem(ledger)
     if problem:
@@ -253,12 +253,12 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
 
 
 def _gross(step: StepRecord) -> int:
-    """Size of all positions in minor units, long and short."""
+    """Return the gross value of all positions in minor units, long and short."""
     return sum(map(abs, map(_VALUE, step.positions)))
 
 
 def _sum_of_squares(step: StepRecord) -> int:
-    # In integers up to the only division, so that equal holdings give exactly 1 / names.
+    # In integers until the single division, so that equal holdings give exactly 1 / names.
     values = list(map(_VALUE, step.positions))
     squares: int = sum(map(operator.mul, values, values))
     return squares
@@ -266,8 +266,8 @@ def _sum_of_squares(step: StepRecord) -> int:
 
 @built_in
 def cash_ratio(ledger: Ledger) -> float | str:
-    """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV,
-    not below 0; mean over steps.
+    """NAV minus gross holdings (the cash, if there are no shorts) as a fraction of NAV, at least 0;
+    mean over steps.
     """
     problem = _behaviour_problem(ledger)
     if problem:
@@ -289,8 +289,8 @@ def _share_metric(ledger: Ledger, count: int, of: int, none: str) -> MetricValue
 
 @built_in
 def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
-    """Share of steps without an order: `paper` of all, failed ones too; `strict` of those that the
-    model decided. Undefined in both if it decided none.
+    """Fraction of steps without an order. `paper`: of all steps, including failed ones; `strict`:
+    of steps decided by the model. Undefined in both if the model decided none.
     """
     problem = _behaviour_problem(ledger)
     if problem:
@@ -304,9 +304,9 @@ def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
 
 @built_in
 def parse_failure_rate(ledger: Ledger) -> MetricValue:
-    """Share of steps whose last submission, after every retry, was not in the form asked for, among
-    those whose model calls worked (others: `decision_coverage`). A step whose last submission was in
-    form and broke a rule of trading is none.
+    """Fraction of steps whose last submission, after all retries, was not in the required form,
+    among steps whose model calls succeeded (others: `decision_coverage`). A last submission in the
+    required form that breaks a trading rule does not count.
     """
     answered = [step for step in ledger.steps if step.provenance != "error"]
     # KTD-Fin Appendix G: emissions that fail validation after three retries
@@ -320,14 +320,14 @@ def parse_failure_rate(ledger: Ledger) -> MetricValue:
 
 @built_in
 def decision_coverage(ledger: Ledger) -> MetricValue:
-    """Share of steps that the model decided, at once or after retries."""
+    """Fraction of steps decided by the model, at once or after retries."""
     decided = sum(step.provenance in DECIDED for step in ledger.steps)
     return _share_metric(ledger, decided, len(ledger.steps), _NO_STEPS)
 
 
 @built_in
 def tool_validity_rate(ledger: Ledger) -> MetricValue:
-    """Share of research tool calls whose arguments parsed and dispatched."""
+    """Fraction of research tool calls whose arguments parsed and that were dispatched."""
     calls = sum(step.tool_calls for step in ledger.steps)
     if not calls:
         return make_undefined("no tool calls", 0)
@@ -344,16 +344,16 @@ def unmask_attempts(ledger: Ledger) -> float:
 
 
 class _Masked(Struct):
-    """Part of an episode's spec that names its kind of mask."""
+    """The part of an episode's spec that gives its kind of mask."""
 
     mask: MaskKind
 
 
 @built_in
 def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Share of the documents that became known at the closes of the decisions which the mask can't
-    show safely; the detail counts them. Whether a text can be shown depends on the market, the kind
-    of mask and the day alone, never on seed, key or model.
+    """Fraction of the documents that became known by the decision closes which the mask can't show
+    safely; the detail counts them. Whether a text can be shown depends only on the market, the kind
+    of mask and the day, never on seed, key or model.
     """
     if not len(market.documents):
         return "the market has no documents"
@@ -381,7 +381,7 @@ def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | 
 
 
 def _built_in_metrics() -> Mapping[str, FunctionMetric]:
-    """Return the metrics of this module, `calibration` and `luck`, by name."""
+    """Return the metrics in this module, `calibration` and `luck`, by name."""
     metrics: dict[str, FunctionMetric] = {}
     for namespace in (globals(), vars(calibration), vars(sharpe_significance)):
         for value in tuple(namespace.values()):

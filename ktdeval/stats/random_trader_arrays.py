@@ -1,7 +1,7 @@
 """All random traders of a day at once: the choices of `random_traders` as arrays.
 
-Each choice takes the same draw as for one trader, and amounts are rounded by the same operations in
-the same order, so that every order is equal to that of a single trader.
+Each choice uses the same draw as for a single trader, and amounts are rounded by the same
+operations in the same order, so every order equals a single trader's order.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ktdeval.trading.account_arrays import (
 )
 from ktdeval.trading.wide_ratios import InexactArraysError, IntArray, product_ratio
 
-_MAX_LOTS = 1 << 53  #: floats hold whole numbers up to here
+_MAX_LOTS = 1 << 53  #: floats represent integers exactly up to here
 _Kind = TypeVar("_Kind", np.int32, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class StepMoves:
-    """The agent's fills of one step as moves; amounts are shares of the NAV at the open."""
+    """The agent's fills in one step as moves; amounts are fractions of the NAV at the open."""
 
-    entries: tuple[float, ...]  #: amounts of names bought that were not held
-    adds: tuple[float, ...]  #: amounts bought of names held
-    trims: tuple[float, ...]  #: amounts sold of names that are still held at the close
-    names_after: int  #: names held at the close
+    entries: tuple[float, ...]  #: amounts of buys in names not held before
+    adds: tuple[float, ...]  #: amounts of buys in names already held
+    trims: tuple[float, ...]  #: amounts of sells in names still held at the close
+    names_after: int  #: number of names held at the close
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnMoves:
-    """Moves of a day, and the draws of P traders for them."""
+    """A day's moves, and the draws of P traders for them."""
 
     moves: StepMoves
-    chances: FloatArray  #: [P, draws] in 0…1, each trader's in the order in which it takes them
-    tries: int  #: names drawn for one entry before it is given up
-    max_weight: float  #: largest weight of a name
+    chances: FloatArray  #: [P, draws] in 0…1, each trader's in the order in which they are used
+    tries: int  #: names drawn per entry before giving up
+    max_weight: float  #: maximum weight of a name
 
 
 def random_orders(
@@ -61,7 +61,7 @@ def random_orders(
 
 
 class _Choices:
-    """Choices of all traders on one day, one after another in the order of the draws."""
+    """All traders' choices on one day, one after another in the order of the draws."""
 
     def __init__(
         self, accounts: AccountArrays, day: DayArrays, nav: IntArray, drawn: DrawnMoves
@@ -83,7 +83,7 @@ class _Choices:
         self._max_minor = most
 
     def _draw(self, is_drawn: BoolArray) -> FloatArray:
-        """[P] next draws of those who draw, 0 of the others."""
+        """[P] next draw for each drawing trader, 0 for the others."""
         taken = np.where(is_drawn, self._drawn.chances[self._columns, self._next], 0.0)
         self._next += is_drawn
         return taken
@@ -95,7 +95,7 @@ class _Choices:
     # ---- sells
 
     def exit(self) -> None:
-        """Sell names whole until the agent's number is left."""
+        """Sell names whole until the agent's number of names is left."""
         moves = self._drawn.moves
         surplus = self._accounts.names + len(moves.entries) - moves.names_after
         wanted = np.minimum(np.maximum(surplus, 0), self._can_sell.sizes)
@@ -106,7 +106,7 @@ class _Choices:
             self._sold.append((places, np.where(is_drawn, held, 0)))
 
     def trim(self) -> None:
-        """Reduce names that are left."""
+        """Reduce remaining names."""
         sizes = self._can_sell.sizes.copy()
         for number, amount in enumerate(self._drawn.moves.trims):
             is_drawn = number < sizes
@@ -123,7 +123,7 @@ class _Choices:
     # ---- buys
 
     def add(self) -> None:
-        """Add to names that are neither sold nor reduced."""
+        """Add to names that were neither sold nor reduced."""
         adds = self._drawn.moves.adds
         if not adds or not len(self._accounts.assets):
             return
@@ -141,7 +141,7 @@ class _Choices:
             self._bought.append((assets, places, np.where(is_drawn, steps, 0)))
 
     def enter(self) -> None:
-        """Buy names that are not held; a name of which no lot fits is drawn again."""
+        """Buy names that are not held; if no lot of a name fits, another name is drawn."""
         buyable = np.flatnonzero(self._day.can_buy).astype(np.int32)
         if not len(buyable):
             return
@@ -190,8 +190,8 @@ class _Choices:
         held: IntArray | int,
         traders: IntArray | None = None,
     ) -> IntArray:
-        """Return the steps of buys for this share of NAV, at most to the largest weight; 0 if that
-        is below the smallest order.
+        """Return the steps to buy for this fraction of NAV, up to the maximum weight; 0 if that is
+        below the minimum order.
         """
         day = self._day
         most_minor = self._max_minor if traders is None else self._max_minor[traders]
@@ -201,7 +201,9 @@ class _Choices:
         return np.where(steps < day.min_buy[assets], 0, steps)
 
     def _lots(self, assets: AssetArray, amount: float, traders: IntArray | None = None) -> IntArray:
-        """Return the steps worth about a share of NAV at the open, to the nearest lot."""
+        """Return the steps worth about a fraction of NAV at the open, rounded to the nearest
+        lot.
+        """
         day = self._day
         worth = self._worth if traders is None else self._worth[traders]
         lots = day.lots[assets]
@@ -237,17 +239,17 @@ class _Choices:
 
 
 class _Places:
-    """For each trader a list of places among its positions, from which some are taken."""
+    """For each trader, a list of positions to choose from."""
 
     def __init__(self, listed: npt.NDArray[np.int16], sizes: IntArray) -> None:
-        self.sizes = sizes  #: [P] entries that are left
+        self.sizes = sizes  #: [P] remaining entries
         self._listed = listed  #: [S, P]
         self._rows = np.arange(len(listed), dtype=np.int16)[:, None]
         self._columns = np.arange(len(sizes))
 
     @classmethod
     def of(cls, flags: BoolArray) -> _Places:
-        """List the places of [S, P] that are flagged, in their order."""
+        """List the flagged positions in [S, P], in order."""
         listed = np.zeros(flags.shape, dtype=np.int16)
         rows, columns = np.nonzero(flags)
         index = np.cumsum(flags, axis=0)[rows, columns] - 1
@@ -255,8 +257,8 @@ class _Places:
         return cls(listed, np.count_nonzero(flags, axis=0))
 
     def take(self, chances: FloatArray, is_taken: BoolArray) -> IntArray:
-        """Remove from each flagged trader's list the entry that a chance in 0…1 points at. Return
-        the entries; others' are any place.
+        """For each flagged trader, remove from the list the entry selected by a chance in 0…1.
+        Return the entries; for other traders they are arbitrary.
         """
         index = (chances * self.sizes).astype(np.int16)
         taken = self._listed[index, self._columns].astype(np.int64)
@@ -268,7 +270,7 @@ class _Places:
         return taken
 
     def where(self, flags: BoolArray) -> _Places:
-        """Return the lists without the places that are not flagged in [S, P]."""
+        """Return the lists without positions that are not flagged in [S, P]."""
         rows = self._rows
         is_left = np.take_along_axis(flags, self._listed.astype(np.int64), axis=0)
         is_left &= rows < self.sizes

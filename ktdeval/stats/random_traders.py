@@ -1,16 +1,16 @@
-"""Compare an episode with random traders, which trade on the same dates with the same turnover and
-number of names, but choose names at random.
+"""Compare an episode with random traders that trade on the same dates with the same turnover and
+number of names, but choose the names at random.
 
 A random trader starts with the same cash, and the executor applies the same rules. It trades only
 on days on which the agent had fills:
 
 * For each name that the agent entered, it enters a name drawn from the tradable members that it
-  does not hold, with the same share of NAV.
-* It exits names drawn from those that it can sell, until it has the agent's number of names.
-* For each addition and reduction of the agent, it adds to or reduces a name drawn from its own, by
-  the same share of NAV.
+  does not hold, with the same fraction of NAV.
+* It exits names drawn from its sellable names, until it has the agent's number of names.
+* For each addition and reduction of the agent, it adds to or reduces a name drawn from its
+  holdings, by the same fraction of NAV.
 
-Amounts are rounded to the nearest lot and limited by the largest weight; if no lot of a name fits,
+Amounts are rounded to the nearest lot and limited by the maximum weight; if no lot of a name fits,
 another name is drawn. Only the choice of names is random, so the agent's rank among these paths
 shows how unusual its selection was, given its activity and costs.
 """
@@ -45,12 +45,12 @@ from ktdeval.trading.wide_ratios import InexactArraysError, IntArray
 from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
 
-_TRIES = 8  #: Names drawn for one entry before it is given up
+_TRIES = 8  #: Names drawn per entry before giving up
 
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeSettings:
-    """Number of random traders, their seed, and the quantiles of their NAV to keep."""
+    """Number of random traders, their seed, and which quantiles of their NAV to keep."""
 
     paths: int = 200
     seed: int = 0
@@ -59,29 +59,29 @@ class EnvelopeSettings:
 
 @dataclass(frozen=True, slots=True)
 class TradingActivity:
-    """Activity that random traders share with the agent: averages over steps."""
+    """Activity in which random traders match the agent: averages over steps."""
 
-    turnover: float  #: annualised two-way turnover, as `turnover/2` strict
+    turnover: float  #: annualised two-way turnover, as in `turnover/2` strict
     names: float  #: names held at the close
     cash_ratio: float  #: cash over NAV at the close
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Random traders next to one episode. `agent, random`: activity of the agent, and the mean of
-    the random traders'.
+    """Random traders compared with one episode. `agent, random`: the agent's activity, and the mean
+    activity of the random traders.
     """
 
     levels: tuple[float, ...]  #: quantile levels of the bands
-    #: [levels, steps + 1] units of currency, NAV of the random traders at each close, initial cash
-    #: first
+    #: [levels, steps + 1] currency units: NAV of the random traders at each close, starting with
+    #: the initial cash
     bands: npt.NDArray[np.float64]
     returns: Series  #: [paths] total return of each random trader
     agent_return: float  #: total return of the agent
-    #: share of random traders that the agent beats, ties counting half; None with `reason`
+    #: fraction of random traders that the agent beats, with ties counting half; None with `reason`
     rank: float | None
-    #: (1 + random traders that do at least as well) / (1 + paths), the one-sided p value of "no
-    #: better than chance"
+    #: (1 + number of random traders doing at least as well) / (1 + paths), the one-sided p-value
+    #: for "no better than chance"
     p_value: float | None
     agent: TradingActivity
     random: TradingActivity
@@ -108,7 +108,7 @@ class Envelope:
 
 
 def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
-    """Return the moves of a step, given the codes held at the previous close; None if nothing was
+    """Return the moves in a step, given the codes held at the previous close; None if nothing was
     filled.
     """
     bought: dict[str, int] = {}
@@ -150,11 +150,11 @@ def random_envelope(
 ) -> Envelope:
     """Run random traders over the days of a ledger, on its snapshot and under its rules.
 
-    All traders of a day are executed as arrays. Where that is not possible (`arrays_problem`, or
-    amounts beyond whole floats) they are executed one by one, with the same result, and `tell`
-    hears the reason before each day. `tape`: that of the snapshot under `config`, if the caller has
-    it already. Raises DataError if the ledger's days are not days of `market`, or there is an
-    `envelope_problem`.
+    All traders of a day are executed as arrays. If that is not possible (`arrays_problem`, or
+    amounts too large for exact floats), they are executed one by one, with the same result, and
+    `tell` is told the reason before each day. `tape`: the snapshot's tape under `config`, if the
+    caller already has it. Raises DataError if the ledger's days are not days of `market`, or there
+    is an `envelope_problem`.
     """
     problem = envelope_problem(ledger)
     if problem is not None:
@@ -193,7 +193,7 @@ def random_envelope(
 def _played_days(
     ledger: Ledger, market: MarketSnapshot, tape: MarketTape
 ) -> Iterator[tuple[TradingDay, StepMoves | None]]:
-    """Yield each fill day of a ledger with the agent's moves."""
+    """Yield each fill day in a ledger with the agent's moves."""
     held: frozenset[str] = frozenset()
     for step in ledger.steps:
         yield tape.day(market.day_index(step.filled_on)), moves_of(step, held)
@@ -202,27 +202,27 @@ def _played_days(
 
 @dataclass(frozen=True, slots=True)
 class _DayFigures:
-    """Figures of P traders on one day, [P] each."""
+    """Figures for P traders on one day, each [P]."""
 
     turnover: FloatArray  #: notional of the fills over NAV at the open
-    nav: FloatArray  #: at the close, minor units
-    names: FloatArray  #: held at the close
+    nav: FloatArray  #: NAV at the close, in minor units
+    names: FloatArray  #: number of names held at the close
     cash_ratio: FloatArray  #: cash over NAV at the close, 0 without NAV
 
 
 class _Traders(Protocol):
-    """Random traders on their way through a ledger's days."""
+    """Random traders progressing through a ledger's days."""
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Settle all traders up to the close of the next day. `moves`: None if nobody trades."""
+        """Settle all traders up to the next day's close. `moves`: None if nobody trades."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Played:
     """Random traders over D days."""
 
-    nav: FloatArray  #: [D, P] at the closes, minor units
-    turnover: float  #: sums over days and traders, as are the next
+    nav: FloatArray  #: [D, P] NAV at the closes, in minor units
+    turnover: float  #: sum over days and traders, like the next fields
     names: float
     cash_ratio: float
 
@@ -244,14 +244,14 @@ def _play(
 
 
 def _add_in_order(total: float, values: FloatArray) -> float:
-    """Return a total with values added one after another: pairwise sums would differ in their last
+    """Return a total with values added one by one: pairwise sums would differ in their last
     bits.
     """
     return float(np.add.accumulate(np.concatenate([[total], values]))[-1])
 
 
 class _TraderArrays:
-    """Random traders as arrays."""
+    """Random traders executed as arrays."""
 
     def __init__(self, cash: int, config: TradingConfig, settings: EnvelopeSettings) -> None:
         self._config = config
@@ -259,7 +259,7 @@ class _TraderArrays:
         self._accounts = AccountArrays.open(cash, settings.paths)
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Bring all traders to the close of the next day."""
+        """Bring all traders to the next day's close."""
         arrays = DayArrays(day)
         accounts = open_accounts(self._accounts, arrays)
         turnover = np.zeros(len(accounts.cash))
@@ -282,12 +282,12 @@ class _TraderArrays:
 
 
 def _shares_of_nav(amounts: IntArray, nav: IntArray) -> FloatArray:
-    """[P] amounts as shares of NAV, 0 without NAV."""
+    """[P] amounts as fractions of NAV, 0 without NAV."""
     return np.divide(amounts, nav, out=np.zeros(len(nav)), where=nav > 0)
 
 
 class _SingleTraders:
-    """Random traders that are executed one by one."""
+    """Random traders executed one by one."""
 
     def __init__(self, cash: int, config: TradingConfig, settings: EnvelopeSettings) -> None:
         self._config = config
@@ -295,7 +295,7 @@ class _SingleTraders:
         self._accounts = [Account(cash, {})] * settings.paths
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Bring all traders to the close of the next day."""
+        """Bring all traders to the next day's close."""
         paths = len(self._accounts)
         turnover, nav, names, cash_ratio = np.zeros((4, paths))
         trader = None
@@ -318,15 +318,15 @@ class _SingleTraders:
 
 
 def _max_draws(moves: StepMoves, config: TradingConfig) -> int:
-    """Return the most draws that a trader can need on a day."""
-    # A trader's number of names may differ from the agent's, so that it may have more names to exit
-    # than the agent had.
+    """Return the maximum number of draws that a trader can need on a day."""
+    # A trader's number of names may differ from the agent's, so it may have more names to exit than
+    # the agent had.
     exits = config.max_positions + len(moves.entries)
     return _TRIES * len(moves.entries) + exits + len(moves.adds) + len(moves.trims)
 
 
 class _RandomTrader:
-    """One day of random traders that are executed one by one."""
+    """One day for random traders executed one by one."""
 
     def __init__(
         self,
@@ -350,8 +350,8 @@ class _RandomTrader:
         self._chances: list[list[float]] = rng.random((paths, draws)).tolist()
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:
-        """Return one trader's account after its fills, and its turnover as a share of its NAV.
-        `account` is at the open.
+        """Return one trader's account after its fills, and its turnover as a fraction of its NAV.
+        `account` is as of the open.
         """
         nav = nav_minor(account, self.day.open_ticks, self.day.rules.units)
         if nav <= 0:
@@ -420,8 +420,8 @@ class _RandomTrader:
         return []
 
     def _buy(self, asset: int, amount: float, nav: int, held: int) -> list[Order]:
-        """Return a buy for this share of NAV, at most to the largest weight; none if it would be
-        below the smallest order.
+        """Return a buy for this fraction of NAV, up to the maximum weight; no order if it would be
+        below the minimum order.
         """
         terms = self.day.rules.terms[asset]
         unit = self.day.rules.units[asset]
@@ -448,11 +448,11 @@ def _random_order(asset: int, side: Side, shares: int) -> Order:
 
 
 def rank_among(own: float, others: FloatArray) -> tuple[float, float]:
-    """Return the share of [n] values that one exceeds, ties counting half, and its one-sided p
-    value: (1 + values that are at least as large) / (1 + n).
+    """Return the fraction of [n] values that `own` exceeds, with ties counting half, and the
+    one-sided p-value: (1 + number of values at least as large) / (1 + n).
     """
     rank = float((others < own).mean() + 0.5 * (others == own).mean())
-    # One is added to both counts, so that a finite number of values never gives 0.
+    # One is added to both counts, so that a finite sample never gives 0.
     p_value = float((1 + (others >= own).sum()) / (1 + len(others)))
     return rank, p_value
 

@@ -1,5 +1,5 @@
-"""Figures of a tear sheet that the metric panel lacks: growth a year, drawdowns one by one, rolling
-ratios and returns by month. Pure functions of levels and daily returns.
+"""Tear-sheet figures that the metric panel lacks: annual growth, individual drawdowns, rolling
+ratios and monthly returns. Pure functions of levels and daily returns.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ktdeval.stats.series import (
 )
 from ktdeval.stats.sharpe_significance import shape_of
 
-_LEVEL = 0.95  #: of the bands around rolling figures
+_LEVEL = 0.95  #: nominal coverage of the bands around rolling figures
 
 
 def cagr(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
     """Compound annual growth rate of [n + 1] levels: `(nav[-1] / nav[0]) ** (days a year / n) - 1`.
 
-    A year is counted in trading days, as in `sharpe`. Undefined where `level_problem` says why, and
-    where the rate is beyond floating-point numbers.
+    A year is counted in trading days, as in `sharpe`. Undefined if `level_problem` gives a reason,
+    or if the rate overflows floating-point numbers.
 
     Example:
         cagr(np.array([100.0, 101.0]), 252).value  # 1.01 ** 252 - 1 = 11.27
@@ -54,7 +54,7 @@ def calmar(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
     """Calmar ratio of [n + 1] levels: `cagr / max_drawdown` over the whole series (Young 1991 takes
     36 months).
 
-    Undefined without a drawdown, and where one of the two is.
+    Undefined without a drawdown, or if either figure is undefined.
 
     Example:
         calmar(np.array([100.0, 90.0, 99.0]), 2).value  # (0.99 - 1) / 0.1 = -0.1
@@ -70,7 +70,7 @@ def calmar(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
 
 
 def hit_rate(returns: Series) -> MetricValue:
-    """Share of days with a gain among the days whose return is not 0.
+    """Fraction of days with a gain among days with a non-zero return.
 
     Example:
         hit_rate(np.array([0.01, 0.0, -0.01, 0.02])).value  # 2 of 3
@@ -82,7 +82,7 @@ def hit_rate(returns: Series) -> MetricValue:
 
 
 def beta(returns: Series, market_returns: Series) -> MetricValue:
-    """Slope of [n] daily returns by those of a market, least squares with an intercept (`beta_to`).
+    """Slope of [n] daily returns on a market's, by least squares with an intercept (`beta_to`).
 
     Example:
         beta(np.array([0.02, -0.02]), np.array([0.01, -0.01])).value  # 2.0
@@ -98,7 +98,7 @@ def beta(returns: Series, market_returns: Series) -> MetricValue:
 
 
 def underwater(levels: Series) -> Series:
-    """[n] falls of [n] levels below their highest so far, as fractions from -1 to 0."""
+    """[n] declines of [n] levels from their running maximum, as fractions from -1 to 0."""
     return np.asarray(levels / np.maximum.accumulate(levels) - 1.0)
 
 
@@ -108,13 +108,13 @@ class Drawdown:
 
     start: int  #: last day at the peak
     trough: int  #: day of the lowest level
-    end: int | None  #: first day back at the peak; None if the series ends before
+    end: int | None  #: first day back at the peak; None if the series ends before that
     depth: float  #: fall from peak to trough, as a positive fraction of the peak
     days: int  #: trading days from the peak to `end`, or to the last day
 
 
 def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
-    """Return the deepest drawdowns of [n] levels, deepest first; of equal depth the earlier first.
+    """Return the deepest drawdowns of [n] levels, deepest first; ties in chronological order.
 
     A drawdown begins at the last day at a peak and ends at the first day back at it, so drawdowns do
     not overlap.
@@ -123,7 +123,7 @@ def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
         worst_drawdowns(np.array([100.0, 90.0, 100.0]))  # one: start 0, trough 1, end 2, depth 0.1
     """
     falls = underwater(levels)
-    at_peak = np.flatnonzero(falls > -NO_VARIANCE)  # linked levels come back but for rounding
+    at_peak = np.flatnonzero(falls > -NO_VARIANCE)  # linked levels recover except for rounding
     found: list[Drawdown] = []
 
     for order, start in enumerate(at_peak.tolist()):
@@ -134,7 +134,7 @@ def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
             stop = end
 
         if stop - start < 2:
-            continue  # the next day is at a peak too
+            continue  # the next day is at a peak as well
 
         trough = start + 1 + int(np.argmin(falls[start + 1 : stop]))
         last = stop - 1 if end is None else end
@@ -146,9 +146,9 @@ def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """A figure of each window of days, with its 95 % band. NaN where it is not defined."""
+    """A figure for each window of days, with its 95 % band. NaN where undefined."""
 
-    window: int  #: days of a window
+    window: int  #: window length in days
     values: Series  #: [n], at the last day of each window; NaN on the first `window - 1` days
     low: Series  #: [n]
     high: Series  #: [n]
@@ -159,9 +159,9 @@ def rolling_sharpe(
 ) -> Rolling:
     """Annualised Sharpe ratio (`sharpe`) of the last `window` days, at each of [n] days.
 
-    The band is that of one window by itself: the ratio and 1.96 of its standard errors,
-    `sqrt(error variance / (window - 1))` (Mertens 2002; see `SharpeMoments`). Neighbouring windows
-    share days, so bands of different days are not independent.
+    The band applies to a single window: the ratio ± 1.96 standard errors, `sqrt(error variance /
+    (window - 1))` (Mertens 2002; see `SharpeMoments`). Neighbouring windows share days, so bands of
+    different days are not independent.
     """
     rolling = _empty(len(returns), window)
     reach = normal_quantile((1.0 + _LEVEL) / 2.0)
@@ -182,7 +182,7 @@ def rolling_sharpe(
 
 
 def rolling_beta(returns: Series, market_returns: Series, window: int) -> Rolling:
-    """Slope by the market's returns (`beta_to`) over the last `window` days, at each of [n] days.
+    """Slope on the market's returns (`beta_to`) over the last `window` days, at each of [n] days.
 
     The band is the slope's 95 % t interval of least squares in one window: it assumes independent
     errors of equal variance.
@@ -218,12 +218,12 @@ def _empty(days: int, window: int) -> Rolling:
 
 @dataclass(frozen=True, slots=True)
 class MonthReturn:
-    """Compounded return of the days of one month that a series has."""
+    """Compounded return over the days of a month that are in the series."""
 
     year: int
     month: int  #: 1 to 12
     value: float  #: as a fraction
-    days: int  #: daily returns in it
+    days: int  #: number of daily returns in it
 
 
 def monthly_returns(

@@ -1,19 +1,19 @@
-"""Looks at a question while its windows come in, with one error rate over all of them.
+"""Interim looks at a question as its windows come in, with one error rate over all looks.
 
-A spending function fixes beforehand how much of alpha may be used up to each share of the
-information (Lan and DeMets 1983, Biometrika 70). Two kinds of boundary follow from it.
+A spending function fixes in advance how much of alpha may be used up to each information fraction
+(Lan and DeMets 1983, Biometrika 70). Two kinds of boundary follow from it.
 
 `normal_boundaries` is for statistics that are normal with independent increments: critical values
 by numerical integration of the density on the region in which no look has stopped (Armitage,
-McPherson and Rowe 1969, Journal of the Royal Statistical Society A 132). They plan a design, and
-give its power and its expected number of windows.
+McPherson and Rowe 1969, Journal of the Royal Statistical Society A 132). They are used to plan a
+design, and give its power and expected number of windows.
 
-`sequential_signs` is what decides on windows, of which there are few. Given the sizes of the
-differences, their signs are fair coins if each is distributed symmetrically about zero. So all
-patterns of signs are equally likely, and a look may stop as many of the patterns as its share of
-alpha allows. That is exact for any sizes, ties and zeros included; what steps of the statistic
-leave unused passes to later looks. With many windows the patterns are a subgroup of all: any
-subgroup keeps the rate exact, which a mere sample would not (Hemerik and Goeman 2018, TEST 27).
+`sequential_signs` makes the actual decision on windows, of which there are few. Given the sizes of
+the differences, their signs are fair coins if each difference is symmetric about zero. So all sign
+patterns are equally likely, and a look may stop as many patterns as its share of alpha allows. This
+is exact for any sizes, including ties and zeros; alpha left unused because the statistic is
+discrete passes to later looks. With many windows, a subgroup of all patterns is used: any subgroup
+keeps the rate exact, whereas a mere sample would not (Hemerik and Goeman 2018, TEST 27).
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ SignStatistic = Literal["signed-rank", "sign-flip"]
 
 ENUMERATE_UP_TO = 14
 """Windows up to which a design looks at every one of the 2**windows patterns of signs."""
-PATTERNS = 1 << ENUMERATE_UP_TO  #: patterns of a design of more windows, a subgroup of all
+PATTERNS = 1 << ENUMERATE_UP_TO  #: maximum; with more windows, a subgroup of all patterns
 
 _MAX_LOOKS = 100
-_NODES_A_STEP = 6.0  # of the quadrature, for each standard deviation of an increment
+_NODES_A_STEP = 6.0  # quadrature nodes per standard deviation of an increment
 _MIN_NODES = 48
-_LARGEST_Z = 37.0  # beyond, the probability of a normal value is 0 in floating point
+_LARGEST_Z = 37.0  # beyond this, normal tail probabilities are 0 in floating point
 _BISECTIONS = 100
-_SLACK = 1e-9  # of sums of the same numbers in another order
-_SEED = 20_831_983  # of the subgroup; any will do, but always the same one
+_SLACK = 1e-9  # tolerance for sums of the same numbers in another order
+_SEED = 20_831_983  # seed for choosing the subgroup; any will do, but always the same one
 
 
 # ---- how much of alpha may be used
 
 
 def alpha_spent(spending: SpendingFunction, alpha: float, fractions: Sequence[float]) -> Vector:
-    """Return the two-sided error [k] that may be used up to each share of the information.
+    """Return the two-sided error [k] that may be spent up to each information fraction.
 
     Each side spends alpha / 2 by the function of Lan and DeMets (1983), as in `ldbounds`: for
-    `obrien-fleming` 2 - 2 Phi(z(1 - alpha / 4) / sqrt(t)), for `pocock` alpha / 2 log(1 + (e - 1) t).
-    Raises ValueError: alpha or a share is out of range, or shares do not rise.
+    `obrien-fleming` 2 - 2 Phi(z(1 - alpha / 4) / sqrt(t)), for `pocock` alpha / 2 log(1 + (e - 1)
+    t). Raises ValueError if alpha or a fraction is out of range, or fractions do not increase.
     """
     shares = _checked_fractions(fractions)
     if not 0 < alpha < 1:
@@ -88,22 +88,22 @@ def _checked_fractions(fractions: Sequence[float]) -> Vector:
 class NormalBoundaries:
     """Critical values of a two-sided group-sequential test of a normal mean."""
 
-    fractions: Vector  #: [k] shares of the information at the looks
-    spent: Vector  #: [k] two-sided error used up to each look
-    z: Vector  #: [k] a look stops where |Z| reaches this; infinite where nothing may be spent
+    fractions: Vector  #: [k] information fractions at the looks
+    spent: Vector  #: [k] two-sided error spent up to each look
+    z: Vector  #: [k] a look stops if |Z| reaches this; infinite where no error may be spent
 
     @property
     def nominal_p(self) -> Vector:
-        """[k] two-sided p-values of the critical values, each look taken by itself."""
+        """[k] two-sided p-values of the critical values, as if each look were the only one."""
         return np.asarray([2.0 * normal_probability(-value) for value in self.z])
 
 
 @dataclass(frozen=True, slots=True)
 class _Density:
-    """Density of the sum S of increments where no look has stopped, at nodes of a quadrature."""
+    """Density of the sum S of increments if no look has stopped, at quadrature nodes."""
 
     nodes: Vector  #: [n] values of S
-    mass: Vector  #: [n] density times weight, so that they sum to the probability of going on
+    mass: Vector  #: [n] density times weight, so that they sum to the probability of continuing
 
 
 _START = _Density(np.zeros(1), np.ones(1))
@@ -112,8 +112,8 @@ _START = _Density(np.zeros(1), np.ones(1))
 def normal_boundaries(
     spending: SpendingFunction, alpha: float, fractions: Sequence[float]
 ) -> NormalBoundaries:
-    """Return the boundaries that use alpha as a spending function allows; raises as `alpha_spent`
-    does.
+    """Return the boundaries that spend alpha as a spending function allows; raises the same errors
+    as `alpha_spent`.
     """
     shares = _checked_fractions(fractions)
     allowed = alpha_spent(spending, alpha, fractions)
@@ -130,7 +130,7 @@ def normal_boundaries(
 
 
 def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
-    """Return the probability [k, 2] that each look stops, below and above, where Z of all windows
+    """Return the probability [k, 2] that each look stops, below and above, if Z over all windows
     has mean `drift` and variance 1.
     """
     density = _START
@@ -150,7 +150,9 @@ def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
 
 
 def _bound_of(density: _Density, step: float, wanted: float, scale: float) -> float:
-    """Return the bound of S that an increment passes with a probability, by bisection."""
+    """Return the bound on S that is exceeded after an increment with the wanted probability, by
+    bisection.
+    """
     low = 0.0
     high = _LARGEST_Z * scale
     if _mass_above(density, step, high, 0.0) >= wanted:
@@ -179,7 +181,7 @@ def _mirror_density(density: _Density) -> _Density:
 def _move_density(
     density: _Density, step: float, low: float, high: float, shift: float
 ) -> _Density:
-    """Return the density after a normal increment, cut to the region in which the test continues."""
+    """Return the density after a normal increment, truncated to the continuation region."""
     farthest = float(np.abs(density.nodes).max()) + abs(shift) + _LARGEST_Z * step
     low = max(low, -farthest)
     high = min(high, farthest)
@@ -206,25 +208,25 @@ def _quadrature(count: int) -> tuple[Vector, Vector]:
 class Look:
     """One planned look at the windows so far."""
 
-    windows: int  #: windows so far
-    fraction: float  #: of all planned windows
-    may_spend: float  #: two-sided error that may be used up to this look
-    #: error in fact used up to this look; below `may_spend`, as statistics move in steps
+    windows: int  #: number of windows so far
+    fraction: float  #: fraction of all planned windows
+    may_spend: float  #: two-sided error that may be spent up to this look
+    #: error actually spent up to this look; below `may_spend`, because statistics are discrete
     used: float
     statistic: float  #: sum of signed ranks, or of signed differences
-    #: the look stops where |statistic| is at least this; None if no value may stop it
+    #: the look stops if |statistic| is at least this; None if no value can stop it
     boundary: float | None
     is_stopped: bool  #: whether this look settles the question
 
 
 @dataclass(frozen=True, slots=True)
 class SequentialTest:
-    """Looks until the first that settles the question, or until the windows at hand end."""
+    """Looks up to the first that settles the question, or until the available windows run out."""
 
     looks: tuple[Look, ...]
-    settled_at: int | None  #: number of the look that settled it, from 1; None: none has
-    sign: int  #: 1, -1: sign of the settled difference; 0 where nothing is settled
-    method: Literal["all", "subgroup"]  #: patterns of signs: all, or a subgroup; both are exact
+    settled_at: int | None  #: number of the look that settled it, from 1; None if none has
+    sign: int  #: 1, -1: sign of the settled difference; 0 if nothing is settled
+    method: Literal["all", "subgroup"]  #: sign patterns used: all, or a subgroup; both are exact
 
 
 def sequential_signs(
@@ -236,10 +238,10 @@ def sequential_signs(
 ) -> SequentialTest:
     """Test at planned looks that finite differences [n] are symmetric about zero.
 
-    `looks`: windows at each look; the last one is the planned number of windows, which is the only
-    input to how patterns are made, so that a look never changes when later windows come.
-    Differences beyond the planned ones are an error, fewer are not: looks that lack windows are not
-    made. Raises ValueError if values are not finite or too many, or if looks do not rise.
+    `looks`: number of windows at each look; the last is the planned number of windows, and patterns
+    depend on nothing else, so that a look never changes when later windows arrive. More differences
+    than planned are an error, fewer are not: looks without enough windows are not made. Raises
+    ValueError if values are not finite or too many, or if looks do not increase.
     """
     values = np.asarray(differences, dtype=np.float64)
     counts = _checked_looks(looks)
@@ -272,11 +274,11 @@ def sequential_signs(
 def looks_that_can_stop(
     looks: Sequence[int], spending: SpendingFunction, alpha: float = 0.05
 ) -> list[bool]:
-    """Return by look whether it can stop at all: with few windows even equal signs throughout may be
-    too likely for the error that a look may use.
+    """Return for each look whether it can stop at all: with few windows, even all signs being equal
+    may be too likely for the error that a look may spend.
     """
     counts = _checked_looks(looks)
-    rising = np.arange(1.0, counts[-1] + 1.0)  # without ties, as of continuous differences
+    rising = np.arange(1.0, counts[-1] + 1.0)  # without ties, as for continuous differences
     total = counts[-1]
     allowed = alpha_spent(spending, alpha, [count / total for count in counts])
     walk = _begin(total)
@@ -300,17 +302,18 @@ def _checked_looks(looks: Sequence[int]) -> tuple[int, ...]:
 
 @cache
 def sign_patterns(windows: int) -> Table:
-    """Return patterns of signs [p, windows]; the first is the observed one, all of them +1.
+    """Return sign patterns [p, windows]; the first is the observed pattern, all +1.
 
-    Up to `ENUMERATE_UP_TO` windows these are all patterns. Of more windows they are a subgroup: all
-    patterns of the first windows, each later sign a fixed product of those. Signs are relative to
-    the observed ones, so that the set is the same whichever of its patterns was observed.
+    Up to `ENUMERATE_UP_TO` windows these are all patterns. With more windows they are a subgroup:
+    all patterns of the first windows, with each later sign a fixed product of theirs. Signs are
+    relative to the observed ones, so that the set is the same whichever of its patterns was
+    observed.
     """
     free = min(windows, ENUMERATE_UP_TO)
     numbers = np.arange(1 << free)[:, None]
     bits = (numbers >> np.arange(free)) & 1
     later = np.random.default_rng(_SEED).integers(0, 2, (windows - free, free))
-    # No later sign may be the same for all patterns.
+    # No later sign may be constant over all patterns.
     later[:, 0] |= ~later.any(axis=1)
 
     every = np.hstack([bits, (bits @ later.T) & 1])
@@ -321,13 +324,15 @@ def sign_patterns(windows: int) -> Table:
 
 @dataclass
 class _Walk:
-    """All patterns of signs on their way through the looks."""
+    """All sign patterns as they progress through the looks."""
 
-    patterns: Table  #: [p, planned windows]; row 0 is the observed one
-    goes_on: npt.NDArray[np.bool_]  #: [p] whether no look has stopped a pattern
+    patterns: Table  #: [p, planned windows]; row 0 is the observed pattern
+    goes_on: npt.NDArray[np.bool_]  #: [p] whether a pattern has not been stopped by any look
 
     def look(self, values: Vector, total: int, limit: float, statistic: SignStatistic) -> Look:
-        """Make the next look, at these windows of `total`, with error `limit` up to it."""
+        """Make the next look at these windows out of `total`, with cumulative error at most
+        `limit`.
+        """
         scores = _signed_scores(values, statistic)
         sums = self.patterns[:, : len(values)] @ scores
         sizes = np.abs(sums)
@@ -353,8 +358,8 @@ def _begin(windows: int) -> _Walk:
 
 
 def _boundary_of(sizes: Vector, room: int) -> float | None:
-    """Return the smallest size above zero that at most `room` of the sizes reach; None if no such
-    size exists.
+    """Return the smallest positive size that at most `room` of the sizes reach; None if there is
+    none.
     """
     if room <= 0:
         return None
@@ -364,7 +369,7 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
         smallest = float(ordered[-1])
         return smallest if smallest > 0 else None
 
-    # Sizes equal to the first one without room must be excluded, too.
+    # Sizes equal to the first excluded one must be excluded, too.
     first_out = float(ordered[room])
     above = ordered[:room]
     above = above[above > first_out * (1.0 + _SLACK) + _SLACK * float(ordered[0])]
@@ -372,8 +377,8 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
 
 
 def _signed_scores(values: Vector, statistic: SignStatistic) -> Vector:
-    """Return the part [n] of each difference in the statistic: its rank among the sizes, or itself,
-    with the observed sign; 0 for a difference of 0.
+    """Return each difference's contribution [n] to the statistic: its rank by size, or itself, with
+    the observed sign; 0 for a difference of 0.
     """
     level = level_sizes(values)
     if statistic == "sign-flip":

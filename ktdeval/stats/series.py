@@ -21,9 +21,7 @@ T = TypeVar("T")
 
 
 class Same(Generic[T]):
-    """A value as a key of a cache: equal only to itself. Ledgers and snapshots are too large to
-    hash or compare.
-    """
+    """A cache key equal only to itself. Ledgers and snapshots are too large to hash or compare."""
 
     __slots__ = ("value",)
 
@@ -38,7 +36,7 @@ class Same(Generic[T]):
 
 
 def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
-    """Rows of several trading days. Raises DataError if one of them is not a trading day of the
+    """Return the rows of trading days. Raises DataError if any is not a trading day of the
     snapshot.
     """
     rows: npt.NDArray[np.int64] = np.searchsorted(market.days, days)
@@ -63,10 +61,10 @@ def automatic_lags(n: int) -> int:
 
 
 def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
-    """Mean of a series in order of time and its Newey-West standard error, `sqrt(S) / n * sqrt(n /
-    (n - 1))` with `S = g(0) + 2 * sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of
+    """Mean of a series in chronological order and its Newey-West standard error, `sqrt(S) / n *
+    sqrt(n / (n - 1))` with `S = g(0) + 2 * sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of
     e[t]*e[t-l]`; equal to statsmodels' HAC with `use_correction=True` except for the last bits,
-    which cards hold. Raises ValueError unless there are two finite values and lags within 0…n-1.
+    which cards record. Raises ValueError unless there are two finite values and lags within 0…n-1.
     """
     series = np.asarray(values, dtype=np.float64)
     n = series.size
@@ -83,16 +81,15 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
     for lag in range(1, used + 1):
         total += 2.0 * (1.0 - lag / (used + 1)) * float(errors[lag:] @ errors[:-lag])
 
-    # The Bartlett kernel can't give a negative variance except by rounding.
+    # The Bartlett kernel can't yield a negative variance except through rounding.
     return HacMean(mean, math.sqrt(max(total, 0.0) / (n * (n - 1))))
 
 
 Series = npt.NDArray[np.float64]
-#: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues have their
-#: own
+#: Trading days per year for A-shares, following KTD-Fin Appendix G; other venues have their own
 TRADING_DAYS = 252
-#: A standard deviation below this is rounding of floating-point numbers. Returns of a NAV have a
-#: coarser resolution, `Ledger.return_resolution`: one cent of a NAV of 1,000,000 is 1e-8 of it
+#: A standard deviation below this is floating-point rounding. Returns of a NAV have a coarser
+#: resolution, `Ledger.return_resolution`: a cent in a NAV of 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
 
 
@@ -112,7 +109,7 @@ def standard_deviation(values: Iterable[float]) -> float:
 
 
 def _floats(values: Iterable[float]) -> list[float]:
-    # Elements of an array are slow one by one.
+    # Accessing array elements one by one is slow.
     terms: list[float] = (
         values.tolist() if isinstance(values, np.ndarray) else [float(value) for value in values]
     )
@@ -120,12 +117,12 @@ def _floats(values: Iterable[float]) -> list[float]:
 
 
 def make_value(value: float, n: int) -> MetricValue:
-    """A metric value; -0.0 becomes 0.0, so that equal values have equal text."""
+    """Return a metric value; -0.0 becomes 0.0, so that equal values have equal text."""
     return MetricValue(float(value) + 0.0, n)
 
 
 def make_undefined(reason: str, n: int) -> MetricValue:
-    """A metric that has no value, and why."""
+    """Return a metric without a value, with the reason."""
     return MetricValue(None, n, reason)
 
 
@@ -135,8 +132,8 @@ def simple_returns(levels: Series) -> Series:
 
 
 def total_return(nav: Series) -> MetricValue:
-    """Geometric return `nav[-1] / nav[0] - 1` of [n + 1] levels; undefined where `level_problem`
-    says why.
+    """Geometric return `nav[-1] / nav[0] - 1` of [n + 1] levels; undefined if `level_problem` gives
+    a reason.
     """
     problem = level_problem(nav)
     # KTD-Fin Appendix G: geometric return from end-of-day NAV
@@ -148,8 +145,8 @@ def total_return(nav: Series) -> MetricValue:
 
 
 def max_drawdown(nav: Series) -> MetricValue:
-    """Largest fall from a running peak, a positive share of it: `max(1 - nav / cummax(nav))`; the
-    base is a peak, too.
+    """Maximum decline from a running peak, as a positive fraction of the peak: `max(1 - nav /
+    cummax(nav))`; the initial level is a peak, too.
     """
     problem = level_problem(nav)
     if problem:
@@ -159,8 +156,8 @@ def max_drawdown(nav: Series) -> MetricValue:
 
 
 def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
-    """Return whether a standard deviation is only rounding: it is below the resolution of the
-    numbers that it was computed from.
+    """Return whether a standard deviation is only rounding, i.e. below the resolution of the
+    numbers from which it was computed.
     """
     return spread < max(resolution, NO_VARIANCE)
 
@@ -171,7 +168,7 @@ def sharpe(
     """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r,
     ddof=1) * sqrt(days a year)`.
 
-    Undefined where the standard deviation is below `resolution`, that of the returns
+    Undefined if the standard deviation is below `resolution`, the resolution of the returns
     (`Ledger.return_resolution`).
     """
     return _annualised_ratio(returns, "returns have no variance", days_a_year, resolution)
@@ -179,7 +176,7 @@ def sharpe(
 
 def volatility(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
     """Annualised standard deviation of [n] simple daily returns, `std(r, ddof=1) * sqrt(days a
-    year)`, as a fraction a year.
+    year)`, as a fraction per year.
     """
     n = len(returns)
     if n < 2:
@@ -194,7 +191,7 @@ def sortino(
     year)`, with the downside deviation `d = sqrt(sum(min(r, 0)**2) / n)` over all n days, not only
     those with a loss (Sortino and Price 1994).
 
-    Undefined where no day has a loss, or `d` is below `resolution`, that of the returns
+    Undefined if no day has a loss, or `d` is below `resolution`, the resolution of the returns
     (`Ledger.return_resolution`).
     """
     n = len(returns)
@@ -219,7 +216,7 @@ def information_ratio(
     excess returns `e = r - b`.
 
     Undefined if the standard deviation of `e`, or of `r`, is below `resolution`, the resolution of
-    the returns: if returns do not vary it would be a ratio of the benchmark only.
+    the returns: if returns do not vary, the ratio would describe only the benchmark.
     """
     if len(returns) > 1 and has_no_variance(standard_deviation(returns), resolution):
         return make_undefined("returns have no variance", len(returns))
@@ -239,7 +236,7 @@ def _annualised_ratio(
     if has_no_variance(spread, resolution):
         return make_undefined(reason, n)
 
-    # KTD-Fin Appendix G: annualised by 252 days
+    # KTD-Fin Appendix G: annualised with 252 days
     return make_value(mean(returns) / spread * math.sqrt(days_a_year), n)
 
 
@@ -258,7 +255,7 @@ def level_problem(levels: Series) -> str | None:
 
 
 def beta_to(market: Series, returns: Series) -> float | None:
-    """Slope of [n] returns on those of a market, by least squares with an intercept; None if the
+    """Slope of [n] returns on a market's returns, by least squares with an intercept; None if the
     market does not vary.
     """
     deviations = market - mean(market)
@@ -272,8 +269,9 @@ def least_squares(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0
 ) -> npt.NDArray[np.float64]:
     """[K] coefficients `argmin |y - x b|^2 + ridge n |b|^2` of [n, K] observations, without an
-    intercept: ordinary least squares, or ridge regression (Hoerl and Kennard 1970) with its penalty
-    as a share of the observations. Columns that depend on others share what is theirs (least norm).
+    intercept: ordinary least squares, or ridge regression (Hoerl and Kennard 1970) with the penalty
+    scaled by the number of observations. For linearly dependent columns it is the minimum-norm
+    solution.
     """
     if not ridge:
         return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], dtype=np.float64)

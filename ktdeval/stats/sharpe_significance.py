@@ -1,11 +1,10 @@
-"""Skill or luck: probabilistic and deflated Sharpe ratio, and the track record that a Sharpe ratio
-needs.
+"""Skill or luck: probabilistic and deflated Sharpe ratio, and minimum track record length.
 
 Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe
 Ratio* (2014); with autocorrelation, López de Prado, Lipton and Zoonekynd, *How to Use the Sharpe
-Ratio* (2025). Sharpe ratios here are a day's, mean over standard deviation, not annualised.
-Skewness and kurtosis are the sample's (third and fourth standardised moments about the mean; 0 and
-3 for a normal law).
+Ratio* (2025). Sharpe ratios here are daily, mean over standard deviation, not annualised. Skewness
+and kurtosis are sample moments (third and fourth standardised moments about the mean; 0 and 3 for a
+normal distribution).
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from ktdeval.stats.series import (
 from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
-CONFIDENCE = 0.95  #: Confidence of the minimum track record length
+CONFIDENCE = 0.95  #: Confidence level of the minimum track record length
 
 
 @dataclass(frozen=True, slots=True)
 class SharpeMoments:
-    """Moments that a Sharpe ratio's error depends on."""
+    """Moments that determine the error of a Sharpe ratio."""
 
     days: int  #: number of daily returns
-    sharpe: float  #: a day's Sharpe ratio
+    sharpe: float  #: daily Sharpe ratio
     skew: float = 0.0  #: third standardised moment
-    kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
-    autocorrelation: float = 0.0  #: rho of returns that follow an AR(1), between -1 and 1
+    kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal distribution)
+    autocorrelation: float = 0.0  #: rho, if returns follow an AR(1), between -1 and 1
 
     @property
     def error_variance(self) -> float:
@@ -59,8 +58,8 @@ class SharpeMoments:
 
 
 def shape_of(returns: Series) -> SharpeMoments:
-    """Sharpe ratio (standard deviation with ddof 1, as the panel has it) and moments of at least
-    two returns that vary.
+    """Sharpe ratio (standard deviation with ddof 1, as in the panel) and moments of at least two
+    returns that vary.
     """
     scores = returns - math.fsum(returns) / len(returns)
     variance = float(np.mean(scores**2))
@@ -86,9 +85,9 @@ def probabilistic_sharpe(shape: SharpeMoments, benchmark: float = 0.0) -> float:
 def minimum_track_record(
     shape: SharpeMoments, benchmark: float = 0.0, confidence: float = CONFIDENCE
 ) -> float | None:
-    """MinTRL: days after which such a ratio would exceed `benchmark` with that confidence, `1 +
-    error variance * (z / (SR - SR*))^2`. None when it does not exceed the benchmark by more than
-    rounding.
+    """MinTRL: number of days after which such a ratio would exceed `benchmark` with that
+    confidence, `1 + error variance * (z / (SR - SR*))^2`. None if it does not exceed the benchmark
+    by more than rounding.
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
@@ -99,13 +98,13 @@ def minimum_track_record(
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """Sharpe ratio that the best of `trials` worthless trials would show: `sqrt(V) * ((1 - gamma) *
-    Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`, V the variance of their (a day's) ratios; 0 for
-    a single trial.
+    """Sharpe ratio expected of the best among `trials` worthless trials: `sqrt(V) * ((1 - gamma) *
+    Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`, with V the variance of their daily ratios; 0
+    for a single trial.
     """
     if trials < 2:
         return 0.0
-    # Bailey and López de Prado 2014: the expected largest of N normal ratios
+    # Bailey and López de Prado 2014: expected maximum of N normal ratios
     best = (1 - EULER_GAMMA) * normal_quantile(1 - 1 / trials)
     best += EULER_GAMMA * normal_quantile(1 - 1 / (trials * math.e))
     return math.sqrt(sharpe_variance) * best
@@ -119,9 +118,10 @@ def deflated_sharpe_ratio(
 ) -> MetricValue:
     """Return the deflated Sharpe ratio of [n] daily returns among several trials.
 
-    `trial_sharpes`: daily Sharpe ratios of the trials, also of this one. `trials`: their number, if
-    some of the ratios are unknown. `detail` has `trials`, `sharpe_variance` and `expected_best`,
-    the ratio to beat. Undefined if the returns vary by less than their `resolution`.
+    `trial_sharpes`: daily Sharpe ratios of the trials, including this one. `trials`: number of
+    trials, if some ratios are unknown. `detail` has `trials`, `sharpe_variance` and
+    `expected_best`, the ratio to beat. Undefined if the returns vary by less than their
+    `resolution`.
     """
     n = len(returns)
     problem = _series_problem(returns, resolution)
@@ -148,8 +148,8 @@ def sharpe_shape(ledger: Ledger) -> SharpeMoments | None:
 
 @built_in
 def psr(ledger: Ledger) -> MetricValue | str:
-    """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what
-    it rests on.
+    """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds its
+    inputs.
     """
     problem = _ledger_problem(ledger)
     if problem:
@@ -163,7 +163,7 @@ def psr(ledger: Ledger) -> MetricValue | str:
 @built_in
 def min_track_record(ledger: Ledger) -> float | str:
     """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence;
-    never if it is not positive.
+    never, if it is not positive.
     """
     problem = _ledger_problem(ledger)
     if problem:
@@ -176,7 +176,7 @@ def min_track_record(ledger: Ledger) -> float | str:
 
 
 def _ledger_problem(ledger: Ledger) -> str | None:
-    """Return why the NAV of an episode has no Sharpe ratio with an error, or None."""
+    """Return why an episode's NAV has no Sharpe ratio with a standard error, or None."""
     return level_problem(ledger.nav) or _series_problem(ledger.returns, ledger.return_resolution)
 
 

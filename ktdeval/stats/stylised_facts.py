@@ -1,12 +1,12 @@
-"""Stylised facts of a market of daily bars, next to the ranges that real markets have.
+"""Stylised facts of a market of daily bars, compared with their ranges in real markets.
 
 The facts are those of Cont (2001), with breadth, gaps, momentum and reversal added.
 `stylised_facts.csv` defines each one, `fact_ranges.csv` has the ranges with their sources.
 
-A fact of days is a function of sums over days. A resample of days gives each day a weight (how
-often it was drawn), so all resamples of a sum are one product of matrices. Days are resampled by
-the stationary block bootstrap, in blocks that suit the market's absolute return; a pair of days at
-a lag is one observation, on its first day.
+A fact based on days is a function of sums over days. A resample of days gives each day a weight
+(how often it was drawn), so all resamples of a sum are one product of matrices. Days are resampled
+by the stationary block bootstrap, with block lengths chosen for the market's absolute return; a
+pair of days at a lag is one observation, on its first day.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from ktdeval.values.seeds import derive_seed
 
 Verdict = Literal["inside", "outside", "unclear", "undefined"]
 
-DRAWS = 399  #: Resamples; 399 makes the 2.5 % and 97.5 % points order statistics
+DRAWS = 399  #: Number of resamples; with 399 the 2.5 % and 97.5 % points are order statistics
 LEVEL = 0.95  #: Nominal coverage of the intervals
-MIN_RETURNS = 100  #: Returns, or pairs of them, that an asset needs to count
-MIN_ASSETS = 10  #: Assets that a figure of the cross-section needs
-MIN_ASSETS_OF_TENTHS = 20  #: Two assets in each tenth
-SHORT_DAYS = 500  #: A sample of fewer days is compared with real samples of fewer days, too
-MIN_MONTHS = 12  #: Months that momentum and reversal need
-TAIL_SHARE = 0.05  #: Share of absolute returns that Hill's estimate takes
-LEVERAGE_DAYS = 5  #: Days after a return whose mean absolute return leverage looks at
-NEARLY_ALL = 0.9  #: Share of days on which an asset needs a return to enter correlations
-_SEED_DIGITS = 9  # of the monthly figures that seed the draws of their interval
-_ITERATIONS = 12  # of the power method, from the sample's eigenvector
+MIN_RETURNS = 100  #: Minimum returns, or pairs of returns, for an asset to count
+MIN_ASSETS = 10  #: Minimum assets for a cross-sectional figure
+MIN_ASSETS_OF_TENTHS = 20  #: Minimum assets for deciles: two in each
+SHORT_DAYS = 500  #: A sample with fewer days is also compared with real samples of fewer days
+MIN_MONTHS = 12  #: Minimum months for momentum and reversal
+TAIL_SHARE = 0.05  #: Fraction of absolute returns used by Hill's estimate
+LEVERAGE_DAYS = 5  #: Days after a return whose mean absolute return the leverage effect uses
+NEARLY_ALL = 0.9  #: Minimum fraction of days with a return for an asset to enter correlations
+_SEED_DIGITS = 9  # digits of the monthly figures that seed the draws for their interval
+_ITERATIONS = 12  # iterations of the power method, from the sample's eigenvector
 
 _FACTS = csv_rows(Path(__file__).with_name("stylised_facts.csv"))
 
@@ -54,34 +54,34 @@ class DailyPanel:
     """Daily bars of one kind of asset, [T, N] on its own sessions; NaN on days without a bar."""
 
     kind: str  #: stock, crypto …
-    open: FloatArray  #: adjusted for splits and dividends, as `close`
+    open: FloatArray  #: adjusted for splits and dividends, like `close`
     close: FloatArray
-    turnover: FloatArray  #: money traded
+    turnover: FloatArray  #: traded value
     days_a_year: int = 252
-    calendar: str = ""  #: of its sessions, where assets of the kind have several
+    calendar: str = ""  #: calendar of its sessions, if assets of this kind have several calendars
 
 
 @dataclass(frozen=True, slots=True)
 class StylisedFact:
-    """One fact of a market, and whether real markets have such a figure."""
+    """One fact about a market, and whether real markets have such a figure."""
 
     fact: str
     kind: str
     words: str
     value: float | None
     interval: Interval
-    n: int  #: days or months
+    n: int  #: number of days or months
     n_counts: str  #: what `n` counts
     assets: int
-    low: float | None  #: the range of real markets, over all sources
+    low: float | None  #: low end of the range in real markets, over all sources
     high: float | None
     sources: tuple[str, ...]
     verdict: Verdict
-    reason: str | None  #: why there is no value, or no verdict
+    reason: str | None  #: why there is no value or no verdict
 
 
 class _UndefinedError(Exception):
-    """A fact that a market can't have, for the reason given."""
+    """A fact that is undefined for a market, for the given reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,7 @@ class _Measured:
 
 
 def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
-    """Return the panels of a market, one of each kind of asset and calendar, on the days on which it
-    trades.
-    """
+    """Return the panels of a market, one per kind of asset and calendar, on its trading days."""
     columns: dict[tuple[str, str], list[int]] = {}
     for column, pair in enumerate(zip(market.kinds, market.calendars, strict=True)):
         columns.setdefault(pair, []).append(column)
@@ -108,7 +106,7 @@ def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
         sessions = np.isfinite(closes).any(axis=1)
         grid = np.ix_(sessions, own)
         money = market.amount[grid]
-        # Some sources have volumes only.
+        # Some sources have only volumes.
         money = np.where(np.isfinite(money), money, (market.volume * market.close)[grid])
         days_a_year = max(market.rules[market.venues[column]].days_a_year for column in own)
         opens = market.adjusted_open[grid]
@@ -118,7 +116,7 @@ def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
     return tuple(panels)
 
 
-# No warnings of divisions: what has no value or no variance is NaN, and named as such.
+# Division warnings are off: anything without a value or variance is NaN, and is reported as such.
 @np.errstate(divide="ignore", invalid="ignore")
 def stylised_facts(panel: DailyPanel) -> tuple[StylisedFact, ...]:
     """Return all facts of a panel in the order of `stylised_facts.csv`. Equal panels give equal
@@ -145,7 +143,7 @@ def stylised_facts(panel: DailyPanel) -> tuple[StylisedFact, ...]:
 def _judge_fact(
     row: Mapping[str, str], sample: _Sample, measured: _Measured | None, reason: str | None
 ) -> StylisedFact:
-    """Compare a figure with the range of real markets."""
+    """Compare a figure with its range in real markets."""
     kind = sample.panel.kind
     ranges = _ranges_for(row["name"], kind, len(sample.returns))
     low = min((one.low for one in ranges), default=None)
@@ -186,8 +184,8 @@ def _judge_fact(
 
 
 def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
-    """Return the ranges to compare a sample of `days` days with: autocorrelations of few days
-    scatter, and are too low on average.
+    """Return the ranges to compare a sample of `days` days with: autocorrelations over few days
+    vary widely, and are too low on average.
     """
     of_fact = (one for one in RANGES if (one.fact, one.kind) == (fact, kind))
     return [one for one in of_fact if one.most_days is None or days < one.most_days]
@@ -196,8 +194,8 @@ def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
 def _verdict(
     value: float, interval: Interval, low: float, high: float
 ) -> tuple[Verdict, str | None]:
-    """Return the verdict on a figure, and its reason. A figure is outside the range only if its
-    whole interval is.
+    """Return the verdict on a figure and its reason. A figure is outside the range only if its
+    entire interval is.
     """
     if low <= value <= high:
         return "inside", None
@@ -220,14 +218,14 @@ class _Sample:
         counts = known.sum(axis=1)
         market = np.full(len(sums), np.nan)
         np.divide(sums, counts, out=market, where=counts > 0)
-        #: [T, 1] equal-weighted mean of the assets
+        #: [T, 1] equal-weight mean of the assets
         self.market: FloatArray = market[:, None]
         self._weights: FloatArray | None = None
         self.block = 0.0
 
     @property
     def weights(self) -> FloatArray:
-        """[1 + draws, T] how often each day is in the sample (once), and in each resample."""
+        """[1 + draws, T] how often each day is in the sample (once) and in each resample."""
         if self._weights is None:
             self._weights = self._draw()
         return self._weights
@@ -251,7 +249,7 @@ class _Sample:
 
     def measured(self, figures: FloatArray, assets: int) -> _Measured:
         """Return a figure of the sample, the first of [1 + draws], with its percentile interval.
-        Raises _UndefinedError if it is not a number.
+        Raises _UndefinedError if it is NaN.
         """
         days = len(self.returns)
         value = float(figures[0])
@@ -266,8 +264,7 @@ class _Sample:
 
         tail = (1 - LEVEL) / 2
         quantiles = np.quantile(drawn, [tail, 0.5, 1 - tail], method="weibull")
-        # Resamples have fewer different days, so kurtosis is lower in them: only how far they
-        # scatter is taken from them.
+        # Resamples have fewer distinct days, so their kurtosis is lower: only their spread is used.
         low, high = (value + quantiles[[0, 2]] - quantiles[1]).tolist()
         method = "stationary bootstrap, percentiles centred on the figure"
         interval = Interval(low, high, LEVEL, method, days, self.block, len(drawn))
@@ -275,7 +272,7 @@ class _Sample:
         return _Measured(value, interval, days, assets)
 
     def median(self, figures: FloatArray) -> _Measured:
-        """Return the median over assets of [1 + draws, n] figures; assets without one of the
+        """Return the median over assets of [1 + draws, n] figures; assets without a figure in the
         sample do not count. Raises _UndefinedError if no asset has one.
         """
         known = np.isfinite(figures[0])
@@ -288,21 +285,21 @@ class _Sample:
 
 
 def _centre_values(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return which of [T, n] values are known (1, else 0), the values less their column's mean with
-    0 where unknown, and these means [n]. Columns of fewer than `MIN_RETURNS` values are NaN.
+    """Return which of [T, n] values are known (1, else 0), the values minus their column mean (0
+    where unknown), and the means [n]. Columns with fewer than `MIN_RETURNS` values are NaN.
     """
     known = np.isfinite(values)
     counts = known.sum(axis=0)
     sums = np.where(known, values, 0.0).sum(axis=0)
     means = np.full(values.shape[1], np.nan)
     np.divide(sums, counts, out=means, where=counts >= MIN_RETURNS)
-    # Powers and products of values around the mean lose no digits to a large mean.
+    # Powers and products of centred values lose no digits to a large mean.
     return known.astype(np.float64), np.where(known, values - means, 0.0 * means), means
 
 
 def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """[D, n] variances (ddof 0) of the columns of [T, n] values under [D, T] weights; NaN where it
-    is no more than rounding.
+    """[D, n] variances (ddof 0) of the columns of [T, n] values under [D, T] weights; NaN if only
+    rounding.
     """
     known, centred, _ = _centre_values(values)
     total = weights @ known
@@ -310,14 +307,14 @@ def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _find_variances(mean: FloatArray, square: FloatArray) -> FloatArray:
-    """Return variances from means and mean squares; NaN where it is no more than rounding."""
+    """Return variances from means and mean squares; NaN if only rounding."""
     variances = square - mean**2
     return np.asarray(np.where(variances > NO_VARIANCE**2, variances, np.nan))
 
 
 def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """[D, n] correlations of two [T, n] grids by column under [D, T] weights, over the days that
-    both have; under equal weights those of `pandas.Series.corr`.
+    """[D, n] correlations of two [T, n] grids by column under [D, T] weights, over the days known
+    in both; with equal weights, the same as `pandas.Series.corr`.
     """
     both = np.isfinite(first) & np.isfinite(second)
     known, one, _ = _centre_values(np.where(both, first, np.nan))
@@ -352,14 +349,15 @@ def _tail_index(sample: _Sample) -> _Measured:
 
 def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
     """[D] Hill's estimates of the tail index of [T] absolute returns under [D, T] weights: `1 /
-    mean(log(x[i] / x[k + 1]))` over the k largest, k the whole part of `TAIL_SHARE` of all.
+    mean(log(x[i] / x[k + 1]))` over the k largest, with k the integer part of `TAIL_SHARE` times
+    their number.
     """
     known = np.flatnonzero(sizes > 0)
     if len(known) < MIN_RETURNS:
         return np.full(len(weights), np.nan)
 
     counts = np.floor(TAIL_SHARE * weights[:, known].sum(axis=1))
-    # The largest days of a resample are among the largest four times as many of the sample.
+    # A resample's largest days are among four times as many of the sample's largest.
     most = math.ceil(4 * TAIL_SHARE * len(known))
     order = known[np.argsort(-sizes[known], kind="stable")][:most]
     logs = np.log(sizes[order])
@@ -369,7 +367,7 @@ def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
     threshold = (reached <= counts[:, None]).sum(axis=1)
     excess = taken @ logs / counts - logs[np.minimum(threshold, most - 1)]
 
-    # Ties at the threshold have no excess.
+    # Values tied with the threshold have no excess.
     is_defined = (threshold < most) & (excess > 0)
     return np.asarray(1 / np.where(is_defined, excess, np.nan))
 
@@ -377,7 +375,7 @@ def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
 def _autocorrelation(
     sample: _Sample, *, lag: int, of_sizes: bool = False, of_market: bool = False
 ) -> _Measured:
-    """Autocorrelation of returns, or of their sizes (absolute returns); of assets, or of the
+    """Autocorrelation of returns or of their sizes (absolute returns), for assets or for the
     market.
     """
     series = sample.market if of_market else sample.returns
@@ -388,7 +386,7 @@ def _autocorrelation(
 
 
 def _correlate_lagged(sample: _Sample, first: FloatArray, later: FloatArray) -> _Measured:
-    """Median correlation of two [t, n] grids, the rows of which are the first t days."""
+    """Median correlation of two [t, n] grids whose rows are the first t days."""
     return sample.median(_correlations(sample.weights[:, : len(first)], first, later))
 
 
@@ -412,7 +410,7 @@ def _overnight_share(sample: _Sample) -> _Measured:
     if not known.any():
         raise _UndefinedError("the market has no opening prices")
 
-    # A gap of zero variance is one of a market that never closes, and defined.
+    # Zero variance of a gap means a market that never closes, and is defined.
     night = np.nan_to_num(_variances(weights, np.where(known, overnight, np.nan)))
     day = _variances(weights, np.where(known, intraday, np.nan))
     return sample.median(night / (night + day))
@@ -428,7 +426,9 @@ def _volume_volatility(sample: _Sample) -> _Measured:
 
 
 def _standardisable(sample: _Sample) -> FloatArray:
-    """[T, n] returns of the assets with nearly all days. Raises _UndefinedError if too few."""
+    """[T, n] returns of the assets with nearly all days. Raises _UndefinedError if there are too
+    few.
+    """
     returns = sample.returns
     counts = np.isfinite(returns).sum(axis=0)
     is_long = counts >= max(NEARLY_ALL * len(returns), MIN_RETURNS)
@@ -445,9 +445,9 @@ def _standardisable(sample: _Sample) -> FloatArray:
 def _standardised_product(
     weights: FloatArray, returns: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the correlation matrix of each resample times its vector of `vectors` [D, n], [D, n],
-    and the variance of the standardised returns' sum along it, [D]. A missing return is replaced by
-    the asset's mean.
+    """Return each resample's correlation matrix times its vector in `vectors` [D, n], and the
+    variance of the standardised returns' sum along it, [D]. A missing return is replaced by the
+    asset's mean.
     """
     _, centred, _ = _centre_values(returns)
     total = weights.sum(axis=1, keepdims=True)
@@ -462,7 +462,9 @@ def _standardised_product(
 
 
 def _correlation(sample: _Sample) -> _Measured:
-    """All correlations sum up to the variance of the sum of standardised returns."""
+    """Average correlation, from the fact that all correlations sum to the variance of the sum of
+    standardised returns.
+    """
     weights = sample.weights
     returns = _standardisable(sample)
     count = returns.shape[1]
@@ -471,7 +473,9 @@ def _correlation(sample: _Sample) -> _Measured:
 
 
 def _first_eigenvalue(sample: _Sample) -> _Measured:
-    """By the power method, from the sample's own eigenvector, which every resample is near."""
+    """By the power method, starting from the sample's eigenvector, which is close to every
+    resample's.
+    """
     weights = sample.weights
     returns = _standardisable(sample)
     count = returns.shape[1]
@@ -488,7 +492,7 @@ def _first_eigenvalue(sample: _Sample) -> _Measured:
 
 
 def _advancing(sample: _Sample) -> FloatArray:
-    """[T, 1] share of assets that rose, among those that moved. Raises _UndefinedError if the
+    """[T, 1] fraction of assets that rose among assets that moved. Raises _UndefinedError if the
     market has too few assets.
     """
     returns = sample.returns
@@ -515,9 +519,9 @@ def _breadth_spread(sample: _Sample) -> _Measured:
 
 
 def _months_after(sample: _Sample, *, months: int, of_tenths: bool) -> _Measured:
-    """Rank correlation, or difference of tenths in percent, of a return of the past with the next
-    month's, averaged over months that do not overlap. `months`: 12 looks back a year and skips the
-    last month, 1 looks back a month.
+    """Rank correlation, or decile difference in percent, between a past return and the next month's
+    return, averaged over non-overlapping months. `months`: 12 looks back a year and skips the last
+    month, 1 looks back a month.
     """
     month = round(sample.panel.days_a_year / 12)
     skipped = month if months > 1 else 0
@@ -544,7 +548,7 @@ def _months_after(sample: _Sample, *, months: int, of_tenths: bool) -> _Measured
         )
 
     series = np.array(figures)
-    # The last bits of a correlation are those of one processor's arithmetic.
+    # The last bits of a correlation depend on the processor.
     drawn = Bootstrap(series, seeded_by=series.round(_SEED_DIGITS))
     return _Measured(float(series.mean()), drawn.mean(), len(series), closes.shape[1])
 
@@ -554,7 +558,9 @@ def _rank_correlation(first: FloatArray, second: FloatArray) -> float:
 
 
 def _tenths(past: FloatArray, later: FloatArray) -> float:
-    """Return the mean of `later` in the highest tenth of `past` less that in the lowest."""
+    """Return the mean of `later` in the top decile of `past` minus its mean in the bottom
+    decile.
+    """
     size = len(past) // 10
     order = np.argsort(past, kind="stable")
     return float(later[order[-size:]].mean() - later[order[:size]].mean())

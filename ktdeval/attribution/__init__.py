@@ -1,5 +1,5 @@
-"""Public names of attribution: exposures, cross-sectional regressions, decomposition of returns.
-Listed in `__init__.pyi`.
+"""Public names of attribution: exposures, cross-sectional regressions, return decomposition. Listed
+in `__init__.pyi`.
 """
 
 from ktdeval.values.lazy import lazy_exports

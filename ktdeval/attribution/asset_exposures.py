@@ -1,10 +1,10 @@
-"""Regressors of each day's cross-section: standardised exposures known at the close of the day
-before, weights, notes on what is missing, and the screen for collinear factors.
+"""Regressors of each day's cross-section: standardised exposures known at the previous close,
+weights, notes on missing data, and the screen for collinear factors.
 
-VIF of factor k is 1 / (1 - R^2) of its regression on an intercept and the others, over all
-name-days of the window pooled (exposures are standardised day by day, so pooling mixes no levels).
-The screen drops the factor with the largest VIF until none exceeds the limit. Source: KTD-Fin §4.5
-(screened on a pre-evaluation calibration window); the limit of 10 is ktdeval's.
+VIF of factor k is 1 / (1 - R^2) of its regression on an intercept and the other factors, pooled
+over all name-days of the window (exposures are standardised day by day, so pooling does not mix
+levels). The screen drops the factor with the largest VIF until none exceeds the limit. Source:
+KTD-Fin §4.5 (screened on a pre-evaluation calibration window); the limit of 10 is ktdeval's.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ NOTE_MEANINGS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ExposureNote:
-    """One kind of shortfall."""
+    """One kind of missing data."""
 
     kind: NoteKind  #: a key of `NOTE_MEANINGS`
-    subject: str  #: the factor or industry it is about; empty where it is about all
-    count: int  #: how many entries (name-days or days, as its meaning says)
-    days: int  #: on how many days
+    subject: str  #: the factor or industry concerned; empty if it concerns all
+    count: int  #: number of entries (name-days or days, depending on the kind)
+    days: int  #: number of days affected
 
     @property
     def meaning(self) -> str:
@@ -71,7 +71,9 @@ def daily_notes(
     counts: npt.NDArray[np.intp] | npt.NDArray[np.bool_],
     subjects: tuple[str, ...] = ("",),
 ) -> list[ExposureNote]:
-    """Notes of one kind from [D] or [D, subjects] counts, one for each subject that has any."""
+    """Return notes of one kind from [D] or [D, subjects] counts, one per subject with a non-zero
+    count.
+    """
     table = counts.reshape(len(counts), -1)
     totals = table.sum(axis=0)
     days = np.count_nonzero(table, axis=0)
@@ -83,35 +85,35 @@ def daily_notes(
     ]
 
 
-_BLOCK = 256  #: Days standardised at a time: bounds the memory besides the result
+_BLOCK = 256  #: Days standardised at a time: bounds the memory in addition to the result
 
 
 @dataclass(frozen=True)
 class Exposures:
-    """Exposures of D return days; those of day `rows[d]` are known at the close of the day
-    before.
+    """Exposures for D return days; the exposures of day `rows[d]` are known at the previous
+    close.
     """
 
-    rows: range  #: rows of the snapshot whose returns they explain
+    rows: range  #: snapshot rows whose returns they explain
     names: tuple[str, ...]  #: the K factors
-    #: [D, 1 + K, N] the regression's columns: ones, then the exposures in standard deviations of
-    #: the investable names, winsorised at 1 % and 99 %; 0 where undefined
+    #: [D, 1 + K, N] regression columns: ones, then the exposures in standard deviations of the
+    #: investable names, winsorised at 1 % and 99 %; 0 where undefined
     design: FloatArray
-    #: [D, N] regression weights: square root of the mean amount of the 20 days before, over the
-    #: day's median
+    #: [D, N] regression weights: square root of the mean amount over the 20 preceding days, divided
+    #: by the day's median
     weights: FloatArray
-    investable: BoolArray  #: [D, N] index members at the close of the day before
-    known: BoolArray  #: [D, K, N] which exposures have a value; the others are 0 in `design`
-    notes: tuple[ExposureNote, ...]  #: undefined exposures and weights among the investable names
+    investable: BoolArray  #: [D, N] index members at the previous close
+    known: BoolArray  #: [D, K, N] whether an exposure has a value; the others are 0 in `design`
+    notes: tuple[ExposureNote, ...]  #: undefined exposures and weights among investable names
 
     @cached_property
     def defined(self) -> BoolArray:
-        """[D, N] names with at least one exposure."""
+        """[D, N] names with at least one known exposure."""
         return np.asarray(self.known.any(axis=1))
 
     @cached_property
     def complete(self) -> BoolArray:
-        """[D, N] names with all exposures."""
+        """[D, N] names with all exposures known."""
         return np.asarray(self.known.all(axis=1))
 
     @property
@@ -123,11 +125,12 @@ class Exposures:
 def exposures(
     snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | None = None
 ) -> Exposures:
-    """Return exposures and regression weights for the returns of `rows`, of the named factors or of
+    """Return exposures and regression weights for the returns of `rows`, for the named factors or
     all nine.
 
-    Assets outside the index are scaled by the index's figures. Raises DataError unless `rows` are
-    consecutive and have a day before them, and the factors are known and distinct.
+    Assets outside the index are standardised with the index's mean and deviation. Raises DataError
+    unless `rows` are consecutive and have a day before them, and the factors are known and
+    distinct.
     """
     check_rows(snapshot, rows, 1)
     names = FACTOR_NAMES if factors is None else factors
@@ -170,8 +173,8 @@ def _factor_columns(names: tuple[str, ...]) -> list[int]:
 def _amount_weights(
     snapshot: MarketSnapshot, rows: range, investable: BoolArray
 ) -> tuple[FloatArray, list[ExposureNote]]:
-    """[D, N] square root of the trailing mean amount, over the investable names' median, which
-    replaces an absent one.
+    """[D, N] square root of the trailing mean amount, divided by the investable names' median; a
+    missing weight is replaced by the median.
     """
     shape = investable.shape
     count = np.zeros(shape)
@@ -202,7 +205,7 @@ def _amount_weights(
 
 
 def _row_medians(values: FloatArray, used: BoolArray) -> FloatArray:
-    """[D] medians of the used entries of [D, N]; 1 where none is used."""
+    """[D] medians over the used entries of [D, N]; 1 if none is used."""
     ordered = np.sort(np.where(used, values, np.inf), axis=1)
     count = np.count_nonzero(used, axis=1)
     low = np.maximum(count - 1, 0) // 2
@@ -218,23 +221,22 @@ _SINGULAR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class VifScreen:
-    """Outcome of a screen."""
+    """Outcome of the VIF screen."""
 
     kept: tuple[str, ...]  #: factors to use, in order
-    #: factor -> VIF among all factors; None where it is not finite (constant, or explained whole by
-    #: the others)
+    #: factor -> VIF among all factors; None if not finite (constant, or fully explained by the
+    #: others)
     vif: dict[str, float | None]
-    #: factors taken out, in the order taken out, with the VIF at that point (None where not finite)
-    #: and the reason
+    #: factors dropped, in order, with the VIF at that point (None if not finite) and the reason
     dropped: tuple[tuple[str, float | None, str], ...]
-    final: dict[str, float | None]  #: factor -> VIF among those kept
-    name_days: int  #: rows of the pooled table
+    final: dict[str, float | None]  #: factor -> VIF among the kept factors
+    name_days: int  #: number of rows in the pooled table
 
 
 def variance_inflation(table: FloatArray) -> FloatArray:
-    """[K] variance inflation factors of the columns of [n, K]; infinite if the others explain
-    one whole, NaN for constant ones, which take no part. Raises DataError on too few rows or a
-    value that is not finite.
+    """[K] variance inflation factors of the columns of [n, K]; infinite if a column is fully
+    explained by the others, NaN for constant columns, which are excluded. Raises DataError if there
+    are too few rows or a value is not finite.
     """
     rows, columns = table.shape
     if rows <= columns + 1 or not np.isfinite(table).all():
@@ -247,8 +249,8 @@ def variance_inflation(table: FloatArray) -> FloatArray:
     norm = np.sqrt((centred * centred).sum(axis=0))
     varies = norm > _SINGULAR * np.sqrt((table * table).sum(axis=0))
     result = np.full(columns, np.nan)
-    # All regressions are on columns of one table. Its triangular factor has the same lengths and
-    # angles as the table, in as many rows as columns.
+    # All regressions use columns of one table. Its triangular factor has the same lengths and
+    # angles as the table, with only as many rows as columns.
     unit: FloatArray = np.asarray(np.linalg.qr(centred[:, varies] / norm[varies], mode="r"))
 
     for index, column in enumerate(np.flatnonzero(varies)):
@@ -265,9 +267,9 @@ def variance_inflation(table: FloatArray) -> FloatArray:
 def vif_screen(
     snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit: float = VIF_LIMIT
 ) -> VifScreen:
-    """Screen the nine factors on the return days `rows` (exposures of the days before), all before
-    `evaluation_row`. Raises DataError if the window reaches into the evaluation, is not in the
-    snapshot, or holds too few names.
+    """Screen the nine factors on the return days `rows` (exposures from the previous days), all
+    before `evaluation_row`. Raises DataError if the window overlaps the evaluation, is not in the
+    snapshot, or has too few names.
     """
     # KTD-Fin §4.5: screened on a pre-evaluation calibration window
     if rows.stop > evaluation_row:
@@ -283,7 +285,7 @@ def vif_screen(
     dropped: list[tuple[str, float | None, str]] = []
     current = everything
 
-    # One factor at a time: without it, the inflation of the others is smaller.
+    # One factor at a time: dropping it reduces the other factors' VIF.
     worst = _worst(current, limit)
     while worst is not None:
         value = float(current[worst])
@@ -309,8 +311,8 @@ def vif_screen(
 
 
 def _worst(values: FloatArray, limit: float) -> int | None:
-    """Return the index of the factor to drop, or None. Constant factors come first, then the one
-    with the largest VIF; of equal factors, the last one.
+    """Return the index of the factor to drop, or None. Constant factors come first, then the factor
+    with the largest VIF; ties: the last factor.
     """
     if len(values) == 0:
         return None

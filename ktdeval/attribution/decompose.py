@@ -6,18 +6,18 @@ close) and the returns r of the day,
     sum w r  =  common + style + industry + selection     sum w f_0,  sum_k (sum w X_k) f_k,  …,  sum w u
     NAV return  =  sum w r + timing + fees + rounding
 
-to rounding (1e-12 is tested). `timing` is the day's gain of its fills between the fill and the
-close, `fees` are negative, and `rounding` is the rest: corporate actions to whole shares, prices in
-whole ticks and cents, noise of adjustment factors.
+up to rounding (tested to 1e-12). `timing` is the gain on the day's fills between the fill and the
+close, `fees` are negative, and `rounding` is the remainder: corporate actions rounded to whole
+shares, prices to whole ticks and cents, and noise in adjustment factors.
 
-Daily contributions c add to the daily return r, but their sums don't add to the compounded total R.
-Carino ("Combining attribution effects over time", Journal of Performance Measurement, summer 1999)
-scales day t by
+Daily contributions c add up to the daily return r, but their sums over days don't add up to the
+compounded total R. Carino ("Combining attribution effects over time", Journal of Performance
+Measurement, summer 1999) scales day t by
 
     k_t / K,    k_t = ln(1 + r_t) / r_t  (1 where r_t = 0),    K = ln(1 + R) / R  (1 where R = 0)
 
-so that sum over days and lines of c k_t / K = sum of ln(1 + r_t) / K = R: no residual, whatever the
-lines.
+so that the sum of c k_t / K over days and lines is the sum of ln(1 + r_t) / K = R: no residual,
+whatever the lines.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ RUIN = (
 
 
 def linking_coefficients(returns: FloatArray) -> FloatArray:
-    """[..., D] Carino's k_t / K for [..., D] simple daily returns; NaN throughout a series with a
+    """[..., D] Carino's k_t / K for [..., D] simple daily returns; all NaN for a series with a
     return of -100 % or less.
     """
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
     total = logs.sum(axis=-1, keepdims=True)
 
-    # As Carino (1999) links them
+    # Linking as in Carino (1999)
     return np.where(ruined, np.nan, _log_share(returns, logs) / _log_share(np.expm1(total), total))
 
 
 def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
-    """ln(1 + r) / r, 1 at 0; log1p keeps it accurate for the smallest r."""
+    """Return ln(1 + r) / r, or 1 at 0; log1p keeps it accurate for very small r."""
     zero = returns == 0.0
     return np.asarray(np.where(zero, 1.0, logs / np.where(zero, 1.0, returns)))
 
@@ -68,7 +68,7 @@ _Figure = TypeVar("_Figure", np.float64, np.bool_)
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Daily parts of `sum w r`, in fractions of the NAV: K factors, I industries.
+    """Daily components of `sum w r`, as fractions of NAV: K factors, I industries.
 
     Arrays are [..., D]; leading axes are portfolios.
     """
@@ -76,37 +76,39 @@ class Decomposition:
     factor_names: tuple[str, ...]
     industry_names: tuple[str, ...]
     held_return: FloatArray  #: [..., D] sum w r
-    #: [..., D] sum w times the common return; in the market model sum w beta times that of the
-    #: market
+    #: [..., D] sum w times the common return; in the market model, sum w beta times the market
+    #: return
     common: FloatArray
     style: FloatArray  #: [..., D, K]
-    industry: FloatArray  #: [..., D, I]; I is 0 in the scheme `paper`
+    industry: FloatArray  #: [..., D, I]; I is 0 in the `paper` scheme
     selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
-    exposures: FloatArray  #: [..., D, K] sum w X: of the NAV, so cash dilutes it
+    exposures: FloatArray  #: [..., D, K] sum w X, relative to NAV, so cash dilutes it
     invested: FloatArray  #: [..., D] sum w
-    has_exposure: BoolArray  #: [..., D, K] whether any holding of the day has a value of the factor
+    has_exposure: BoolArray  #: [..., D, K] whether any holding that day has a value for the factor
 
     def exposure_days(self) -> npt.NDArray[np.int64]:
-        """[..., K] number of days in `mean_exposures`: those on which a holding has the factor."""
+        """[..., K] number of days in `mean_exposures`: days on which some holding has a value for
+        the factor.
+        """
         return np.asarray(self.has_exposure.sum(axis=-2), dtype=np.int64)
 
     def mean_exposures(self) -> FloatArray:
         """[..., K] mean exposures of the NAV over `exposure_days`; NaN without such a day.
 
-        On these days a holding without a value counts with the cross-sectional mean, which is 0.
+        On these days, a holding without a value counts as the cross-sectional mean, which is 0.
         """
         count = self.exposure_days()
         total = np.where(self.has_exposure, self.exposures, 0.0).sum(axis=-2)
         return np.asarray(total / np.where(count > 0, count, np.nan))
 
 
-#: Lines that come from trading, not from holdings
+#: Lines that result from trading rather than holdings
 TRADING_LINES = ("timing", "fees", "rounding")
 
 
 @dataclass(frozen=True)
 class LinkedContributions:
-    """Contributions over the whole period (Carino), which add to `total_return`.
+    """Contributions over the whole period (Carino), which add up to `total_return`.
 
     They are None, with a reason, if they can't be linked.
     """
@@ -119,27 +121,29 @@ class LinkedContributions:
 
 @dataclass(frozen=True)
 class Attribution(Decomposition):
-    """Attribution of one ledger, [D] days each; see the module for the two identities."""
+    """Attribution of one ledger, each field over [D] days; see the module for the two
+    identities.
+    """
 
     days: DayArray  #: fill days
     returns: FloatArray  #: returns of the NAV
-    timing: FloatArray  #: gain of the day's fills from fill to close, before fees
+    timing: FloatArray  #: gain on the day's fills from fill to close, before fees
     fees: FloatArray  #: fees paid, negative
-    rounding: FloatArray  #: the rest of the NAV's return
+    rounding: FloatArray  #: remainder of the NAV's return
     notes: tuple[ExposureNote, ...]  #: missing data
-    goodness: Goodness  #: how well the fit explains the returns of the names in it
-    has_industries: bool  #: whether the fit has an industry with a return of its own
+    goodness: Goodness  #: how well the fit explains the returns of the names it uses
+    has_industries: bool  #: whether the fit has an industry with its own return
     style_days: npt.NDArray[np.int64]  #: [K] days on which each style was fitted
 
     @property
     def fitted_styles(self) -> tuple[str, ...]:
-        """Styles that were fitted on a day at least; of the others nothing is known."""
+        """Styles fitted on at least one day; nothing is known about the others."""
         pairs = zip(self.factor_names, self.style_days, strict=True)
         return tuple(name for name, days in pairs if days)
 
     @property
     def trading(self) -> FloatArray:
-        """[D] NAV return less `held_return`: timing, fees and rounding."""
+        """[D] NAV return minus `held_return`: timing, fees and rounding."""
         return self.returns - self.held_return
 
     @property
@@ -150,7 +154,7 @@ class Attribution(Decomposition):
 
     @cached_property
     def lines(self) -> FloatArray:
-        """[D, L] daily contributions, which add to `returns`; columns are those of `line_names`."""
+        """[D, L] daily contributions, which add up to `returns`; columns are `line_names`."""
         columns = [self.common, *self.style.T]
         if self.industry_names:
             columns.append(self.industry.sum(axis=-1))
@@ -160,7 +164,7 @@ class Attribution(Decomposition):
 
     @cached_property
     def linked_lines(self) -> FloatArray:
-        """[D, L] `lines` in fractions of the initial capital (Carino); all NaN if the NAV falls to
+        """[D, L] `lines` as fractions of the initial capital (Carino); all NaN if the NAV falls to
         zero.
         """
         return np.asarray(self.lines * linking_coefficients(self.returns)[:, None])
@@ -196,7 +200,7 @@ class Attribution(Decomposition):
 
 
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
-    """Return why a ledger has no attribution on this snapshot, or None if it has one."""
+    """Return why a ledger can't be attributed on this snapshot; None if it can."""
     if not ledger.steps:
         return "no steps"
 
@@ -216,11 +220,11 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
 
 
 def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None) -> Attribution:
-    """Decompose each day's NAV return of an episode, on the snapshot that it was settled on.
+    """Decompose each day's NAV return in an episode, on the snapshot on which it was settled.
 
     Weights are positions over NAV at the previous close. `fitted`: factor returns that cover the
     ledger's days, to share between ledgers. Raises DataError if attribution is not possible
-    (`attribution_problem` says why), the fit has other days or assets, or a code is unknown.
+    (`attribution_problem` says why), the fit has different days or assets, or a code is unknown.
     """
     problem = attribution_problem(ledger, snapshot)
     if problem is not None:
@@ -262,7 +266,7 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Holdings:
-    """Weights over each day, one entry for each position, in the order of the steps."""
+    """Weights over each day, one entry per position, in step order."""
 
     day: IndexArray  #: step, counted from 0
     asset: IndexArray  #: column
@@ -292,7 +296,7 @@ class _Holdings:
 
 
 def _held_over(ledger: Ledger) -> Iterator[Mapping[str, int]]:
-    """Yield the values in minor units by code that are held over each step's day."""
+    """Yield, for each step, the values in minor units by code that are held over its day."""
     values: Mapping[str, int] = {}
     for step in ledger.steps:
         # Only ledgers with scales have fills at the previous close.
@@ -303,7 +307,9 @@ def _held_over(ledger: Ledger) -> Iterator[Mapping[str, int]]:
 
 
 def _after_fills(values: Mapping[str, int], step: StepRecord, ledger: Ledger) -> Mapping[str, int]:
-    """Return values in minor units by code at the close before a step, after its fills there."""
+    """Return the values in minor units by code at the close before a step, after any fills at that
+    close.
+    """
     fills = [fill for fill in _fills(step) if _fills_at_previous_close(ledger, fill.code)]
     if not fills:
         return values
@@ -322,7 +328,7 @@ def _fills_at_previous_close(ledger: Ledger, code: str | None) -> bool:
 
 
 def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
-    """Split `sum w r` over the positions, without a column for each asset that is not held."""
+    """Split `sum w r` over the positions, without columns for assets not held."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
     factors = len(fitted.factor_names)
@@ -347,7 +353,7 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
         factor_names=fitted.factor_names,
         industry_names=fitted.industry_names,
         held_return=totals[:, 0],
-        # KTD-Fin §4.5: the intercept is a common return, not that of an index.
+        # KTD-Fin §4.5: the intercept is a common return, not an index return.
         common=totals[:, 3] * common,
         style=totals[:, 4 : 4 + factors] * fitted.style[fit_days],
         industry=industries * fitted.industry[fit_days],
@@ -362,12 +368,12 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
 def _has_exposure(
     holdings: _Holdings, fitted: Fit, at: tuple[IndexArray, IndexArray], days: int
 ) -> BoolArray:
-    """[days, K] whether any holding of the day has a value of the factor. `at`: days of the fit and
-    assets of the holdings.
+    """[days, K] whether any holding on that day has a value for the factor. `at`: days of the fit
+    and assets of the holdings.
     """
     has_all = np.bincount(holdings.day[fitted.exposures.complete[at]], minlength=days) > 0
     has: BoolArray = np.repeat(has_all[:, None], len(fitted.factor_names), axis=1)
-    # Few days have no holding with all values: only their holdings are looked at one by one.
+    # Few days have no holding with all values: only their holdings are checked one by one.
     rest = np.flatnonzero(~has_all[holdings.day])
     if len(rest) and has.shape[1]:
         known = _of_holdings(fitted.exposures.known, (at[0][rest], at[1][rest]))
@@ -383,14 +389,14 @@ def _of_holdings(
     """[n, K] figures of n holdings from [D, K, N]; `at`: their days and assets."""
     _, rows, assets = figures.shape
     day, asset = at
-    # One index into flat memory is much cheaper than indices of two axes around a slice.
+    # A single index into flat memory is much cheaper than indexing two axes around a slice.
     first = day * (rows * assets) + asset
     taken: npt.NDArray[_Figure] = figures.reshape(-1)[first[:, None] + np.arange(rows) * assets]
     return taken
 
 
 def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
-    """[days, C] sums of the rows of [n, C] by their day, which ascends."""
+    """[days, C] sums of the rows of [n, C] by day; `day` is ascending."""
     totals = np.zeros((days, values.shape[1]))
     if len(day):
         begins = np.flatnonzero(np.diff(day, prepend=-1))
@@ -399,9 +405,9 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 
 
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
-    """Return timing and fees, [D] each, over the NAV before the day.
+    """Return timing and fees, each [D], relative to the previous NAV.
 
-    Timing is the gain of fills until the close. Margin calls are fills, interest is a fee.
+    Timing is the gain on fills until the close. Margin calls count as fills, interest as a fee.
     """
     before = ledger.nav[:-1] * float(ledger.minor_per_unit)
     count = len(ledger.steps)
@@ -430,7 +436,8 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     days = np.repeat(np.arange(count), numbers)
     columns = [snapshot.asset_index[fill.code] for fill in fills if fill.code is not None]
     close = snapshot.close[first + days, columns]
-    # Rounded to ticks as the account does, so that `rounding` has only what it can't explain.
+    # Rounded to ticks like the account's prices, so that `rounding` contains only what this can't
+    # explain.
     close_ticks = np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5)
     value = shares * close_ticks / (ticks * steps / ledger.minor_per_unit)
     gain = np.where(np.isfinite(close), value + cash, 0.0)
@@ -440,7 +447,7 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
 def _units(
     ledger: Ledger, fills: list[OrderRecord | ChargeRecord]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return price ticks and quantity steps in one unit of price and quantity, of each fill."""
+    """Return price ticks and quantity steps per unit of price and quantity, for each fill."""
     if not ledger.scales:
         scale = ledger.scale(None)
         return np.full(len(fills), float(scale[0])), np.full(len(fills), float(scale[1]))
@@ -452,7 +459,7 @@ def _units(
 
 
 def _fills(step: StepRecord) -> list[OrderRecord | ChargeRecord]:
-    """Return the fills of a step, of orders and of margin calls."""
+    """Return the fills of a step, from orders and margin calls."""
     fills: list[OrderRecord | ChargeRecord] = [
         order for order in step.fills if order.code is not None and order.filled_shares
     ]

@@ -1,23 +1,24 @@
-"""Factor returns of a range of days: one cross-sectional regression a day, shared by every
-portfolio held on these days.
+"""Factor returns over a range of days: one cross-sectional regression per day, shared by all
+portfolios held on these days.
 
-Industries of each day's cross-section: small ones are pooled, and all are taken out of returns and
-styles before the regression.
+In each day's cross-section, small industries are pooled, and all industries are partialled out of
+returns and styles before the regression.
 
 As in Barra's models, industry returns g are identified by a constraint, so that the intercept is
 the market of the regression:
 
     minimise  sum_i w_i (r_i - f_0 - X_i' f - g_ind(i))^2   subject to   sum_i w_i g_ind(i) = 0
 
-(Menchero, Orr and Wang, "The Barra US Equity Model (USE4)", 2011, weigh the constraint by
-capitalisation; a snapshot has none, so here the regression's weights do). By Frisch, Waugh and
-Lovell, f is the regression of the residuals of returns and styles after taking out their weighted
-industry means; `f_0 + g` of an industry is its mean return less its mean exposures times f.
+(Menchero, Orr and Wang, "The Barra US Equity Model (USE4)", 2011, weight the constraint by
+capitalisation; a snapshot has no capitalisation, so the regression weights are used here). By
+Frisch, Waugh and Lovell, f is the regression of the residuals of returns and styles after taking
+out their weighted industry means; `f_0 + g` of an industry is its mean return minus its mean
+exposures times f.
 
 An industry with too few names on a day would explain its names by themselves: their selection would
-be 0 whatever they did. Industries with fewer than `MINIMUM[scheme]` names in the day's regression
-are one, `other`. If these are still too few, the smallest of the other industries joins them (ties:
-the first by name). Names of an unknown industry are always in `other`.
+always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's regression are pooled
+as `other`. If these are still too few, the smallest of the other industries joins them (ties: the
+first by name). Names of an unknown industry are always in `other`.
 """
 
 from __future__ import annotations
@@ -56,60 +57,60 @@ MINIMUM: Mapping[Scheme, int] = {"strict": 5, "coarse": 15, "fine": 1}
 OTHER = "other"
 _UNKNOWN = "unknown"
 
-#: A market of other assets than A-shares with fewer is too small for cross-sections
+#: A market of assets other than A-shares with fewer names is too small for cross-sections
 MINIMUM_NAMES = 30
 FEW_ASSETS = (
     f"fewer than {MINIMUM_NAMES} assets: the return is split into market (beta) and the rest"
 )
-#: Returns before a day that its betas rest on, at most and at least
+#: Maximum and minimum number of returns before a day for estimating its betas
 YEAR = 252
 MINIMUM_RETURNS = 20
-_BLOCK = 48  #: Days that one pass works on, so that its arrays fit the cache
-_FLAT = 1e-9  #: Share of a column's sum of squares that must vary for it not to count as constant
+_BLOCK = 48  #: Days per pass, so that its arrays fit in the cache
+_FLAT = 1e-9  #: Minimum varying fraction of a column's sum of squares; below it counts as constant
 
 
 @dataclass(frozen=True, slots=True)
 class Goodness:
-    """Goodness of fit over all days: weighted within a day, each day of equal weight."""
+    """Goodness of fit over all days: weighted within a day, with equal weight for each day."""
 
-    #: share of the cross-sectional variance explained; None where nothing varies
+    #: fraction of the cross-sectional variance explained; None if nothing varies
     r_squared: float | None
-    #: the same corrected for the parameters (Theil 1961: mean squares over their degrees of
-    #: freedom); None without one
+    #: R² corrected for the number of parameters (Theil 1961: mean squares over their degrees of
+    #: freedom); None without degrees of freedom
     adjusted_r_squared: float | None
     names: float  #: mean number of names in a day's regression
-    parameters: float  #: mean number of parameters of a day: intercept, industries less one, styles
-    degrees_of_freedom: float  #: mean of names less parameters
+    parameters: float  #: mean number of parameters per day: intercept, industries minus one, styles
+    degrees_of_freedom: float  #: mean number of names minus parameters
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Exposures and factor returns of D days, in fractions a day."""
+    """Exposures and factor returns for D days, as daily fractions."""
 
-    rows: range  #: rows of the snapshot; `days` are their dates
+    rows: range  #: snapshot rows; `days` are their dates
     days: DayArray
     codes: tuple[str, ...]  #: the N assets
-    exposures: Exposures  #: what was regressed on, K factors
-    #: [D, N] adjusted close-to-close returns, after a suspension since the last close; 0 without a
-    #: bar that day
+    exposures: Exposures  #: regressors, K factors
+    #: [D, N] adjusted close-to-close returns; after a suspension, since the last close; 0 without a
+    #: bar on that day
     returns: FloatArray
-    has_return: BoolArray  #: [D, N] names with a bar that day and a close before it
-    weights: FloatArray  #: [D, N] regression weights; 0 for names that took no part
-    #: [D] the intercept: the return of a name with no tilt; with industries that of their weighted
-    #: mean
+    has_return: BoolArray  #: [D, N] names with a bar on that day and an earlier close
+    weights: FloatArray  #: [D, N] regression weights; 0 for excluded names
+    #: [D] the intercept: return of a name without tilts; with industries, the return at their
+    #: weighted mean
     common: FloatArray
-    style: FloatArray  #: [D, K] returns a unit of exposure; 0 where dropped
-    #: [D, I] returns of the industries on top of the common return, weighted mean 0; I is 0 in
+    style: FloatArray  #: [D, K] returns per unit of exposure; 0 where dropped
+    #: [D, I] industry returns in excess of the common return, with weighted mean 0; I is 0 in
     #: `paper`
     industry: FloatArray
-    industry_names: tuple[str, ...]  #: the I industries, `other` the last
-    #: [D, N] column of `industry`; pooled ones are of `other`. 0 where I is 0
+    industry_names: tuple[str, ...]  #: the I industries, with `other` last
+    #: [D, N] column of `industry`; pooled industries map to `other`. 0 if I is 0
     industry_of: IndexArray
     #: ranks and counts of the regressions on intercept, industries and styles
     cross_sections: CrossSections
     scheme: Scheme  #: which industries there are
-    #: [D, N] of a market model: return of the market since each asset's last close, which its beta
-    #: multiplies; None where `common` is that of all
+    #: [D, N] in a market model: market return since each asset's last close, which its beta
+    #: multiplies; None if `common` applies to all assets
     own_common: FloatArray | None = None
 
     @property
@@ -119,7 +120,9 @@ class Fit:
 
     @cached_property
     def has_industries(self) -> bool:
-        """Return whether an industry has its own return on a day: it is known, and not pooled."""
+        """Return whether any industry has its own return on some day, i.e. is known and not
+        pooled.
+        """
         if not self.industry_names:
             return False
 
@@ -129,20 +132,20 @@ class Fit:
         return bool(is_own[is_fitted].any())
 
     def style_days(self, days: slice) -> CountArray:
-        """[K] number of days, of those chosen, on which each style took part in the regression."""
+        """[K] number of the chosen days on which each style took part in the regression."""
         dropped = self.cross_sections.dropped[days, 1 : 1 + len(self.factor_names)]
         return np.asarray((~dropped).sum(axis=0), dtype=np.int64)
 
     @cached_property
     def residuals(self) -> FloatArray:
-        """[D, N] return less common, style and industry parts, for every asset, in the regression
-        or not.
+        """[D, N] return minus common, style and industry components, for every asset, whether in
+        the regression or not.
         """
         return self.returns - self.explained
 
     @cached_property
     def explained(self) -> FloatArray:
-        """[D, N] common, style and industry parts of every asset's return."""
+        """[D, N] common, style and industry components of every asset's return."""
         if self.own_common is not None:
             return self.own_common * self.exposures.design[:, 0]
 
@@ -155,7 +158,7 @@ class Fit:
 
     @cached_property
     def goodness(self) -> Goodness:
-        """Goodness of fit of the regressions of all days together, over the names in them."""
+        """Goodness of fit of all days' regressions together, over the names in them."""
         weights = self.weights / np.maximum(
             self.weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny
         )
@@ -171,14 +174,14 @@ class Fit:
         if total > 0.0:
             r_squared = 1.0 - left / total
             if free > 0:
-                # As Theil (1961) corrects it
+                # Correction of Theil (1961)
                 adjusted = 1.0 - left / free / (total / (names - days))
 
         return Goodness(r_squared, adjusted, names / days, parameters / days, free / days)
 
     def standard_errors(self, kind: Robust = "HC3") -> FloatArray:
         """[D, 1 + K] robust standard errors of `common` and `style`, NaN where dropped; with
-        industries none of `common` (NaN).
+        industries, NaN for `common`.
         """
         sections = self.cross_sections
         count = len(self.industry_names)
@@ -217,7 +220,7 @@ class Fit:
         )
 
     def _constant_styles(self) -> BoolArray:
-        """[D, K] whether the exposures of the names in the regression do not differ."""
+        """[D, K] whether all names in the regression have the same exposure."""
         z = self.exposures.design[:, 1:]
         weights = self.weights[:, None, :]
         total = np.maximum(self.weights.sum(axis=1), np.finfo(np.float64).tiny)[:, None]
@@ -237,11 +240,12 @@ def fit_factors(
 ) -> Fit:
     """Regress each day's returns on an intercept, the scheme's industries and the style exposures
     known the day before (weighted least squares). Names take part if they were in the index the day
-    before, have a bar on both days and at least one exposure. On days when no name has an exposure
-    all take part, and only the common return and industries are fitted. With no more names than
-    parameters only the common return is fitted. `known`: exposures of these rows, to share between
-    schemes. A market of other assets than A-shares with fewer than `MINIMUM_NAMES` gets the
-    `market_model`. Raises DataError if rows or factors are unknown, or `known` is of other rows.
+    before and have a bar on both days and at least one exposure. On days when no name has an
+    exposure, all names take part, and only the common return and industries are fitted. If there
+    are no more names than parameters, only the common return is fitted. `known`: exposures of these
+    rows, to share between schemes. A market of assets other than A-shares with fewer than
+    `MINIMUM_NAMES` gets the `market_model`. Raises DataError if rows or factors are unknown, or
+    `known` covers different rows.
     """
     rows = range(first_row, last_row + 1)
     if has_few_assets(snapshot):
@@ -296,13 +300,13 @@ def has_few_assets(snapshot: MarketSnapshot) -> bool:
 
 
 def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict") -> Fit:
-    """Explain each return of `rows` by the market's times the asset's beta; the rest is its
-    residual. The market is the index, or without one the members of the day before at equal
-    weights, rebalanced each day (0 of one whose exchange is closed). A return after closed days
-    is explained by the market's of all these days. A beta is the slope of the least squares of the
-    last `YEAR` returns before the day, each from one day on which asset and market have a price to
-    the next; 1 with fewer than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of the
-    snapshot that follow a day.
+    """Explain each return in `rows` by the market return times the asset's beta; the rest is the
+    residual. The market is the index or, without one, the previous day's members at equal weights,
+    rebalanced daily (a member whose exchange is closed returns 0). A return after closed days is
+    explained by the market return over all these days. Beta is the least-squares slope over the
+    last `YEAR` returns before the day, each between consecutive days on which both asset and market
+    have a price; 1 with fewer than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of
+    the snapshot that follow a day.
     """
     check_rows(snapshot, rows, 1)
     returns, has_return, _ = close_to_close(snapshot, range(1, rows.stop))
@@ -356,16 +360,16 @@ def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict
 
 
 def market_levels(snapshot: MarketSnapshot) -> FloatArray:
-    """[T] levels of the index, or without one of the members of the day before at equal weights,
-    each filled forward; NaN before the first.
+    """[T] levels of the index or, without one, of the previous day's members at equal weights,
+    forward-filled; NaN before the first.
     """
     returns, _, _ = close_to_close(snapshot, range(1, len(snapshot.days)))
     return _market_levels(snapshot, returns)[0]
 
 
 def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """[T] levels of the index, or of the members at equal weights, each filled forward, and whether
-    the day has one of its own; T - 1 days have `returns`, from row 1 on.
+    """[T] levels of the index, or of the equal-weight members, forward-filled, and whether the day
+    has its own level; `returns` covers T - 1 days, from row 1 on.
     """
     days = len(returns) + 1
     if snapshot.meta.benchmark:
@@ -379,14 +383,14 @@ def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[Float
 
 
 def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> FloatArray:
-    """[T, N] return of the market since each asset's close before the row; 0 if there is no such
+    """[T, N] market return since each asset's last close before the row; 0 if there is no such
     close.
     """
     days = len(levels)
     has_close = np.isfinite(snapshot.close[:days])
     last = np.maximum.accumulate(np.where(has_close, np.arange(days)[:, None], -1), axis=0)
     before = np.concatenate([np.full((1, last.shape[1]), -1), last[:-1]])
-    with np.errstate(all="ignore"):  # of a market that has lost everything
+    with np.errstate(all="ignore"):  # for a market that has lost everything
         moves = levels[:, None] / levels[before] - 1.0
 
     return np.where((before >= 0) & np.isfinite(moves), moves, 0.0)
@@ -395,14 +399,14 @@ def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> Flo
 def _betas(
     close: FloatArray, levels: FloatArray, shared: IndexArray, rows: range
 ) -> tuple[FloatArray, BoolArray]:
-    """[D] betas of an asset before each of `rows`, 1 where it is not known, and whether it is.
-    `shared`: rows on which asset and market have a price.
+    """[D] betas of an asset before each of `rows`, 1 if not known, and whether each is known.
+    `shared`: rows on which both asset and market have a price.
     """
     betas = np.ones(len(rows))
     known = np.zeros(len(rows), dtype=np.bool_)
     own = close[shared[1:]] / close[shared[:-1]] - 1.0
     market = levels[shared[1:]] / levels[shared[:-1]] - 1.0
-    # of each row: how many returns ended before it
+    # for each row, the number of returns that ended before it
     ends = np.searchsorted(shared[1:], np.arange(rows.start, rows.stop))
 
     for day, end in enumerate(ends.tolist()):
@@ -423,8 +427,8 @@ def _betas(
 def close_to_close(
     snapshot: MarketSnapshot, rows: range
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """[D, N] adjusted returns of `rows` (0 without one), whether there is one, and whether it is of
-    one session of the asset's own calendar.
+    """[D, N] adjusted returns in `rows` (0 if missing), whether a return exists, and whether it
+    spans a single session of the asset's own calendar.
     """
     close = snapshot.adjusted_close
     before = filled_forward(
@@ -443,12 +447,12 @@ def close_to_close(
 
 
 def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray, FloatArray]:
-    """[D, K, N] values less the mean of their industry, 0 if industries explain them whole; [D,
-    K, I] means.
+    """[D, K, N] values minus their industry mean, 0 if industries explain them fully; [D, K, I]
+    means.
     """
     left = np.empty(styles.shape)
     means = np.empty((*styles.shape[:2], industries.count))
-    # One buffer for all blocks: fresh memory for each would cost more than the arithmetic.
+    # One buffer for all blocks: allocating memory for each would cost more than the arithmetic.
     buffer = np.empty((min(_BLOCK, len(styles)), *styles.shape[1:]))
 
     for start in range(0, len(styles), _BLOCK):
@@ -461,7 +465,7 @@ def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray
 
         weights = industries.weights[days]
         squares = _weighted_squares(block, weights, scratch)
-        # Most values differ within an industry by far more than rounding: then a bound is enough.
+        # Most values differ within an industry by far more than rounding: then a bound suffices.
         largest = max(styles[days].max(initial=0.0), -styles[days].min(initial=0.0))
         most = largest * largest * weights.sum(axis=1).max()
         if not (squares > 2.0 * RANK_TOLERANCE * most).all():
@@ -472,8 +476,8 @@ def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray
 
 
 def _weighted_squares(values: FloatArray, weights: FloatArray, scratch: FloatArray) -> FloatArray:
-    """[D, K] weighted sums of squares of [D, K, N] values, by [D, N] weights. `scratch`: like
-    `values`, used up.
+    """[D, K] weighted sums of squares of [D, K, N] values, with [D, N] weights. `scratch`: an array
+    like `values`, overwritten.
     """
     squared = np.multiply(values, values, out=scratch)
     sums: FloatArray = (squared @ weights[:, :, None])[:, :, 0]
@@ -487,8 +491,8 @@ def _with_industries(
     industry_of: IndexArray,
     count: int,
 ) -> tuple[CrossSections, FloatArray]:
-    """Fit common, styles and [D, I] industries of weighted mean 0; on days with too few names only
-    the common return.
+    """Fit common, styles and [D, I] industries with weighted mean 0; on days with too few names,
+    only the common return.
     """
     industries = _IndustryShares.of(weights, industry_of, count)
     total = industries.total
@@ -496,7 +500,7 @@ def _with_industries(
     mean_return = industries.means(returns[:, None], slice(None))[:, 0]
     left = returns - of_names(mean_return, industry_of)
     groups: CountArray = np.count_nonzero(total, axis=1)
-    # Frisch, Waugh and Lovell: the styles' returns are those of the whole regression.
+    # Frisch, Waugh and Lovell: the style returns equal those of the full regression.
     sections = weighted_least_squares(styles, left, weights, groups)
     effects = mean_return - (sections.coefficients[:, None, :] @ means)[:, 0]
     everything = total.sum(axis=1, keepdims=True)
@@ -518,8 +522,8 @@ def _with_industries(
 def pooled_industries(
     industries: tuple[str, ...], used: BoolArray, minimum: int
 ) -> tuple[tuple[str, ...], IndexArray]:
-    """I industry names, `other` the last, and the [D, N] columns of N assets on days on which [D,
-    N] `used` are regressed.
+    """Return I industry names, with `other` last, and the [D, N] columns of N assets on days on
+    which [D, N] `used` are regressed.
     """
     known = sorted(set(industries) - {_UNKNOWN, OTHER})
     columns = {name: index for index, name in enumerate(known)}
@@ -536,13 +540,13 @@ def pooled_industries(
 
 @dataclass(frozen=True)
 class _IndustryShares:
-    """Names as parts of their industries' weights, on D days."""
+    """Names as fractions of their industry's weight, on D days."""
 
     weights: FloatArray  #: [D, N]
     column: IndexArray  #: [D, N] industry of each name
     count: int  #: I
-    total: FloatArray  #: [D, I] weights of the industries
-    shares: FloatArray  #: [D, N] weight over that of the industry, 0 in one without names
+    total: FloatArray  #: [D, I] total weight of each industry
+    shares: FloatArray  #: [D, N] weight over the industry's weight, 0 in an industry without names
 
     @classmethod
     def of(cls, weights: FloatArray, column: IndexArray, count: int) -> _IndustryShares:
@@ -555,8 +559,8 @@ class _IndustryShares:
         return cls(weights, column, count, total.reshape(days, count), weights / own)
 
     def means(self, values: FloatArray, days: slice) -> FloatArray:
-        """[D, K, I] weighted means of [D, K, N] values of some days over the names of each
-        industry, 0 for one without names.
+        """[D, K, I] weighted means of [D, K, N] values over each industry's names on some days, 0
+        for an industry without names.
         """
         number, rows, _ = values.shape
         shares = self.shares[days]
@@ -571,14 +575,14 @@ class _IndustryShares:
 
 
 def of_names(figures: FloatArray, column: IndexArray) -> FloatArray:
-    """[D, N] figure of each name's industry, from [D, I]."""
+    """[D, N] figure for each name's industry, from [D, I]."""
     taken = np.empty(column.shape)
     _put_of_names(figures[:, None], column, taken[:, None])
     return taken
 
 
 def _put_of_names(figures: FloatArray, column: IndexArray, taken: FloatArray) -> None:
-    """Put the figure of each name's industry, from [D, K, I], into [D, K, N]."""
+    """Write the figure for each name's industry, from [D, K, I], into [D, K, N]."""
     for day in range(len(figures)):
-        # Columns are in bounds; a mode that need not check them takes a third of the time.
+        # Columns are in bounds; a mode that skips the check takes a third of the time.
         np.take(figures[day], column[day], axis=1, out=taken[day], mode="clip")

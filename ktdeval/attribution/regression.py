@@ -1,13 +1,13 @@
-"""Daily cross-sectional weighted least squares, all days at once: batched normal equations that
-know their rank.
+"""Daily cross-sectional weighted least squares, all days at once: batched, rank-revealing normal
+equations.
 
 For each day minimise sum_i w_i (r_i - x_i' f)^2. The normal equations of a day, scaled to unit
 diagonal, are factored by Cholesky column by column over all days together. The pivot of column k is
-the share of it that the columns before leave unexplained, the 1 - R^2 of its regression on them. A
-column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0 and the
-fit is that of the others. So of two collinear columns the later one is dropped, and a constant one
-after the intercept. Days with a small pivot get a step of iterative refinement with residuals of
-the full data: it brings back what squaring lost.
+the fraction of it that the preceding columns leave unexplained, the 1 - R^2 of its regression on
+them. A column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0
+and the fit uses the other columns. Thus the later of two collinear columns is dropped, as is a
+constant column after the intercept. Days with a small pivot get a step of iterative refinement with
+residuals from the full data, which recovers the precision lost by squaring.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ RANK_TOLERANCE = 1e-9
 inflation of 10^9).
 """
 _REFINE_BELOW = 1e-2
-#: Days whose columns are weighted at a time, so that the product is still in the cache when it is
-#: multiplied
+#: Days whose columns are weighted at a time, so that the product is still in cache when multiplied
 _BLOCK = 48
 CountArray = np.ndarray[tuple[int], np.dtype[np.intp]]
 Robust = Literal["HC0", "HC1", "HC2", "HC3"]
@@ -37,13 +36,13 @@ class CrossSections:
     """Fitted daily regressions."""
 
     coefficients: FloatArray  #: [D, P]; 0 for a dropped column
-    #: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or
+    #: [D, P] True if a column has no coefficient: constant, collinear with preceding columns, or
     #: too few names
     dropped: BoolArray
-    #: [D] True where the names left no degree of freedom, so that only the first column was fitted
+    #: [D] True if no degree of freedom was left, so that only the first column was fitted
     too_few: BoolArray
     count: CountArray  #: [D] names with a positive weight
-    parameters: CountArray  #: [D] parameters fitted, those taken out before included
+    parameters: CountArray  #: [D] parameters fitted, including those partialled out before
 
 
 def weighted_least_squares(
@@ -52,12 +51,12 @@ def weighted_least_squares(
     weights: FloatArray,
     taken_out: CountArray | None = None,
 ) -> CrossSections:
-    """Fit one regression a day of [D, N] returns on [D, P, N] columns (the first the intercept), as
-    `statsmodels.api.WLS` does; weight 0 leaves a name out. With no more names than columns only the
-    first column is fitted, without any name none. `taken_out`: [D] parameters, the intercept among
-    them, whose columns were taken out of returns and design before; on days with too few names
-    nothing else is fitted. Raises DataError if shapes don't fit, a weight is negative, or a value
-    is not finite.
+    """Fit one regression per day of [D, N] returns on [D, P, N] columns (the first is the
+    intercept), as `statsmodels.api.WLS` does; weight 0 excludes a name. If there are no more names
+    than columns, only the first column is fitted; without any names, none. `taken_out`: [D] number
+    of parameters, including the intercept, whose columns were partialled out of returns and design
+    beforehand; on days with too few names nothing else is fitted. Raises DataError if shapes don't
+    fit, a weight is negative, or a value is not finite.
     """
     _check_shapes(design, returns, weights)
     gram, moment = _normal_equations(design, returns, weights)
@@ -92,7 +91,7 @@ def robust_errors(
 ) -> FloatArray:
     """[D, P] heteroskedasticity-consistent standard errors (MacKinnon and White: HC0 plain, HC1
     scaled by n / (n - p), HC2 and HC3 by leverage); NaN where a column was dropped. `leverage`: [D,
-    N] that of parameters that were taken out before.
+    N] leverage of parameters partialled out beforehand.
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):
@@ -105,8 +104,8 @@ def robust_errors(
 
         if kind in ("HC2", "HC3"):
             room = room if leverage is None else room - leverage[block]
-            # A name that its own columns fit exactly has residual 0 and no room: it says nothing
-            # about the noise.
+            # A name fitted exactly by its own columns has residual 0 and leverage 1: it carries no
+            # information about the noise.
             room = np.where(room > 1e-12, room, np.inf)
             # MacKinnon and White: by 1 - leverage, or its square
             square /= room if kind == "HC2" else room * room
@@ -142,7 +141,7 @@ def _normal_equations(
     days, columns, _ = design.shape
     gram = np.empty((days, columns, columns))
     moment = np.empty((days, columns))
-    # One buffer for all blocks: fresh memory for each would cost more than the arithmetic.
+    # One buffer for all blocks: allocating memory for each would cost more than the arithmetic.
     buffer = np.empty((min(_BLOCK, days), *design.shape[1:]))
 
     for start in range(0, days, _BLOCK):
@@ -153,8 +152,8 @@ def _normal_equations(
         np.matmul(weighted, design[block].transpose(0, 2, 1), out=gram[block])
         moment[block] = (weighted @ returns[block, :, None])[:, :, 0]
 
-    # A value that is not finite shows in these sums even at weight 0, and they are a small part of
-    # what went in.
+    # A non-finite value shows up in these sums even at weight 0, and they are much smaller than the
+    # inputs.
     if not (np.isfinite(gram).all() and np.isfinite(moment).all()):
         raise DataError(
             "cross-sections: a value is not finite; give left-out names weight 0, return 0 and"
@@ -166,15 +165,16 @@ def _normal_equations(
 
 @dataclass(frozen=True, slots=True)
 class _CholeskyFactor:
-    """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs
-    along contiguous memory.
+    """Cholesky factors of many Gram matrices, with days on the last axis so that every operation
+    runs along contiguous memory.
     """
 
-    #: [P, P, D] of the matrix scaled to unit diagonal; a dropped column is that of the identity
+    #: [P, P, D] factor of the matrix scaled to unit diagonal; a dropped column is an identity
+    #: column
     lower: FloatArray
     scale: FloatArray  #: [P, D] square roots of the diagonal, 1 for a dropped column
     kept: BoolArray  #: [P, D]
-    weakest: FloatArray  #: [D] smallest pivot among the columns kept
+    weakest: FloatArray  #: [D] smallest pivot among the kept columns
 
     @classmethod
     def of(cls, gram: FloatArray) -> _CholeskyFactor:
@@ -196,7 +196,7 @@ class _CholeskyFactor:
             below = matrix[column:, column]
             below *= np.where(keep, 1.0 / np.sqrt(np.where(keep, pivot, 1.0)), 0.0)
             matrix[column, column] = np.where(keep, below[0], 1.0)
-            # What the columns before explain of a dropped one must not come back in the
+            # What the preceding columns explain of a dropped column must not re-enter through the
             # substitutions.
             matrix[column, :column] *= keep
             below = below[1:]
@@ -205,7 +205,7 @@ class _CholeskyFactor:
         return cls(matrix, np.where(kept, scale, 1.0), kept, weakest)
 
     def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _CholeskyFactor:
-        """Return the factors of some days."""
+        """Return the factors for some days."""
         return _CholeskyFactor(
             self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days]
         )
@@ -232,12 +232,12 @@ class _CholeskyFactor:
 def _influence(
     design: FloatArray, weights: FloatArray, kept: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """[D, P, N] influence of each residual on the coefficients, G^-1 w x, and [D, N] 1 less
+    """[D, P, N] influence of each residual on the coefficients, G^-1 w x, and [D, N] 1 minus
     leverage; zero columns are ignored.
     """
     weighted = design * weights[:, None, :]
     gram = weighted @ design.transpose(0, 2, 1)
-    # A unit diagonal for dropped columns makes the matrix regular and does not change the others.
+    # A unit diagonal for dropped columns makes the matrix non-singular without changing the others.
     gram += np.eye(gram.shape[1]) * ~kept[:, :, None]
     influence = np.asarray(np.linalg.solve(gram, weighted), dtype=np.float64)
 

@@ -41,19 +41,19 @@ from ktdeval.values.all_cores import on_all_cores
 
 IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
-#: Days and assets that one pass works on: its arrays fit the cache, however many assets there are
+#: Days and assets per pass: its arrays fit in the cache, however many assets there are
 _BLOCK = 256
 _BLOCK_ASSETS = 320
 _CANCELLATION = 1e-3
 """Below this share of the raw second moment, a central one is left to the kernel: one-pass sums
 keep thirteen digits above it.
 """
-_GATHERED = 1024  #: Windows that the kernel gets at a time
+_GATHERED = 1024  #: Maximum number of windows passed to the kernel at a time
 
 
 def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray:
     """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to
-    `factor_values(snapshot.as_of(row))`; a day's are the same bits in whatever range, and of a
+    `factor_values(snapshot.as_of(row))`; a day's values are bit-identical for any range, and for a
     snapshot or a view of it. Days come first in memory. Raises DataError unless `rows` are
     consecutive rows of the snapshot, or of what the view shows.
     """
@@ -64,7 +64,7 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
 
     values = np.full((len(rows), len(FACTORS), len(prices.codes)), np.nan)
     for group in groups:
-        # A day on which an exchange is closed has the values of its last session.
+        # On a day when an exchange is closed, its assets have the values of the last session.
         latest = group.sessions_before(range(rows.start + 1, rows.stop + 1)) - 1
         days = np.flatnonzero(latest >= 0)
         if not len(days):
@@ -100,10 +100,10 @@ def _panel_of_sessions(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Part of a panel that is computed at a time."""
+    """Part of a panel computed in one pass."""
 
     assets: slice
-    days: range  #: counted from the first day of the panel
+    days: range  #: counted from the panel's first day
 
 
 def _fill(values: FloatArray, market: TrailingWindow, before: int, piece: _Piece) -> None:
@@ -119,14 +119,14 @@ def _fill(values: FloatArray, market: TrailingWindow, before: int, piece: _Piece
 
 
 def _part_of(market: TrailingWindow, rows: slice, assets: slice) -> TrailingWindow:
-    """Return some rows and columns of a price history, each array in one piece of memory."""
+    """Return some rows and columns of a price history, each array contiguous in memory."""
     parts = (getattr(market, part.name)[rows, assets] for part in fields(TrailingWindow))
     return TrailingWindow(*(np.ascontiguousarray(values) for values in parts))
 
 
 def factor_history(view: MarketView, days: int) -> FloatArray:
-    """[days, N, K] raw values of `FACTORS` of the latest days up to the close of `view.day`, oldest
-    first; NaN before the data. Days are sessions of the asset's own calendar.
+    """[days, N, K] raw values of `FACTORS` for the latest days up to the close of `view.day`,
+    oldest first; NaN before the data begin. Days are sessions of the asset's own calendar.
     """
     history = np.full((days, len(view.codes), len(FACTORS)), np.nan)
     for group in session_groups(view):
@@ -140,9 +140,7 @@ def factor_history(view: MarketView, days: int) -> FloatArray:
 
 
 def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) -> None:
-    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError if
-    they are not.
-    """
+    """Raise DataError unless the rows are consecutive rows of the snapshot, from `earliest` on."""
     if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(prices.days):
         name = f"snapshot {prices.meta.name}" if isinstance(prices, MarketSnapshot) else "a view"
         raise DataError(
@@ -153,11 +151,11 @@ def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) 
 
 @dataclass(frozen=True)
 class _DayBlock:
-    """Some consecutive days of a market, and what several factors read of them."""
+    """Some consecutive days of a market, and intermediate results shared by several factors."""
 
-    market: TrailingWindow  #: rows asked for and up to `YEAR` rows before them
-    start: int  #: first of the days, a row of `market`
-    days: int  #: how many
+    market: TrailingWindow  #: the requested rows and up to `YEAR` rows before them
+    start: int  #: first of the days, as a row of `market`
+    days: int  #: number of days
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
         """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN
@@ -210,8 +208,8 @@ class _DayBlock:
         for start in range(0, len(days), _GATHERED):
             part_days = days[start : start + _GATHERED]
             part_assets = assets[start : start + _GATHERED]
-            # numpy adds up a lone column in another order than one among several: a lone window
-            # goes in twice.
+            # numpy sums a single column in a different order than one of several: a lone window is
+            # passed twice.
             size = max(2, len(part_days))
             at = (
                 np.arange(YEAR)[:, None] + np.resize(part_days, size),
@@ -233,21 +231,23 @@ class _DayBlock:
 
 
 def _at_least(count: FloatArray, minimum: int) -> FloatArray:
-    """`count` itself, changed in place: NaN below the minimum."""
+    """Return `count` itself, modified in place: NaN below the minimum."""
     np.copyto(count, np.nan, where=count < minimum)
     return count
 
 
 def _set_to_zero(values: FloatArray, unknown: BoolArray) -> FloatArray:
-    """`values` itself, changed in place: 0 where `unknown`. Where little is missing this is cheaper
-    than a new array.
+    """Return `values` itself, modified in place: 0 where `unknown`. If little is missing, this is
+    cheaper than a new array.
     """
     np.copyto(values, 0.0, where=unknown)
     return values
 
 
 def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
-    """[days, N] means of the finite values, NaN where fewer than `minimum`; `values` is used up."""
+    """[days, N] means of the finite values, NaN if fewer than `minimum`; `values` is
+    overwritten.
+    """
     finite = np.isfinite(values)
     count = _at_least(trailing_count(finite, width), minimum)
     mean = trailing_sum(_set_to_zero(values, np.logical_not(finite, out=finite)), width)
@@ -257,13 +257,13 @@ def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _WindowMoments:
-    """Window figures of a series, [days, N] each: NaN if a window has too few values. `count,
-    mean`: of the values.
+    """Per-window statistics of a series, each [days, N]: NaN if a window has too few values.
+    `count, mean`: number and mean of the values.
     """
 
     count: FloatArray
     mean: FloatArray
-    raw_squares: FloatArray  #: their sum of squares
+    raw_squares: FloatArray  #: sum of squared values
     squares: FloatArray  #: sum of squared deviations from the mean
 
     @classmethod
@@ -286,7 +286,7 @@ class _WindowMoments:
         return cls(count, mean, raw, squares)
 
     def sample_deviation(self) -> FloatArray:
-        """[days, N] root of the squared deviations over the number of values less one."""
+        """[days, N] square root of the squared deviations over the number of values minus one."""
         deviation = self.count - 1.0
         np.divide(self.squares, deviation, out=deviation)
         return np.sqrt(deviation, out=deviation)
@@ -371,7 +371,7 @@ def _negative_skewness(block: _DayBlock) -> FloatArray:
 
 
 def _price_volume_correlation(block: _DayBlock) -> FloatArray:
-    # The logarithm of zero volume is not finite, nor is a change from or to it.
+    # The logarithm of zero volume is not finite, nor is any change involving it.
     volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
     both = np.isfinite(y)

@@ -6,9 +6,9 @@ one pure function of a `TrailingWindow` that reduces the leading (time) axis, so
 definitions serve one day ([rows, N] arrays) and many days at once ([rows, days, N], for instance
 from `numpy.lib.stride_tricks.sliding_window_view`).
 
-Sums over trailing windows take a number of passes logarithmic in the window: a sum over 20 rows is
-that of two sums over 10, and so on. Like pairwise summation, and unlike a difference of two running
-totals, this forgets what left the window.
+Sums over trailing windows take a number of passes logarithmic in the window length: a sum over 20
+rows is the sum of two sums over 10, and so on. Like pairwise summation, and unlike a difference of
+two running totals, this forgets what left the window.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ktdeval.values.files import csv_rows
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] sums over `width` (at least 1) consecutive rows of finite numbers; for
-    1 `values` itself.
+    """[rows - width + 1, N] sums over `width` (at least 1) consecutive rows of finite numbers; with
+    width 1, `values` itself.
     """
     if width == 1:
         return values
@@ -65,8 +65,8 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
     """[rows, N] values with every NaN replaced by the last number above it in its column; `before`
     [N] is the row above the first.
     """
-    # Missing entries column by column: a run of them ends where the row does not follow on the one
-    # before.
+    # Missing entries column by column: a run ends where a row does not directly follow the previous
+    # one.
     column, row = np.divmod(np.flatnonzero(np.isnan(values).T), len(values))
     if not len(row):
         return values
@@ -83,9 +83,7 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
 
 
 def last_known(values: FloatArray, row: int) -> FloatArray:
-    """[N] the last number of each column of [rows, N] above `row`; NaN if a column has no number
-    there.
-    """
+    """[N] last number in each column of [rows, N] above `row`; NaN if there is none."""
     if row == 0:
         return np.full(values.shape[1], np.nan)
 
@@ -100,18 +98,17 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
 TRADING_DAYS_PER_YEAR = 252
 YEAR, QUARTER, MONTH = 252, 60, 20  #: Window lengths in trading days
 MONTH_SKIPPED = 21  #: MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal
-#: Fewest observations in a window: two thirds of it, rounded up
+#: Minimum observations in a window: two thirds of it, rounded up
 YEAR_MINIMUM = 168
 QUARTER_MINIMUM = 40
 MONTH_MINIMUM = 14
-#: Exposures are clipped at this quantile and its mirror image before they are z-scored (both:
-#: KTD-Fin §4.5)
+#: Exposures are clipped at this quantile and its mirror image before z-scoring (both: KTD-Fin §4.5)
 WINSOR_TAIL = 0.01
 
 
 # a tuple: made from the grids of a market by its field names, and cut by place
 class PriceHistory(NamedTuple):
-    """Prices up to row `day` of a market that grows, [day + 1, N] each: what factors read of a
+    """Prices up to row `day` of a growing market, each [day + 1, N]: what factors read from a
     `MarketView`, in its units.
     """
 
@@ -135,8 +132,8 @@ class TrailingWindow:
     last_close: FloatArray
     open: FloatArray  #: adjusted open (scaled by the same day's factor as the close)
     high: FloatArray  #: adjusted high
-    volume: FloatArray  #: shares, divided by the factor so that a split is no jump of volume
-    amount: FloatArray  #: turnover, units of currency
+    volume: FloatArray  #: shares, divided by the factor so that a split is no jump in volume
+    amount: FloatArray  #: turnover, in currency units
 
     @cached_property
     def returns(self) -> FloatArray:
@@ -150,10 +147,10 @@ class TrailingWindow:
 class FactorDefinition:
     """One style factor."""
 
-    name: str  #: as on cards and in tools, such as `MOM_12_1`
+    name: str  #: name on cards and in tools, such as `MOM_12_1`
     description: str  #: what it measures, with its formula
-    window: int  #: trading days that it looks back on
-    minimum_observations: int  #: fewest usable days in the window; below it the value is NaN
+    window: int  #: look-back length in trading days
+    minimum_observations: int  #: minimum usable days in the window; with fewer, the value is NaN
     #: trailing window [rows, ...] -> raw values [...]
     kernel: Callable[[TrailingWindow], FloatArray]
 
@@ -170,17 +167,17 @@ class FactorTable:
         return np.stack(list(self.values.values()))
 
     def standardise_over(self, investable: BoolArray) -> FloatArray:
-        """[K, N] exposures: `standardise` applied to every factor over the names of `investable`
-        [N].
+        """[K, N] exposures: `standardise` applied to every factor over the `investable` [N]
+        names.
         """
         return standardise(self.matrix(), investable)
 
 
 def factor_values(view: MarketView | PriceHistory) -> FactorTable:
     """Raw style factors of every asset from information up to the close of `view.day`; NaN with too
-    few observations. Names are those of KTD-Fin, Appendix E; windows and rules for gaps those of
+    few observations. Names follow KTD-Fin, Appendix E; windows and rules for gaps follow
     docs/attribution.md. Windows count sessions of the asset's own calendar; if the day is not one
-    of its sessions, values are those of its last session.
+    of its sessions, values are as of its last session.
     """
     if isinstance(view, PriceHistory):
         return _factors_of(view)
@@ -207,7 +204,7 @@ def _factors_of(view: MarketView | PriceHistory) -> FactorTable:
 
 
 def price_history(market: MarketSnapshot | MarketView, group: SessionGroup) -> PriceHistory:
-    """Return the sessions of the assets of one calendar."""
+    """Return the price history over the sessions of one calendar's assets."""
     close, *others = (group.of(getattr(market, name)) for name in PriceHistory._fields[1:])
     return PriceHistory(len(close) - 1, close, *others)
 
@@ -236,9 +233,9 @@ def trailing_factors(window: TrailingWindow) -> dict[str, FloatArray]:
 
 def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
     """Winsorise [..., N] raw values at 1 % and 99 % and z-score them, both over the `investable`
-    names ([N] or [..., N]); others are clipped and scaled with the same figures. NaN stays NaN;
-    where the investable names do not differ, exposures are 0. Raises DataError if `investable` is
-    of other assets.
+    names ([N] or [..., N]); other names are clipped and scaled with the same figures. NaN stays
+    NaN; if the investable names do not differ, exposures are 0. Raises DataError if `investable`
+    does not match the assets.
     """
     if investable.shape[-1:] != values.shape[-1:]:
         raise DataError(
@@ -261,8 +258,8 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
         deviation = np.sqrt(
             np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count
         )
-        # A spread at rounding level is treated as zero: dividing by it would blow noise up to
-        # unit variance.
+        # A spread at rounding level is treated as zero: dividing by it would amplify noise to unit
+        # variance.
         flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
 
         return np.asarray(np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation)))
@@ -282,14 +279,14 @@ def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArra
 
 
 def _true_counts(flags: BoolArray) -> npt.NDArray[np.uint8]:
-    """Number of True over time, of a window: at most `YEAR` rows."""
+    """Number of True values over time within a window of at most `YEAR` rows."""
     count: npt.NDArray[np.uint8] = flags.view(np.uint8).sum(axis=0, dtype=np.uint8)
     return count
 
 
 def _average_known(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
-    """Mean over time of the finite values, and their number (NaN where fewer than `minimum`, which
-    NaN carries on).
+    """Mean of the finite values over time, and their number (NaN if fewer than `minimum`, which
+    then propagates).
     """
     finite = np.isfinite(values)
     count = _true_counts(finite).astype(np.float64)
@@ -299,7 +296,7 @@ def _average_known(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatA
 
 
 def _deviations(values: FloatArray, mean: FloatArray) -> FloatArray:
-    """Deviations from the mean, 0 for missing values (so that sums skip them)."""
+    """Deviations from the mean, 0 for missing values (so that they do not affect sums)."""
     return np.where(np.isfinite(values), values - mean, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Public names of masking: lens, handles, payloads, linters of rationales. Listed in
+"""Public names of the masking package: lens, handles, payloads, rationale linters. Listed in
 `__init__.pyi`.
 """
 

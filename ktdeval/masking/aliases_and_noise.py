@@ -1,9 +1,8 @@
-"""Draws from an episode's mask seed: aliases of assets and industries, and noise that is always the
-same.
+"""Draws from an episode's mask seed: aliases of assets and industries, and deterministic noise.
 
-The noise of a number is drawn from a hash of the seed and of what the number is (asset, day, name),
-so a value shown twice is shown the same twice, and no average over repeated questions takes the
-noise off.
+The noise on a number is drawn from a hash of the seed and of what the number is (asset, day, name),
+so a value shown twice is shown identically, and averaging over repeated questions does not remove
+the noise.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ktdeval.values.seeds import derive_seed
 
 
 def _shuffle_positions(count: int, seed: int, stream: str) -> list[int]:
-    """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy
-    version.
+    """Return a permutation of 0..count-1 by sorting on hashes: identical on every machine and with
+    every NumPy version.
     """
     return sorted(range(count), key=lambda number: derive_seed(seed, stream, number))
 
@@ -35,8 +34,8 @@ def asset_order(seed: int, count: int) -> tuple[int, ...]:
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
-    """Different numbers of 1..most in no order: the largest does not tell how many assets there
-    are, or will be.
+    """Return distinct numbers from 1..most in random order: the largest does not reveal how many
+    assets there are, or will be.
     """
     numbers: dict[int, None] = {}
     draws = (1 + derive_seed(seed, "asset_alias", draw) % most for draw in itertools.count())
@@ -132,8 +131,8 @@ class DocumentAlias:
 
 
 Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices
-#: Significant digits of a return, turnover or factor value with noise: more would say nothing, and
-#: cost tokens
+#: Significant digits of a return, turnover or factor value with noise: more would carry no
+#: information and cost tokens
 FIGURE_DIGITS = 4
 _HALF_NORMAL = math.sqrt(2.0 / math.pi)
 WICK_SHIFT = math.sqrt(1.0 / math.pi) + _HALF_NORMAL / 2.0
@@ -189,12 +188,12 @@ def cut_significant(value: float, digits: int) -> float:
 
 
 class Noise:
-    """Noise of one episode; `pct`: standard deviation of the logarithm of a price, times 100."""
+    """Noise in one episode; `pct`: standard deviation of a price's logarithm, times 100."""
 
     def __init__(self, seed: int, pct: float) -> None:
         self._seed = seed
         self._size = pct / 100.0
-        # Bars are shown again and again while a look-back slides over them.
+        # The same bars are shown repeatedly as a look-back window slides over them.
         self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
 
     def price(self, asset: int, day: int, part: Part = "close") -> float:
@@ -204,13 +203,13 @@ class Noise:
         return self._bar(asset, day)[part]
 
     def change(self, asset: int, day: int, since: int) -> float:
-        """Factor on a price's growth from one close to another: what the noise of the two prices
-        makes of it.
+        """Factor on a price's growth from one close to another, implied by the noise on the two
+        prices.
         """
         return self._bar(asset, day)["close"] / self._bar(asset, since)["close"]
 
     def figure(self, asset: int, day: int, name: str) -> float:
-        """Log-normal factor on another figure of an asset and day, such as a volume or a factor
+        """Log-normal factor on another figure for an asset and day, such as a volume or a factor
         value.
         """
         return math.exp(self._size * self._normal(asset, day, name))
@@ -243,7 +242,7 @@ def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, in
 
 
 def last_finite(values: FloatArray) -> float:
-    """Last finite one of some numbers, NaN if none is finite."""
+    """Return the last finite number; NaN if none is finite."""
     known = values[np.isfinite(values)]
     return float(known[-1]) if len(known) else math.nan
 

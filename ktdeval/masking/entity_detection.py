@@ -54,10 +54,10 @@ _BEHIND_TICKER = re.compile(
     r"\.(?:OQ?|[NKAP]|US)(?![0-9A-Za-z])| U[NQWRAP](?![0-9A-Za-z])"
     r"| US(?=[),;:/]|\Z|\.?\Z|\. | (?:[Ee]quity|shares|stock|at)(?![a-z]))"
 )
-_GLUED = 7  # fewest letters of a name that is found in the middle of a word
+_GLUED = 7  # minimum letters of a name that is found in the middle of a word
 _GRAM = 3  # first letters by which such a name is looked up
-_SHORT_TICKER = 2  # most letters of a ticker that needs a mark such as `$`
-_RARE = 4  # fewest letters of a name that is found in any case
+_SHORT_TICKER = 2  # maximum letters of a ticker that needs a mark such as `$`
+_RARE = 4  # minimum letters of a name that is found in any case
 _TAG = re.compile(r"[@#][A-Za-z]\w+")
 _PADDING = re.compile(r"[ _·•・‧*.-]+")
 _VOWELS = frozenset("aeiouy")
@@ -79,7 +79,7 @@ class EntityMention:
 
     start: int
     end: int
-    #: columns of the assets that the words may mean; ambiguous if there are several
+    #: columns of the assets that the words may mean; ambiguous if more than one
     assets: frozenset[int]
     kind: AliasKind
 
@@ -194,7 +194,7 @@ class _EntityAlias:
             yield self.letters
 
     def fits(self, text: str, start: int, end: int, no_case: bool) -> bool:
-        """Return whether the letters at [start, end) have the case of the alias."""
+        """Return whether the letters at [start, end) match the alias's case."""
         if self.is_glued and _is_in_ordinary_word(text, start, end):
             return False
         if self.is_latin and _begins_phrase(text, start, end):
@@ -212,7 +212,7 @@ class _EntityAlias:
         return not first_word.islower()
 
     def end_with_form(self, text: str, end: int) -> int:
-        """Return the end of an occurrence, behind the legal form that follows a name."""
+        """Return the end of an occurrence, after the legal form that follows a name."""
         if self.kind not in ("name", "former", "short"):
             return end
 
@@ -318,7 +318,7 @@ class EntityIndex:
         return mentions
 
     def last_names(self, normalised: str) -> frozenset[LastName]:
-        """Return the last names of the persons whose full names are in a normalised text."""
+        """Return the last names of persons whose full names are in a normalised text."""
         lower = lower_text(normalised)
         no_case = is_caseless(normalised)
         addresses = _addresses(normalised, no_case)
@@ -330,7 +330,7 @@ class EntityIndex:
         return frozenset(names)
 
     def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_EntityAlias]:
-        """Return the names of which a word, or the first letters, are in the text."""
+        """Return the names for which a word, or the first letters, occurs in the text."""
         chosen: dict[int, _EntityAlias] = {}
         for word in self._by_word.keys() & set(words):
             chosen.update((id(alias), alias) for alias in self._by_word[word])
@@ -374,7 +374,7 @@ def _join_last_names(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
 
 
 def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:
-    """Return whether [start, end) is a part of a longer word, which is one of English."""
+    """Return whether [start, end) is part of a longer word that is English."""
     first = start
     while first and text[first - 1].isascii() and text[first - 1].isalpha():
         first -= 1
@@ -392,7 +392,7 @@ def _begins_phrase(text: str, start: int, end: int) -> bool:
 
 
 def is_caseless(text: str) -> bool:
-    """Return whether a text has capitals only or none, so that case carries no information."""
+    """Return whether a text has only capitals or none, so that case carries no information."""
     return text in (text.lower(), text.upper())
 
 

@@ -1,4 +1,4 @@
-"""Spans of a text that a mask hides, and which of overlapping ones count."""
+"""Spans of a text that a mask hides, and which of several overlapping spans to keep."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
 
 
 def longest(spans: Iterable[Hidden]) -> list[Hidden]:
-    """Return spans that do not overlap. Of overlapping spans the longest is chosen, then the first;
-    overlapping spans of one asset are joined.
+    """Return non-overlapping spans. Among overlapping spans, the longest is chosen, then the first;
+    overlapping spans for the same asset are merged.
     """
     joined: list[Hidden] = []
     for span in sorted(spans, key=bounds):
@@ -64,7 +64,7 @@ def _join_spans(first: Hidden, second: Hidden) -> Hidden:
 
 
 def disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
-    """Return spans that overlap with none of `others`, which are sorted and do not overlap themselves."""
+    """Return the spans that overlap none of `others`, which are sorted and disjoint."""
     return [span for span in spans if _overlaps_none(span, others)]
 
 

@@ -48,7 +48,7 @@ from ktdeval.masking.text_normalisation import (
     precedes_letter,
 )
 
-#: Replaces an identity in a text. As an argument of a tool it is treated as an identity itself.
+#: Replaces an identity in a text. As a tool argument, it is itself treated as an identity.
 WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
@@ -91,7 +91,7 @@ _ROUNDS = 4  # a replacement can separate digits, which then are a code on their
 
 
 class IdentityHit(NamedTuple):
-    """Hidden identity in a text: its kind, and its bounds in the text as given."""
+    """A hidden identity in a text: its kind, and its bounds in the original text."""
 
     kind: IdentityKind
     start: int
@@ -181,7 +181,7 @@ class IdentityIndex:
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, scope: Scope = "prompt") -> list[IdentityHit]:
-        """Return all hidden identities in `text`, by offset, overlapping ones merged."""
+        """Return all hidden identities in `text`, sorted by offset, with overlaps merged."""
         if not (self._assets or self._dates):
             return []
 
@@ -251,7 +251,7 @@ class IdentityIndex:
 
             text = "".join([*parts, text[done:]])
 
-        # Rather nothing of the text than an identity.
+        # Better no text at all than an identity.
         if self.find(text, "answer"):
             return WITHHELD
         return text
@@ -347,7 +347,9 @@ class IdentityIndex:
             )
 
     def _in_answer(self, normalised: str, shape: TextViews) -> Iterator[IdentityHit]:
-        """Yield identities that only a model would write: any code, identifiers, short names."""
+        """Yield identities that only a model would write: arbitrary codes, identifiers, short
+        names.
+        """
         yield from _hits("security code", _codes_of_any_asset(normalised, shape))
         for start, end, digits in find_spelled_codes(normalised, shape):
             if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
@@ -364,8 +366,8 @@ class IdentityIndex:
         return spoken_names(self._names, self._symbols, self._entities)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
-        """Return whether six digits that read as a day may be a code instead: a code of the market,
-        or in an answer any A-share code.
+        """Return whether six digits that read as a date may be a code instead: a code in the market
+        or, in an answer, any A-share code.
         """
         if digits in self._digits:
             return True
@@ -402,7 +404,7 @@ class IdentityIndex:
                 if len(digits) < 6:
                     continue
 
-                is_split = count > 1  # a single group was found as digits on their own
+                is_split = count > 1  # a single group was already found as unsplit digits
                 if is_split and digits in self._digits and _is_one_code(text, begin, right, count):
                     yield begin, right
 
@@ -436,7 +438,7 @@ class IdentityIndex:
 
 
 _index_of = lru_cache(maxsize=16)(IdentityIndex)
-# Many episodes begin at once: without it, each thread would build an index of its own.
+# Many episodes start at once: without the lock, each thread would build its own index.
 _BUILDING = threading.Lock()
 
 
@@ -446,7 +448,7 @@ def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[IdentityHit]:
 
 
 def _six_digits(shape: TextViews) -> Iterator[int]:
-    """Yield where six or more digits begin, unless they follow a decimal point."""
+    """Yield where runs of six or more digits begin, unless they follow a decimal point."""
     if b"000000" not in shape.runs:
         return
 

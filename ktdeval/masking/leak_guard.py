@@ -1,4 +1,4 @@
-"""Leak guard: the scanner of every text that goes to a model."""
+"""Leak guard: scans every text that goes to a model."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class LeakGuard:
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
         self._index = identities_of(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
         # Prompts, tool descriptions and a model's turns are sent again with every call, and a model
-        # calls tools with the arguments of the step before. Each cache is sound: the index never
-        # changes, and only a text that was scanned whole is its own key.
+        # often repeats the tool arguments of the previous step. Each cache is safe: the index never
+        # changes, and only a text scanned in full is its own key.
         self._has_any = lru_cache(maxsize=64)(self._index.has_any)
         self._withhold = lru_cache(maxsize=64)(self._index.withhold)
         self._withhold_in_json = lru_cache(maxsize=64)(self._redacted_json)
@@ -89,7 +89,7 @@ class LeakGuard:
         return cleaned
 
     def _holds_identity(self, text: str, fields: frozenset[str]) -> bool:
-        """Return whether JSON holds an identity outside the names of these fields."""
+        """Return whether JSON contains an identity outside these field names."""
         hits = self._index.find(text, "answer")
         names = _spans_of_names(text, fields) if hits else []
         return not all(_is_within(hit, names) for hit in hits)

@@ -52,7 +52,7 @@ _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Shown = TypeVar("Shown")
 PayloadChange = Callable[[Payload], Payload]
-_SHORT = 64  # longest text, in characters, that may be a handle: answers about these are cached
+_SHORT = 64  # maximum characters of a text that may be a handle: results for these are cached
 
 
 class Lens:
@@ -90,12 +90,12 @@ class Lens:
             sorted(snapshot.indices, key=lambda code: derive_seed(seed, "index_order", code))
         )
         """Index codes in a seeded order that says nothing about them; the same under all masks."""
-        self._handles: dict[int, str] = {}  # asset -> handle, only of assets shown so far
+        self._handles: dict[int, str] = {}  # asset -> handle, only for assets shown so far
         self._assets: dict[str, int] = {}  # handle -> asset
         #: whether a code is understood only where it was shown: that others are would tell the day
         self.only_shown = False
         self._today = base_row
-        self._latest = base_row  # the latest day that was shown
+        self._latest = base_row  # the latest day shown
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(
             np.datetime_as_string(snapshot.days, unit="D").tolist()
@@ -114,11 +114,13 @@ class Lens:
         return self.figures.are_as_in_data and self._change is None
 
     def show_changed(self, change: PayloadChange) -> None:
-        """From now on, show payloads as `change` returns them."""
+        """From now on, show payloads as modified by `change`."""
         self._change = change
 
     def relabel(self, seed: int) -> None:
-        """From now on, show assets and industries under handles of another draw, in their order."""
+        """From now on, show assets and industries under newly drawn handles, in the order of the
+        new draw.
+        """
         shown = list(self._assets.values())
         self._alias = AliasMap(seed, len(self._columns), self._snapshot.industries)
         self._handles.clear()
@@ -191,7 +193,7 @@ class Lens:
         return {name: self._renderer.text(value) for name, value in payload.items()}
 
     def _show_payload(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
-        """Render a payload; say where in it a value is refused."""
+        """Render a payload; on a refused value, report its path."""
         if self._change is not None:
             payload = self._change(payload)
         try:
@@ -203,7 +205,9 @@ class Lens:
             ) from None
 
     def asset_handle(self, asset: int) -> str:
-        """Return `asset_0042` where assets are hidden, else the code. Raises DataError on no asset."""
+        """Return `asset_0042` if assets are hidden, else the code. Raises DataError if there is no
+        such asset.
+        """
         handle = self._handles.get(asset)
         if handle is None:
             if not 0 <= asset < len(self._columns):
@@ -222,7 +226,9 @@ class Lens:
         return handle
 
     def day_handle(self, row: int) -> str:
-        """Return `day_+12` where dates are hidden, else the ISO date. Raises DataError on no row."""
+        """Return `day_+12` if dates are hidden, else the ISO date. Raises DataError if there is no
+        such row.
+        """
         if not 0 <= row < len(self._day_texts):
             raise DataError(
                 f"there is no trading day at row {row}; the snapshot has {len(self._day_texts)}"
@@ -233,8 +239,8 @@ class Lens:
         return self._day_texts[row]
 
     def sector_handle(self, industry: str) -> str:
-        """Return `sector_07` where assets are hidden, else the industry's name. Raises DataError on
-        an unknown industry.
+        """Return `sector_07` if assets are hidden, else the industry's name. Raises DataError on an
+        unknown industry.
         """
         handle = self._alias.sectors.get(industry)
         if handle is None:
@@ -270,8 +276,8 @@ class Lens:
         return column
 
     def parse_day(self, text: str) -> int | None:
-        """Return the row of a day handle, or None after the latest day shown: to accept a later
-        day would tell where the data end.
+        """Return the row of a day handle; None for days after the latest day shown, because
+        accepting a later day would reveal where the data end.
         """
         normalised = normalise(text).strip()
         row = -1
@@ -312,7 +318,7 @@ class Lens:
         return self.listed(documents, chosen)
 
     def parse_document(self, text: str) -> int | None:
-        """Return the row of a document's handle, or None for another text. The view of documents
+        """Return the row for a document handle, or None for any other text. The documents view
         checks whether the document is known yet.
         """
         return self._documents.row(normalise(text).strip().lower())
@@ -335,11 +341,11 @@ class Lens:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Handles of assets that were shown so far, to `recall` when an episode is resumed."""
+        """Handles of assets shown so far, for `recall` when an episode is resumed."""
         return tuple(self._assets)
 
     def recall(self, shown: Collection[str]) -> None:
-        """Treat handles that an earlier lens of this episode has shown as shown by this one."""
+        """Treat handles shown by an earlier lens of this episode as shown by this one."""
         handles = frozenset(shown)
         if self.hides_assets:
             for asset in range(len(self._columns)):
@@ -355,12 +361,14 @@ class Lens:
 
     @cached_property
     def rank(self) -> tuple[int, ...]:
-        """[N] rank of each asset in `order`, for ties and for lists without an order."""
+        """[N] rank of each asset in `order`, for ties and unordered lists."""
         return tuple(np.argsort(self.order).tolist())
 
     @cached_property
     def _joined(self) -> list[int]:
-        """[N] first row of each asset in the universe; the number of rows if it never joined."""
+        """[N] row on which each asset first is in the universe; the number of rows if it never
+        joins.
+        """
         member = self._snapshot.member
         never = len(member)
         first = np.where(member.any(axis=0), member.argmax(axis=0), never)
@@ -372,7 +380,7 @@ class Lens:
 
     @cached_property
     def _names_identity(self) -> Callable[[str], bool]:
-        # Remembers its answers, for the same handles and field names are offered at every step.
+        # Caches its results, because the same handles and field names occur at every step.
         return lru_cache(maxsize=4096)(self._identities.names_identity)
 
     # --- the insides

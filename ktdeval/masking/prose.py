@@ -108,7 +108,7 @@ _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """Document as a mask shows it."""
+    """A document as a mask shows it."""
 
     #: assets that it is filed under and that are in the universe, in an order independent of codes
     assets: tuple[AssetRef, ...]
@@ -121,7 +121,7 @@ class ShownDocument:
 
     @property
     def shown_sentiment(self) -> Prose | None:
-        """Sentiment as a cell of a table, None if there is none."""
+        """Sentiment as a table cell; None if there is none."""
         return self.sentiment if self.sentiment.plain else None
 
 
@@ -137,7 +137,7 @@ class TextMask:
 
     @cached_property
     def _finder(self) -> _HiddenSpanFinder:
-        # Made for the first text: most tasks show none.
+        # Built for the first text: most tasks show none.
         hides_assets = self._lens.hides_assets
         hides_dates = self._lens.hides_dates
         guard = identities_of(self._snapshot, assets=hides_assets, dates=hides_dates)
@@ -254,7 +254,9 @@ class TextMask:
     def _target(
         self, hidden: Hidden, day: int, assets: Collection[int]
     ) -> str | AssetRef | DayRef | SectorRef | None:
-        """Return what replaces a span; None if it is ambiguous, so that the text is dropped."""
+        """Return the replacement for a span; None if it is ambiguous, in which case the text is
+        dropped.
+        """
         if hidden.kind == "date":
             return self._day(hidden.day, day)
         if hidden.industry:
@@ -579,6 +581,6 @@ def _mark_spans(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, in
 
 
 def _origin(offset: int, starts: list[tuple[int, int]]) -> int:
-    """Offset in the text of an offset in the marked one."""
+    """Return the offset in the original text for an offset in the marked text."""
     begin, start = starts[bisect_right(starts, (offset, len(starts) + (1 << 60))) - 1]
     return start + offset - begin

@@ -1,7 +1,7 @@
-"""Rendering of payloads: as plain JSON values, or in one pass as the JSON text of these.
+"""Rendering of payloads: as plain JSON values, or directly as JSON text in a single pass.
 
-A lens says how each field type is shown (`renderers`); what is plain JSON stays as it is. Both
-forms agree: `text` is `render_json` of `value`.
+A lens determines how each field type is shown (`renderers`); plain JSON stays as it is. Both forms
+agree: `text` is `render_json` of `value`.
 """
 
 from __future__ import annotations
@@ -286,5 +286,5 @@ def _write_null(_: None) -> str:
 
 
 def parse_payload(text: str) -> JsonValue:
-    """Return the plain value of a text that `PayloadRenderer.join_text` gave."""
+    """Return the plain value of a text returned by `PayloadRenderer.join_text`."""
     return loads_strict(text)

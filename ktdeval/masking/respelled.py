@@ -31,13 +31,13 @@ from ktdeval.masking.ordinary_words import COMMON_WORDS, NOT_NAMES, is_ordinary,
 
 T = TypeVar("T")
 
-_RARE = 4  # fewest letters of a name that is one in any case
-_SPLIT = 5  # fewest letters of a name that is found in two parts
+_RARE = 4  # minimum letters of a name that is recognised in any case
+_SPLIT = 5  # minimum letters of a name that is found in two parts
 _TAGGED = 5  # fewest letters of a name at an end of a handle, beside a word
 _SURE = 7  # the same, beside any letters
-_MASKED = 5  # fewest letters of a name of which some are asterisks
-_MAX_PARTS = 4  # of a word in mixed case that make one name
-_SYMBOL = 3  # fewest letters of a ticker
+_MASKED = 5  # minimum letters of a name in which some are asterisks
+_MAX_PARTS = 4  # maximum parts of a mixed-case word that form one name
+_SYMBOL = 3  # minimum letters of a ticker
 _SUFFIXES = (
     "s es ed ing er ers ish esque ian ians ite ites like ness fy fied ified fication ification"
     " ize ized izing ization ise ised ising isation"
@@ -69,7 +69,7 @@ _BACK_TO_WORD = re.compile(r"[A-Za-z0-9]*\Z")
 _OF_ODD = re.compile(rf"[A-Za-z{_SIGN}*]*")
 _BACK_TO_ODD = re.compile(rf"[A-Za-z{_SIGN}*]*\Z")
 _LETTERS = re.compile("[A-Za-z]+")
-_REACH = 40  # most characters of a word that is looked at, to either side
+_REACH = 40  # maximum characters examined on either side of a word
 
 
 @dataclass(frozen=True, slots=True)

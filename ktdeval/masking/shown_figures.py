@@ -1,4 +1,4 @@
-"""Figures of one episode as a mask shows them: rebased, noisy, cut to its digits."""
+"""Figures of one episode as a mask shows them: rebased, noisy, rounded."""
 
 from __future__ import annotations
 
@@ -60,9 +60,10 @@ class ShownFigures:
         self._scale: list[float] | None = None
         if mask.rebase_prices:
             self._scale = [1.0] * len(snapshot.codes)
-        # The scale by levels as shown: shares and known prices must not tell the true levels.
+        # The scale derived from levels as shown: shares and known prices must not reveal the true
+        # levels.
         self._known_scale = list(self._scale or ())
-        # assets that have no price to rebase to yet
+        # assets without a price to rebase to yet
         self._unlisted: Sequence[int] = range(len(self._scale or ()))
         # Newest first: an asset without a bar on day_+0 is rebased to its last close before it.
         self._rebase(snapshot.close[base_row::-1])
@@ -73,7 +74,7 @@ class ShownFigures:
         return self._scale is None and not self.mask.is_coarse
 
     def move_to(self, row: int) -> None:
-        """Rebase assets that were listed by day `row`."""
+        """Rebase assets listed by day `row`."""
         self._rebase(self._snapshot.close[self.base_row + 1 : row + 1])
 
     def shares_in(self, asset: int, shown: float) -> float:
@@ -83,7 +84,7 @@ class ShownFigures:
         return shown * self._known_scale[asset]
 
     def price_in(self, asset: int, shown: float) -> float:
-        """Return a true price from one as shown; they differ only under `rebase_prices`."""
+        """Return the true price for a shown price; they differ only under `rebase_prices`."""
         if self._scale is None:
             return shown
         return shown / self._known_scale[asset]
@@ -103,7 +104,7 @@ class ShownFigures:
         return shown / self._known_scale[asset]
 
     def known_weight(self, weight: float) -> float:
-        """Return the weight that a decision counts with: cut towards zero to the mask's digits."""
+        """Return the weight used for a decision: truncated towards zero to the mask's digits."""
         if self._digits is None:
             return weight
         return cut_significant(weight, self._digits)
@@ -140,7 +141,7 @@ class ShownFigures:
         )
 
     def render_price(self, price: Price) -> float | None:
-        """Return a price as shown, or None if it is missing."""
+        """Return a price as shown; None if it is missing."""
         value = float(price.value)
         if self._scale is not None:
             value *= self._scale[price.asset]
@@ -174,7 +175,7 @@ class ShownFigures:
         if self._scale is not None:
             number /= scale[shares.asset]
 
-        # Round last: a number that is rounded and then rescaled reveals the scale.
+        # Round last: a number rounded before rescaling reveals the scale.
         if digits is not None:
             number = round_significant(number, digits)
 
@@ -216,12 +217,12 @@ class ShownFigures:
         if level.code not in self._index_scale:
             raise DataError("a payload names an index that the snapshot lacks")
         value = float(level.value)
-        if self.mask.hides_dates:  # a true level would tell the day
+        if self.mask.hides_dates:  # a true level would reveal the day
             value *= self._index_scale[level.code]
         return self._round_value(value)
 
     def _round_value(self, value: float) -> float | None:
-        """Round to the digits of the mask; NaN and infinite numbers become null."""
+        """Round to the mask's digits; NaN and infinite numbers become null."""
         if not math.isfinite(value):
             return None
         if self._digits is None:

@@ -74,7 +74,7 @@ def _normalise_character(character: str) -> str:
 
 
 def _latin_letter(character: str) -> str:
-    """Return the letter from A to Z or a to z that a Latin letter is a form of; empty if none."""
+    """Return the letter A-Z or a-z of which a Latin letter is a variant; empty if there is none."""
     named = _LATIN_LETTER.search(unicodedata.name(character, ""))
     if named is None:
         return ""
@@ -120,7 +120,7 @@ def _unescape(match: re.Match[str]) -> str:
     if text[0] == "&":
         return unescape(text)
 
-    if len(text) == 12:  # a pair of surrogates: \uD83D\uDE00
+    if len(text) == 12:  # a surrogate pair: \uD83D\uDE00
         high = int(text[2:6], 16) - 0xD800
         low = int(text[8:], 16) - 0xDC00
         return chr(0x10000 + (high << 10) + low)

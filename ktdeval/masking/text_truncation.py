@@ -20,7 +20,7 @@ CUT_MARK = "…"
 _SPACED_MARK = f" {CUT_MARK}"
 _ROOM_FOR_MARK = len(_SPACED_MARK)
 BOTH_ENDS_FROM = 120  #: Characters; within fewer, a text keeps its beginning alone
-_BEGINNING_SHARE = 2 / 3  # news say first what matters most
+_BEGINNING_SHARE = 2 / 3  # news puts the most important facts first
 _COUNTED_MARK = re.compile(r" ?\[… ([\d,]+) characters cut …\] ?", re.ASCII)
 # Ideographs, kana and their punctuation: writing without spaces, in which a line breaks between any
 # two characters.
@@ -46,14 +46,14 @@ _CUT = 60
 
 @dataclass(frozen=True, slots=True)
 class TextCut:
-    """Range removed from a text: `text[start:end]`, which is replaced by the mark."""
+    """A range removed from a text: `text[start:end]`, replaced by the mark."""
 
     start: int
     end: int
     mark: str
 
     def apply(self, text: str) -> str:
-        """Return the text with the mark instead of what is taken out."""
+        """Return the text with the range replaced by the mark."""
         return text[: self.start] + self.mark + text[self.end :]
 
 
@@ -76,7 +76,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def cut_of(text: str, most: int) -> TextCut | None:
-    """Return what `shorten` takes out of a text; None if the text has at most `most` characters."""
+    """Return what `shorten` removes from a text; None if the text has at most `most` characters."""
     if len(text) <= most:
         return None
     if most < BOTH_ENDS_FROM:
@@ -88,7 +88,7 @@ def cut_of(text: str, most: int) -> TextCut | None:
     start = _last_cut(text, kept)
     end = _first_cut(text, len(text) - (room - kept))
 
-    # A mark of an earlier cut is dropped as a whole, and its characters are counted again.
+    # The mark of an earlier cut is removed as a whole, and its characters are counted again.
     for mark in marks:
         if mark.start() < start < mark.end():
             start = _last_cut(text, mark.start())
@@ -110,7 +110,7 @@ def _counted_mark(count: int) -> str:
 
 
 def _characters_cut(mark: re.Match[str]) -> int:
-    """Return the characters that a mark says are cut."""
+    """Return the number of characters that a mark reports as cut."""
     return int(mark[1].replace(",", "") or 0)
 
 
@@ -151,7 +151,7 @@ def _first_cut(text: str, least: int) -> int:
 
 
 def _ends(text: str, most: int) -> Iterator[int]:
-    """Yield offsets behind a word, the last one first."""
+    """Yield offsets after a word, last first."""
     for index in range(min(most, len(text) - 1), 0, -1):
         before = text[index - 1]
         after = text[index]
@@ -163,7 +163,7 @@ def _ends(text: str, most: int) -> Iterator[int]:
 
 
 def _starts(text: str, least: int) -> Iterator[int]:
-    """Yield offsets before a word, the first one first."""
+    """Yield offsets before a word, first first."""
     for index in range(max(least, 1), len(text)):
         before = text[index - 1]
         after = text[index]
@@ -184,8 +184,8 @@ def _is_break(before: str, after: str) -> bool:
 
 
 def _is_safe_end(text: str, index: int) -> bool:
-    """Return whether a text that ends at `index` ends on no number, and has no date that the whole
-    text does not have there.
+    """Return whether a text ending at `index` does not end in a number, and has no date there that
+    the whole text does not have.
     """
     kept = text[max(0, index - _KEPT) : index]
     if kept[-1] in _COUNTING or _is_number(_LAST_TOKEN.search(kept)):
@@ -198,8 +198,8 @@ def _is_safe_end(text: str, index: int) -> bool:
 
 
 def _is_safe_start(text: str, index: int) -> bool:
-    """Return whether a text that begins at `index` begins with no number, and has no date that the
-    whole text does not have there.
+    """Return whether a text starting at `index` does not start with a number, and has no date there
+    that the whole text does not have.
     """
     kept = text[index : index + _KEPT]
     if kept[0] in _COUNTING or _is_number(_FIRST_TOKEN.match(kept)):

@@ -118,9 +118,7 @@ class Lens:
         self._change = change
 
     def relabel(self, seed: int) -> None:
-        """From now on, show assets and industries under newly drawn handles, in the order of the
-        new draw.
-        """
+        """From now on, show assets and industries under newly drawn handles."""
         shown = list(self._assets.values())
         self._alias = AliasMap(seed, len(self._columns), self._snapshot.industries)
         self._handles.clear()

@@ -8,7 +8,7 @@ Example:
     run.episodes  # a row an episode, a column a metric
 
 `help(ktdeval.evaluate)` lists every option of a run, `ktdeval.load_run(FOLDER)` opens a run that is there,
-`ktdeval.compare(run, other)` compares two.
+`ktdeval.compare(run, other)` compares two runs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MODULES = ("api", "errors", "testing")  #: public modules
 
 
 def __getattr__(name: str) -> Any:
-    """`evaluate` and its kin, modules such as `api`, and functions of plugins' commands such as
-    `compare`: loaded when first used.
+    """`evaluate` and related names, modules such as `api`, and functions behind plugin commands
+    such as `compare`, all loaded on first use.
     """
     if name == "__all__":  # what `help(ktdeval)` lists
         return __dir__()
@@ -36,11 +36,11 @@ def __getattr__(name: str) -> Any:
     if os.path.isdir(path) or os.path.isfile(f"{path}.py"):  # noqa: PTH112, PTH113
         return import_module(f"{__name__}.{name}")
 
-    evaluation = import_module("ktdeval.cli.python_api")  # by name: nothing inside leans on it
+    evaluation = import_module("ktdeval.cli.python_api")  # by name: nothing inside depends on it
     return getattr(evaluation, name) if name in _OWN else evaluation.command_function(name)
 
 
 def __dir__() -> list[str]:
-    """Names to use: `evaluate` and its kin, functions of plugins' commands, public modules."""
+    """Public names: `evaluate` and related names, plugin command functions, public modules."""
     commands = import_module("ktdeval.cli.python_api").command_function_names()
     return sorted({*_OWN, *_MODULES, *commands, "__version__"})

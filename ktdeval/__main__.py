@@ -1,4 +1,4 @@
-"""`python -m ktdeval` is `ktdeval`."""
+"""Entry point: `python -m ktdeval` runs the `ktdeval` command."""
 
 from __future__ import annotations
 

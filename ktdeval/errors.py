@@ -1,5 +1,5 @@
-"""Errors that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix
-it, and holds no secret.
+"""Errors that ktdeval raises on purpose. Each is one line that says what is wrong, where, and how
+to fix it, and contains no secret.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from types import MappingProxyType
 
 
 class KtdevalError(Exception):
-    """Base of all expected failures. The command line prints the message on one line and exits with
-    `exit_code`.
+    """Base class of all expected failures. The command line prints the message on one line and
+    exits with `exit_code`.
     """
 
     exit_code = 2
 
     @property
     def line(self) -> str:
-        """Its message on one line."""
+        """The message on one line."""
         return " ".join(str(self).split())
 
 
 class UsageError(KtdevalError):
-    """A name, option or argument that the user gave is not usable."""
+    """A name, option or argument given by the user is not usable."""
 
 
 class ConfigError(KtdevalError):
-    """A YAML file, task config or parameter mapping is malformed; names the file and the field."""
+    """A YAML file, task config or parameter mapping is malformed; the message gives the file and
+    field.
+    """
 
 
 class DataError(KtdevalError):
@@ -35,15 +37,15 @@ class DataError(KtdevalError):
 
 
 class TooEarlyError(UsageError):
-    """Data was asked for of a day that is not over yet."""
+    """Data was requested for a day that is not over yet."""
 
 
 class LookAheadError(KtdevalError):
-    """Code asked a market view for data after its cursor."""
+    """Code asked a market view for data from after its cursor."""
 
 
 class PluginError(KtdevalError):
-    """A plugin is misspelled, clashes with another, or broke the plugin contract."""
+    """A plugin is misspelled, conflicts with another, or broke the plugin contract."""
 
 
 class StoreError(KtdevalError):
@@ -51,7 +53,7 @@ class StoreError(KtdevalError):
 
 
 class FencedError(StoreError):
-    """Another process has taken over the work that this one was doing: it makes no further call,
+    """Another process has taken over this process's work, so this process makes no more calls,
     writes nothing more, and its result is dropped. Nothing failed.
     """
 
@@ -61,14 +63,14 @@ class CardError(KtdevalError):
 
 
 class SignatureError(KtdevalError):
-    """A signature or a key is absent, malformed, not trusted, or on other bytes."""
+    """A signature or key is missing, malformed, untrusted, or was made for different bytes."""
 
     exit_code = 1
 
 
 class VerificationError(KtdevalError):
-    """A card, ledger or snapshot differs from what its records give; names the first line that
-    differs.
+    """A card, ledger or snapshot differs from what its records yield; the message gives the first
+    line that differs.
     """
 
     exit_code = 1
@@ -81,28 +83,28 @@ class EpisodeFailure(KtdevalError):
 
 
 class LeakError(KtdevalError):
-    """Text about to leave for the model holds an identity that the mask hides. The text itself is
-    never quoted.
+    """Text about to be sent to the model contains an identity that the mask hides. The text itself
+    is never quoted.
     """
 
 
 class InvariantError(KtdevalError):
-    """A ledger invariant is broken (cash, shares or value do not add up): a defect of the engine,
-    never of the model.
+    """A ledger invariant is broken (cash, shares or value do not add up): a bug in the engine,
+    never the model's fault.
     """
 
 
 class RunStop(KtdevalError):
-    """A run that can't continue as it is: episodes stop before the call that raised it, and what is
-    finished stays resumable.
+    """The run can't continue as it is: episodes stop before the call that raised this, and finished
+    work stays resumable.
     """
 
     exit_code = 1
 
 
 class ProviderError(RunStop):
-    """A provider refuses every call like this one: key, model name, address, quota, parameter. Says
-    which setting to fix.
+    """The provider would refuse every call like this one because of the key, model name, address,
+    quota or a parameter. The message says which setting to fix.
     """
 
     exit_code = 2
@@ -110,10 +112,10 @@ class ProviderError(RunStop):
 
 class BudgetError(RunStop):
     """Budget reached: the next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`, and
-    was not made. Nothing failed, and the run resumes with a larger budget.
+    was not made. Nothing failed, and the run can be resumed with a larger budget.
 
-    `needed`: the limits that the call exceeds, by the name of their option (`max_cost` in US
-    dollars, `max_tokens`), each with the least value that it would have fitted into.
+    `needed`: the limits that the call would exceed, by option name (`max_cost` in US dollars,
+    `max_tokens`), each with the smallest value that would have allowed the call.
     """
 
     exit_code = 3
@@ -124,13 +126,13 @@ class BudgetError(RunStop):
 
 
 class ModelError(KtdevalError):
-    """A model call failed. The message is one line without secrets.
+    """A model call failed. The message is one line and contains no secrets.
 
-    `kind`, under which it is counted, is `timeout`, `rate_limited`, `overloaded`, `server`,
-    `connection`, `bad_response`, `bad_request`, `context_exceeded`, or another identifier of
-    `[a-z_]+` that an adapter documents. `retry_after_s` are the seconds after which the provider
-    wants to be asked again, where it said so. `may_be_billed`: the provider may have written a
-    reply that never arrived whole; so it is of each `timeout` and `bad_response`.
+    `kind`, under which the failure is counted, is `timeout`, `rate_limited`, `overloaded`,
+    `server`, `connection`, `bad_response`, `bad_request`, `context_exceeded`, or another identifier
+    matching `[a-z_]+` that an adapter documents. `retry_after_s` is how many seconds the provider
+    asked to wait before a retry, if it said so. `may_be_billed`: the provider may have generated a
+    reply that never arrived in full, as with every `timeout` and `bad_response`.
 
     Example:
         ModelError("rate_limited", "HTTP 429", retry_after_s=2.0).kind  # rate_limited
@@ -153,7 +155,7 @@ class ModelError(KtdevalError):
 def wrap_os_error(
     problem: str, advice: str = "", kind: type[KtdevalError] = StoreError
 ) -> Iterator[None]:
-    """Turn an OSError into a `kind` that says the problem, what the system says, and the advice."""
+    """Turn an OSError into a `kind` error with the problem, the system's message and the advice."""
     try:
         yield
     except OSError as error:

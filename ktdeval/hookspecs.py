@@ -1,4 +1,6 @@
-"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports its needs when called."""
+"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports what it needs when
+called.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,26 @@ COMPACT = "_compact"
 
 @dataclass(frozen=True)
 class Spec:
-    """One named thing that a plugin offers.
+    """One named item that a plugin offers.
 
     Example:
         Spec("mine/parrot", lambda name: Parrot(), "Gives one answer to every question")
 
     Attributes:
-        name: what a user types. A model spec whose name has no slash is a provider: `--model
-            NAME/anything` reaches it. A command of two words is in a group that plugins share:
-            `compare luck` (`shared_groups` of plugins/hints.json), or adds a kind to `list` or to
-            `plan`: `list plans`.
-        make: builds the thing; called as `HOOKS` says.
+        name: what the user types. A model spec whose name has no slash is a provider: `--model
+            NAME/anything` reaches it. A two-word command belongs to a group that plugins share,
+            such as `compare luck` (`shared_groups` of plugins/hints.json), or adds a kind to `list`
+            or `plan`, such as `list plans`.
+        make: builds the item; called as `HOOKS` says.
         summary: one line for listings.
-        params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).
-        groups: of a task, names under which several can be asked for together, the first is its
-            family; of a command, the group in which `ktdeval --help` names it (`command_groups` of
-            plugins/hints.json).
-        remote: of a model, whether it is a `RemoteModel`; records and cards are held to it. None:
-            found out by making one without parameters.
-        decider: of a model of ktdeval's own, who decides by it: a `DeciderKind` or `nobody`; None:
-            a rule, or a model behind a network. Others' plugins are not asked.
+        params: dataclass whose fields are the parameters of `make`; None if it takes none.
+        groups: for a task, names that each select several tasks at once, the first being its
+            family; for a command, the group under which `ktdeval --help` lists it (`command_groups`
+            of plugins/hints.json).
+        remote: for a model, whether it is a `RemoteModel`; records and cards must agree. None:
+            determined by making one without parameters.
+        decider: for one of ktdeval's own models, who makes its decisions: a `DeciderKind` or
+            `nobody`; None: a rule, or a model behind a network. Third-party plugins are not asked.
     """
 
     name: str
@@ -87,4 +89,4 @@ HOOKS = {
 
 
 def ktdeval_event(event: object) -> None:
-    """Observe a run by a `ktdeval.api.Event` (progress, tracing); what it returns is ignored."""
+    """Observe a run through a `ktdeval.api.Event` (progress, tracing); the return value is ignored."""

@@ -1,5 +1,5 @@
-"""Work of large arrays on all cores of this process: numpy lets go of the interpreter while it
-computes, so threads are enough and nothing is copied.
+"""Computation on large arrays using all cores of this process: numpy releases the interpreter lock
+while it computes, so threads suffice and nothing is copied.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def cores() -> int:
 
 
 def on_all_cores(function: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-    """Return the results of a function, in the order of the parts. The threads have ended when it
-    returns, so that the process can fork again. Raises what the function raises.
+    """Apply a function to each part and return the results in the order of the parts. All threads
+    have ended on return, so that the process can fork again. Raises what the function raises.
     """
     threads = min(cores(), len(parts))
     if threads < 2:

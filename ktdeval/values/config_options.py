@@ -1,8 +1,8 @@
-"""Options: frozen dataclasses whose fields have their help and bounds, for config and parameters.
+"""Options: frozen dataclasses whose fields carry their help and bounds, for configs and parameters.
 
 A field is defined once, by `option`. `build` turns an untrusted mapping (YAML, JSON) into the
-dataclass, or says which field is wrong; `build_params` does so with parameters as a user types
-them, `key=value` text that is brought to the types of the fields.
+dataclass, or says which field is wrong; `build_params` does the same for parameters as a user types
+them, converting `key=value` text to the types of the fields.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def option(
     factory: Any = dataclasses.MISSING,
     is_silent: bool = False,
 ) -> Any:
-    """Return a dataclass field with its documentation and its bounds (both ends included).
-    `is_silent`: its default is left out of mappings, so that hashes of configs without it stay.
+    """Return a dataclass field with its documentation and its inclusive bounds. `is_silent`:
+    mappings omit the field at its default, so that hashes of configs without it do not change.
 
     Example:
         @dataclass(frozen=True)
@@ -66,15 +66,15 @@ def option(
 
 def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     """Build dataclass `cls` (of scalars, Literals, Optionals, tuples, dicts, dataclasses) from a
-    mapping of field name to value. Raises ConfigError, which `where` starts: an unknown, missing,
-    ill-typed or out-of-range field, with what was expected.
+    mapping of field name to value. Raises ConfigError for an unknown, missing, ill-typed or
+    out-of-range field; the message starts with `where` and says what was expected.
     """
     return cast("T", convert(cls, mapping, where))
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """Bring `value` to the type of a hint (int to float, list to tuple, mapping to dataclass);
-    ConfigError if it does not fit.
+    """Convert `value` to the type of a hint (int to float, list to tuple, mapping to dataclass).
+    Raises ConfigError if it does not fit.
     """
     import msgspec  # noqa: PLC0415 - it takes time to import, and `ktdeval --help` reads no options
 
@@ -87,19 +87,19 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     except msgspec.ValidationError as problem:
         raise ConfigError(_line_of(find_misfit(checked, value, where))) from problem
 
-    # before the dataclass is made: its own checks may quote a value
+    # checked before the dataclass is built, whose own checks may quote a value
     for path, expected in faults_in(form):
         raise ConfigError(str(Misfit(f"{where}: {path.lstrip('.')}", expected)))
 
     try:
         return convert_value(value, hint)
     except msgspec.ValidationError as problem:
-        # a ValueError of the dataclass's own checks
+        # a ValueError from the dataclass's own checks
         raise (problem.__cause__ or problem) from None
 
 
 def _line_of(misfit: Misfit) -> str:
-    """Return the line of an error, with the known fields where no name is near."""
+    """Return the error line, including the known fields if no similar name was found."""
     if isinstance(misfit, UnknownField) and not misfit.near:
         return f"{misfit}; expected {misfit.expected}"
 
@@ -137,7 +137,7 @@ def _unwrapped_fields(config: Any) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class LocalText:
-    """Mark of a text that is valid only on this machine, such as a user's path: it is used, but not
+    """Marks text that is valid only on this machine, such as a user's path: it is used but not
     recorded.
     """
 
@@ -147,8 +147,8 @@ LocalPath = Annotated[str, LocalText()]
 
 
 def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of a class that are recorded, and those only for this machine. `cls`
-    None: a class without parameters.
+    """Split the parameters of a class into those that are recorded and those that apply only to
+    this machine. If `cls` is None, the class has no parameters.
     """
     recorded = dict(args)
     local = dict[str, Any]()
@@ -167,8 +167,8 @@ def _is_local(hint: Any) -> bool:
 
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
-    """Build a params dataclass from user input: as `build`, with text brought to the field's type
-    where it plainly is one.
+    """Build a params dataclass from user input: like `build`, but text is converted to the field's
+    type where it is clearly a value of that type.
     """
     hints = get_type_hints(cls)
     fitted = {
@@ -178,8 +178,8 @@ def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
 
 
 def _fit(hint: Any, value: Any) -> Any:
-    """Convert a scalar to the type of its field; one that does not plainly fit is unchanged, for
-    `build` to refuse by name.
+    """Convert a scalar to the type of its field; a scalar that does not clearly fit is returned
+    unchanged, so that `build` rejects it by name.
     """
     is_union = get_origin(hint) in (Union, types.UnionType)
     members = get_args(hint) if is_union else (hint,)
@@ -200,7 +200,9 @@ def _fit(hint: Any, value: Any) -> Any:
 
 
 def _fit_none(members: Sequence[Any]) -> str | None:
-    """Convert the word `none`, which reads as null, where a field takes the word and no null."""
+    """Convert the word `none`, which is parsed as null, for a field that accepts the word but not
+    null.
+    """
     if type(None) in members:
         return None
 
@@ -208,7 +210,7 @@ def _fit_none(members: Sequence[Any]) -> str | None:
 
 
 def _fit_items(hint: Any, value: Any) -> list[Any]:
-    """Split a text at its commas, and convert each piece to the type of an item."""
+    """Split text at its commas, and convert each piece to the item type."""
     if not isinstance(value, str):
         return [_fit(hint, value)]
 

@@ -1,9 +1,9 @@
-"""Files that are small on disk and large in memory: limits on their size, checked before they are
+"""Size limits for files that are small on disk but large in memory, checked before the files are
 read.
 
-Run lengths, dictionaries and compression let 33 kB expand to gigabytes. Real market data take a few
-times their file size, seldom fifty times: `max_bytes` allows 200 times, of packed text 30 times,
-and 256 MiB in any case.
+Run lengths, dictionaries and compression let 33 kB expand to gigabytes. Real market data expands to
+a few times its file size, seldom to fifty times: `max_bytes` allows 200 times, or 30 times for
+compressed text, and 256 MiB in any case.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ MAX_TIMES = 200
 MAX_TIMES_OF_TEXT = 30
 MAX_COLUMNS = 20_000
 
-# Bytes of a value in Arrow's memory, by the type in the file. For a text only its offset.
+# Bytes per value in Arrow's memory, by the type in the file. For text, only its offset.
 _WIDTHS = {
     "BOOLEAN": 1,
     "INT32": 4,
     "INT64": 8,
-    "INT96": 8,  # a time, which Arrow keeps in 64 bits
+    "INT96": 8,  # a timestamp, which Arrow keeps in 64 bits
     "FLOAT": 4,
     "DOUBLE": 8,
     "BYTE_ARRAY": 4,
 }
-_WIDEST = 16  # of other types: bytes of a fixed length, such as decimals
+_WIDEST = 16  # other types: fixed-length bytes, such as decimals
 _TEXT = "BYTE_ARRAY"
 
 
 def max_bytes(size: int, times: int = MAX_TIMES) -> int:
-    """Return how many bytes a file of `size` bytes may hold when it is unpacked or decoded."""
+    """Return how many bytes a file of `size` bytes may hold once decompressed or decoded."""
     return ALWAYS_ALLOWED + times * size
 
 
 def too_large(found: int, size: int, times: int = MAX_TIMES) -> str:
-    """Say that a file of `size` bytes holds more than it may."""
+    """Return the message that a file of `size` bytes holds more than it may."""
     return (
         f"{size:,} bytes decode to at least {found:,}, and {max_bytes(size, times):,} at most are"
         " read; write the table without repeated or empty rows and columns, or in several files"
@@ -63,8 +63,8 @@ def too_large(found: int, size: int, times: int = MAX_TIMES) -> str:
 def open_parquet(
     source: Path | pa.Buffer, columns: Collection[str] | None = None, **options: Any
 ) -> pq.ParquetFile:
-    """Open a Parquet file of which all columns, or some, are going to be read; `options` are those
-    of `pyarrow`. Raises OSError, and pa.ArrowException if it is not Parquet or holds too much.
+    """Open a Parquet file of which all or some columns will be read; `options` are passed to
+    `pyarrow`. Raises OSError, and pa.ArrowException if the file is not Parquet or holds too much.
     """
     import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
@@ -90,9 +90,9 @@ def open_parquet(
 
 
 def check_parquet(metadata: pq.FileMetaData, size: int, columns: Collection[str] | None) -> None:
-    """Raise pa.ArrowInvalid where the columns take more memory than a file of `size` bytes may.
-    Repeated texts and long lists are left aside: a footer states them by chunk of a column, and
-    Arrow ends the process where such a description is damaged.
+    """Raise pa.ArrowInvalid if the columns take more memory than a file of `size` bytes may. Repeated
+    texts and long lists are not counted: the footer reports them per column chunk, and Arrow aborts
+    the process if that metadata is damaged.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -107,7 +107,7 @@ def check_parquet(metadata: pq.FileMetaData, size: int, columns: Collection[str]
 
 
 def _chosen_columns(metadata: pq.FileMetaData, columns: Collection[str] | None) -> dict[str, str]:
-    """Return the type in the file of each column that is read, by its path."""
+    """Return the file type of each column that is read, keyed by its path."""
     found = {}
     for number in range(metadata.num_columns):
         column = metadata.schema.column(number)
@@ -121,7 +121,7 @@ def _chosen_columns(metadata: pq.FileMetaData, columns: Collection[str] | None) 
 def _text_columns(
     metadata: pq.FileMetaData, columns: Collection[str] | None, coded: Collection[str]
 ) -> list[str]:
-    """Return the paths of the columns of texts that are read, but for `coded` ones, which stay
+    """Return the paths of the text columns that are read, except `coded` columns, which stay
     dictionaries.
     """
     kinds = _chosen_columns(metadata, columns)
@@ -129,8 +129,8 @@ def _text_columns(
 
 
 def _groups(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
-    """Yield rows, and bytes of all columns unpacked, of each group of rows. A false footer may state
-    less than none, which would make up for another group.
+    """Yield the number of rows and the uncompressed bytes of all columns for each row group. A
+    false footer may report negative sizes, which would offset another group's.
     """
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -138,8 +138,8 @@ def _groups(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
 
 
 def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Sequence[str]) -> None:
-    """Raise pa.ArrowInvalid if texts stored once in a dictionary take too much memory when each row
-    has its own copy. Read as dictionaries, each is in memory once.
+    """Raise pa.ArrowInvalid if texts stored once in a dictionary would take too much memory with a
+    copy for each row. When read as dictionaries, each text is in memory once.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
@@ -159,7 +159,7 @@ def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Seque
 
 
 def _text_bytes(array: Any) -> int:
-    """Return the bytes of the texts in an array; a repeated text is counted each time."""
+    """Return the total bytes of the texts in an array, counting repeated texts each time."""
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
@@ -173,13 +173,13 @@ def _text_bytes(array: Any) -> int:
     return 0
 
 
-# ---- packed text
+# ---- compressed text
 
 
 def open_unpacked(path: Path) -> io.BufferedReader:
-    """Open a file for reading, unpacked where its name ends in .bz2, .xz or .zip, or where its
-    first bytes are those of gzip: browsers unpack such files and keep their names. Raises OSError
-    if it can't be read; reading raises it where more comes out than a file of its size may hold.
+    """Open a file for reading, decompressed if its name ends in .bz2, .xz or .zip, or if its first
+    bytes are those of gzip (browsers decompress such files but keep their names). Raises OSError if
+    it can't be read; reading raises OSError if more comes out than a file of its size may hold.
     """
     plain = open_plain(path)
     is_packed = plain.read(len(GZIP)) == GZIP
@@ -220,9 +220,7 @@ _OPENERS = {
 
 
 class _BoundedStream(io.RawIOBase):
-    """Stream that ends with an error where more comes out of a file than one of `size` bytes may
-    hold.
-    """
+    """Stream that raises an error if more comes out of a file than a file of `size` bytes may hold."""
 
     def __init__(self, inner: Any, size: int) -> None:
         self._inner = inner
@@ -230,7 +228,7 @@ class _BoundedStream(io.RawIOBase):
         self._read = 0
 
     def readable(self) -> bool:
-        """Return True: it can always be read."""
+        """Return True: the stream is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -1,4 +1,6 @@
-"""Kinds of files by their first bytes, whatever their names say, and what to do with each."""
+"""File formats detected from the first bytes, whatever the file name says, and what to do about
+each.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import re
 GZIP = b"\x1f\x8b"
 PARQUET = b"PAR1"
 ZIP = b"PK\x03\x04"
-SIGNATURE_BYTES = 2**10  #: bytes at the start of a file that tell its kind
+SIGNATURE_BYTES = 2**10  #: bytes at the start of a file that identify its format
 
 _PAGE = "a web page: download the file again"
 _XML = "XML, as of a server's error: download the file again"
@@ -30,7 +32,7 @@ _ANY = (
     (b"<error", _XML),
     (b"<?xml", _XML),
     (GZIP, _PACKED),
-    (ZIP, _ARCHIVE),  # workbooks are told from other archives by what these hold
+    (ZIP, _ARCHIVE),  # workbooks are distinguished from other archives by their content
 )
 """First bytes, and what the file is; the advice is right whatever the file should hold."""
 
@@ -51,12 +53,13 @@ _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _OBJECT = re.compile(r'\{\s*(?:["}]|$)')
 _LIST = re.compile(r'\[\s*[\[{"]|\[\s*\]\s*$')
 _KEY = re.compile(r"(?=\w*[0-9])(?=\w*[A-Za-z])[\w-]{12,}|[A-Z0-9]{16,}")
-_SHOWN = 120  # characters of a text
+_SHOWN = 120  # maximum number of characters of a text
 
 
 def other_kind(head: bytes, *, table: bool = True) -> str:
-    """Return a description of the non-text format that these first bytes show, and advice; empty if
-    it may be text. `table`: whether the file should hold a table; if not, JSON is accepted.
+    """Return a description of the non-text format that these first bytes show, with advice; empty
+    if the file may be text. `table`: whether the file should hold a table; if not, JSON is
+    accepted.
     """
     text = _as_utf8(head).lstrip()
     lower = text[:40].lower()
@@ -75,13 +78,13 @@ def other_kind(head: bytes, *, table: bool = True) -> str:
 
 
 def first_words(text: str) -> str:
-    """Return the start of a text in one line, without what may be a key in it."""
+    """Return the start of a text on one line, with anything that may be a key removed."""
     line = _KEY.sub("[...]", " ".join(text.split()))
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()} ..."
 
 
 def _as_utf8(head: bytes) -> bytes:
-    """Return the first bytes of a text of two bytes a letter in UTF-8, others without their mark."""
+    """Return first bytes in UTF-16 as UTF-8, and other bytes without their byte order mark."""
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return head.decode(encoding, "ignore").encode("utf-8", "ignore")
@@ -89,7 +92,9 @@ def _as_utf8(head: bytes) -> bytes:
 
 
 def _of_json(text: str) -> str:
-    """Return what a text of JSON is: one object is mostly a server's answer, such as a refusal."""
+    """Return a description of JSON text: a single object is usually a server's response, such as an
+    error.
+    """
     shown = first_words(text)
     if _OBJECT.match(text):
         return f"JSON ({shown}): download the table again, as .csv"

@@ -1,5 +1,5 @@
-"""Files and folders that are read with care and written as a whole: plain files of strangers, outputs
-tested beforehand, atomic and durable writes.
+"""Files and folders that are read with care and written as a whole: regular files from strangers,
+outputs checked in advance, atomic and durable writes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Literal, Self
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.values.temporary import sweep, temporary_file, temporary_folder
 
-BUFFER_BYTES = 1 << 18  # lines of a journal have 15 kB and more
+BUFFER_BYTES = 1 << 18  # journal lines have 15 kB and more
 
 
 def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
-    """Open a plain file for reading, behind links only where `follow` says so: the way to read what
-    a stranger may have put there. Raises OSError if it can't be read, or is a pipe, a device or
-    a socket, which could keep a reader waiting for ever.
+    """Open a regular file for reading, following symbolic links only if `follow` is set: for paths
+    where a stranger may have put something. Raises OSError if it can't be read, or is a pipe, a
+    device or a socket, which could block a reader forever.
     """
     try:
         # O_NONBLOCK: opening a pipe would wait for someone to write into it.
@@ -47,8 +47,8 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
 
 
 def read_plain(path: Path, most: int | None = None) -> bytes:
-    """Bytes of a plain file. Raises as `open_plain` does, and OSError if it has more than `most`
-    bytes.
+    """Return the bytes of a regular file. Raises as `open_plain` does, and OSError if it has more
+    than `most` bytes.
     """
     with open_plain(path) as stream:
         data = stream.read() if most is None else stream.read(most + 1)
@@ -58,7 +58,7 @@ def read_plain(path: Path, most: int | None = None) -> bytes:
 
 
 def csv_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a table that ships with the code, by column name."""
+    """Return the rows of a table shipped with the code, keyed by column name."""
     import csv  # noqa: PLC0415 - most commands read no table
 
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
@@ -77,7 +77,7 @@ class Closing:
     """Base class of objects that are closed at the end of a `with` block."""
 
     def close(self) -> None:
-        """Release what is held."""
+        """Release the resources held."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -88,15 +88,13 @@ class Closing:
 
 
 def make_folder(path: Path, advice: str = "choose another") -> None:
-    """Make a folder and those above it. Raises StoreError if it can't be made; `advice` is its last
-    words.
-    """
+    """Create a folder and its parents. Raises StoreError, which ends with `advice`, if this fails."""
     with wrap_os_error(f"{path}: can't make the folder", advice):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def make_lasting_folder(path: Path) -> None:
-    """Make a folder durably, unless it is there; the one above it exists. Raises OSError."""
+    """Create a folder durably if it does not exist; its parent must exist. Raises OSError."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -110,12 +108,12 @@ OutputKind = Literal["file", "folder", "new folder"]
 
 
 def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = None) -> None:
-    """Test whether an output can be written, before the work on it begins. What is there is left as
-    it is.
+    """Check that an output can be written, before the work on it begins. Anything already there is
+    left unchanged.
 
-    `kind`: a `new folder` must be absent, empty, or hold a file `mark`. Folders above may be
-    absent, if they can be made. Raises StoreError if it is of another kind, or nothing can be
-    written there.
+    `kind`: a `new folder` must be absent, empty, or contain a file named `mark`. Parent folders may
+    be absent if they can be created. Raises StoreError if the path holds something of another kind,
+    or is not writable.
     """
     advice = f"choose another {option}"
     with wrap_os_error(f"{path}: can't be written", advice):
@@ -129,7 +127,7 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
         if kind == "new folder" and is_folder and not is_marked and any(path.iterdir()):
             raise StoreError(f"{path}: holds something else; {advice}, or empty it")
 
-        # A rename replaces a file, so that the folder around it is what must be writable.
+        # A rename replaces a file, so the parent folder is what must be writable.
         above = path if is_folder else path.parent
         while not os.path.lexists(above):
             above = above.parent
@@ -147,13 +145,13 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder, which becomes `folder` (absent or empty) when the block ends well,
-    unless the block removes it. What killed processes left behind is removed first. Raises OSError
-    if it can't be made, made durable or renamed.
+    """Yield a temporary folder, which becomes `folder` (absent or empty) when the block succeeds,
+    unless the block removes it. Leftovers of killed processes are removed first. Raises OSError if
+    it can't be created, made durable or renamed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(_temporary_prefix(folder), folder.parent) as temporary:
-        # A folder inside, since the temporary one is readable by its owner only.
+        # A subfolder, since only its owner can read the temporary folder itself.
         inside = temporary / "content"
         inside.mkdir()
         yield inside
@@ -167,7 +165,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def sweep_new_folder(folder: Path) -> None:
-    """Remove what killed processes left that were about to make a folder with `new_folder`."""
+    """Remove what processes left behind that were killed while making a folder with `new_folder`."""
     sweep(folder.parent, _temporary_prefix(folder))
 
 
@@ -176,8 +174,8 @@ def _temporary_prefix(folder: Path) -> str:
 
 
 def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
-    """Make some files of a folder durable, with the folders between. Raises OSError if it can't be
-    done.
+    """Make some files of a folder durable, including the folders on the way to them. Raises OSError
+    if this fails.
     """
     paths = [folder / file for file in files]
     between = {
@@ -191,19 +189,19 @@ def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write a file so that a crash leaves either the old content or the new, durably; StoreError
-    where it can't be written.
+    """Write a file durably, so that a crash leaves either the old content or the new. Raises
+    StoreError if it can't be written.
     """
     content = data.encode() if isinstance(data, str) else data
     try:
-        if path.exists() and not path.is_file():  # /dev/null would be gone afterwards
+        if path.exists() and not path.is_file():  # /dev/null would be replaced
             raise OSError(errno.EEXIST, "there is something that is not a plain file", str(path))
 
         with temporary_file(path) as (temporary, descriptor):
             with os.fdopen(descriptor, "wb", closefd=False) as stream:
                 stream.write(content)
 
-            # Temporary files are private; what we write is for others to read.
+            # Temporary files are private; what we write should be readable by others.
             os.fchmod(descriptor, 0o644)
             os.fsync(descriptor)
             temporary.replace(path)

@@ -1,5 +1,5 @@
-"""Findings of checks of files, records, market data, logs and plugins: one class for all of them,
-with its text, its JSON and its exit code.
+"""Findings from checks of files, records, market data, logs and plugins: one class for all, with
+text output, JSON and exit code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ktdeval.values.typed_json import to_plain
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")  #: The most severe first, as in SARIF
-MAX_EXAMPLES = 5  #: of a finding that stands for more rows or days
+MAX_EXAMPLES = 5  #: for a finding that covers several rows or days
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -24,15 +24,15 @@ class Finding:
         Finding(path="notes.csv", line=3, rule="dates", message="a day twice", fix="delete one")
     """
 
-    path: str = ""  #: file, folder, record or table; empty of the whole
-    line: int = 0  #: from 1; 0 where there is none
-    part: str = ""  #: what it concerns in there, such as a decision or `model mine/echo`
+    path: str = ""  #: file, folder, record or table; empty if it concerns everything
+    line: int = 0  #: line number from 1; 0 if there is none
+    part: str = ""  #: what it concerns within `path`, such as a decision or `model mine/echo`
     place: str = ""  #: where in the part, such as the path of a field
-    day: str = ""  #: ISO day that it concerns; empty of all days
+    day: str = ""  #: ISO day that it concerns; empty if it concerns all days
     rule: str = ""  #: short name of the rule that is broken
     message: str  #: what is wrong, on one line
     level: Level = "error"  #: error: a result is wrong; warning: it may be; note: worth knowing
-    count: int = 1  #: how many rows, codes or days it stands for
+    count: int = 1  #: how many rows, codes or days it covers
     examples: tuple[str, ...] = ()  #: the first few, or the text itself
     fix: str = ""  #: what to do about it
     repairs: tuple[str, ...] = ()  #: names of `--repair` that fix it
@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """Path, line, part, place and day; empty of the whole."""
+        """Path, line, part, place and day; empty if the finding concerns everything."""
         line = f"line {self.line}" if self.line else ""
         file = f"{self.path}:{self.line}" if self.path and line else self.path or line
         return ", ".join(filter(None, (file, self.part, self.place, self.day)))
@@ -56,7 +56,7 @@ class Finding:
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield a finding as text: level, rule, where and what; then examples and how to fix it."""
+    """Yield the lines of a finding as text: level, rule, where and what; then examples and the fix."""
     yield f"{finding.head} {finding}"
     if finding.examples:
         is_cut = finding.count > len(finding.examples) == MAX_EXAMPLES
@@ -67,7 +67,7 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def findings_json(findings: Sequence[Finding], **facts: JsonValue) -> dict[str, JsonValue]:
-    """Return findings with the facts of their check, as `--json` prints them."""
+    """Return the findings and the facts of their check, as `--json` prints them."""
     return {
         **facts,
         "errors": count_level(findings, "error"),
@@ -77,16 +77,16 @@ def findings_json(findings: Sequence[Finding], **facts: JsonValue) -> dict[str, 
 
 
 def sort_by_level(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, the most severe first, and otherwise in their order."""
+    """Return the findings with the most severe first, otherwise in their original order."""
     return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
 
 
 def count_level(findings: Iterable[Finding], level: Level) -> int:
-    """Return how many findings have a level."""
+    """Return how many findings have the given level."""
     return sum(finding.level == level for finding in findings)
 
 
 def exit_code(findings: Iterable[Finding], least: Level = "error") -> int:
-    """Return the exit code of a check: 1 where a finding has at least a level, or else 0."""
+    """Return the exit code of a check: 1 if any finding is at least as severe as `least`, else 0."""
     severe = LEVELS[: LEVELS.index(least) + 1]
     return int(any(finding.level in severe for finding in findings))

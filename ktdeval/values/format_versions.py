@@ -1,8 +1,9 @@
-"""Versions of the forms in which ktdeval writes files that outlive a process.
+"""Versions of the file formats that ktdeval writes to files that outlive a process.
 
-`formats.csv` has a row for each version of each format that there ever was: the release that first
-wrote it (none: before the first release), and whether this ktdeval reads it. A version rises when a
-file of before could no longer be read as it is meant; a new optional field does not raise it.
+`formats.csv` has a row for every version of each format that ever existed: the release that first
+wrote it (empty: before the first release), and whether this ktdeval reads it. A version is raised
+when an existing file could no longer be read with its intended meaning; a new optional field does
+not raise it.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ class FormatVersion:
     """One version of a format."""
 
     version: int
-    release: str  #: of ktdeval that first wrote it, such as `0.1`; empty: before the first release
+    release: str  #: ktdeval that first wrote it, such as `0.1`; empty: before the first release
     is_read: bool  #: whether this ktdeval reads it
-    carried_by: str  #: where a file says its version, for docs
-    covers: str  #: what the version is of, for docs
+    carried_by: str  #: where a file says its version, for the docs
+    covers: str  #: what the version applies to, for the docs
 
 
 @cache
 def formats() -> Mapping[str, tuple[FormatVersion, ...]]:
-    """Return all versions of each format by its name, the oldest first."""
+    """Return all versions of each format, keyed by its name, oldest first."""
     found: dict[str, list[FormatVersion]] = {}
     for row in csv_rows(Path(__file__).with_name("formats.csv")):
         version = FormatVersion(
@@ -54,8 +55,8 @@ def format_version(name: str) -> int:
 
 
 def stated_version(head: Mapping[str, msgspec.Raw], where: str, field: str = "version") -> object:
-    """Return the version that a file states in a field of its JSON object; None without one. Raises
-    StoreError if it is not JSON.
+    """Return the version that a file reports in a field of its JSON object; None if the field is
+    missing. Raises StoreError if it is not JSON.
     """
     return decode_json(bytes(head.get(field, b"null")), object, f"{where}: {field}")
 
@@ -67,8 +68,8 @@ def check_version(
     advice: str,
     error: type[KtdevalError] = StoreError,
 ) -> None:
-    """Raise `error`, in one line, where a file of a format has a version that this ktdeval can't
-    read. `found`: what the file says its version is; `where`: the file; `advice`: what to do.
+    """Raise `error`, on one line, if a file has a format version that this ktdeval can't read.
+    `found`: the version that the file reports; `where`: the file; `advice`: what to do.
     """
     versions = formats()[name]
     readable = [each.version for each in versions if each.is_read]
@@ -85,8 +86,8 @@ def check_version(
 def check_stated(
     name: str, document: object, where: object, advice: str, error: type[KtdevalError]
 ) -> None:
-    """Raise as `check_version` where a document states another `schema_version`; one that states
-    none, or no number, is left to the check of its type.
+    """Raise as `check_version` does if a document reports a different `schema_version`; if it
+    reports none, or not a number, this is left to the check of its type.
     """
     if isinstance(document, Mapping):
         stated = document.get("schema_version")
@@ -95,7 +96,7 @@ def check_stated(
 
 
 def _maker(found: object, versions: tuple[FormatVersion, ...]) -> str:
-    """Return who wrote a file of some version."""
+    """Return who wrote a file of the given version."""
     if type(found) is not int:
         return "another program, or an early ktdeval"
     if found > versions[-1].version:
@@ -108,5 +109,5 @@ def _maker(found: object, versions: tuple[FormatVersion, ...]) -> str:
 
 
 def _shown_version(found: object) -> str:
-    """Return a version as a message quotes it."""
+    """Return a version as quoted in a message."""
     return "none" if found is None else f"{found!r:.20}"

@@ -1,4 +1,4 @@
-"""Texts of others in files that spreadsheets open."""
+"""Text from third parties in files that spreadsheets open."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def without_formula(text: str) -> str:
-    """Return the text of a cell; one that a spreadsheet would take for a formula begins with an
-    apostrophe.
+    """Return the text of a cell, prefixed with an apostrophe if a spreadsheet would take it for a
+    formula.
     """
     if text.startswith(_FORMULA_STARTS):
         return f"'{text}"

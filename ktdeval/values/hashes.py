@@ -1,4 +1,4 @@
-"""SHA-256 of text, of JSON values and of files."""
+"""SHA-256 of text, JSON values and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from ktdeval.values.files import BUFFER_BYTES, open_plain
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
-# at once: for more hashlib lets another thread run, which takes longer than to hash a prompt
+# hashed at once: for longer input, hashlib releases the interpreter lock, which takes longer than
+# hashing a prompt
 _HASHED_BYTES = 2047
 
 

@@ -1,8 +1,8 @@
-"""Sources from which ktdeval and the packages of its extras are installed.
+"""Where ktdeval and the packages of its extras are installed from.
 
 ktdeval is not on any package index, so anyone could publish other code under its name. Until a
-release, every command that is printed, written or run names the source. The source is the address
-of the repository, in `pyproject.toml`.
+release, every command that is printed, written or run specifies the source: the repository address
+in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import re
 import shlex
 
 _PROJECT = "ktdeval"
-_ADDRESS = "ADDRESS"  # where the metadata of this installation are not to be had
+_ADDRESS = "ADDRESS"  # used if the metadata of this installation is not available
 
 
 def source() -> str:
-    """Return what pip installs ktdeval from: the commit of a repository that it was installed from
-    (PEP 610), or else the repository that the project's metadata name.
+    """Return what pip installs ktdeval from: the repository commit that it was installed from (PEP
+    610), or else the repository given in the project's metadata.
     """
     from importlib import metadata  # noqa: PLC0415 - slow, and for errors and exports only
 
@@ -40,13 +40,13 @@ def source() -> str:
 
 
 def requirement(*extras: str) -> str:
-    """Return ktdeval with extras as a requirement that names its source."""
+    """Return a requirement for ktdeval with extras that specifies its source."""
     named = f"[{','.join(extras)}]" if extras else ""
     return f"{_PROJECT}{named} @ {source()}"
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra of ktdeval."""
+    """Return the command that installs the packages of one of ktdeval's extras."""
     from importlib import metadata  # noqa: PLC0415 - as above
 
     try:
@@ -60,6 +60,6 @@ def install_command(extra: str) -> str:
         if re.search(rf"\bextra == ['\"]{re.escape(extra)}['\"]", marker):
             packages.append(shlex.quote(package.strip()))
 
-    if not packages:  # run from a folder of sources
+    if not packages:  # run from a source folder
         return f"pip install '.[{extra}]' # in a clone of ktdeval"
     return f"pip install {' '.join(packages)}"

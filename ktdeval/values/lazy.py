@@ -1,11 +1,11 @@
-"""Public names of a package, loaded when they are first used.
+"""Public names of a package, loaded on first use.
 
 A package lists its public names once, as imports in `__init__.pyi`, which type checkers and readers
-see. `__init__.py` says
+see. `__init__.py` contains
 
     __getattr__, __dir__ = lazy_exports(__name__, __file__)
 
-so that a manifest that needs a single light name does not pay for pandas (PEP 562).
+so that a manifest that needs a single lightweight name does not have to load pandas (PEP 562).
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from typing import Any
 
 
 def later(reference: str) -> Callable[[], Any]:
-    """Return a function that imports and returns the object of a reference `module:name` when it is
-    called.
+    """Return a function that, when called, imports and returns the object at a reference
+    `module:name`.
     """
     module, _, name = reference.partition(":")
     return lambda: getattr(import_module(module), name)
 
 
 def maker(reference: str, *first: Any) -> Callable[..., Any]:
-    """Return a function that imports the object of a reference `module:name` when it is called, and
+    """Return a function that, when called, imports the object at a reference `module:name` and
     calls it with `first` before its own arguments.
     """
     return lambda *args: later(reference)()(*first, *args)
 
 
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a module (`__name__`, `__file__`) whose stub imports its
-    public names. The stub is read when a name is first asked for; `__all__` is one of them.
+    """Return `__getattr__` and `__dir__` for a module (`__name__`, `__file__`) whose stub imports
+    its public names. The stub is read when a name is first requested; `__all__` is one of the
+    names.
     """
 
     def names() -> list[str]:
@@ -59,7 +60,7 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
 @cache
 def _modules_by_name(file: str) -> dict[str, str]:
-    # Help needs no public name, and no module that reads them.
+    # Help output uses no public name, so it does not need the modules that parse them.
     import ast  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""One error for a value that does not fit, whoever wrote it, and one way to print it.
+"""One error for a value that does not fit, whatever its origin, and one way to print it.
 
-Config, parameters, tool arguments, plugin objects and files all say where the value is, what fits
-there, what was found, and which known name is near.
+Configs, parameters, tool arguments, plugin objects and files all report where the value is, what
+fits there, what was found, and which known name is similar.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 _SHOWN_CHARS = 80
-MIN_INTEGER = -(1 << 63)  #: of 64 bits
+MIN_INTEGER = -(1 << 63)  #: smallest 64-bit integer
 MAX_INTEGER = (1 << 63) - 1
 
 
@@ -21,9 +21,9 @@ class Misfit(ValueError):
         super().__init__(where, expected, was, near)
         self.where = where  #: file, field and index, such as `run.yaml: windows.first[2]`
         self.expected = expected  #: what fits, such as `a number`
-        #: what was found, as `quote_value` writes it; empty where it must not be quoted
+        #: what was found, as `quote_value` writes it; empty if it must not be quoted
         self.was = was
-        self.near = near  #: known names near to what was found, as `near_matches` writes them
+        self.near = near  #: known names similar to what was found, as `near_matches` writes them
 
     def __str__(self) -> str:
         line = f"{self.where}: expected {self.expected}"
@@ -58,7 +58,7 @@ class MissingField(Misfit):
 
 
 def near_matches(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'a' or 'b'?`, or an empty string when nothing is near."""
+    """Return `; did you mean 'a' or 'b'?`, or an empty string if no known name is similar."""
     matches = near_names(name, known)
     if not matches:
         return ""
@@ -68,15 +68,15 @@ def near_matches(name: str, known: Iterable[str]) -> str:
 
 
 def near_names(name: str, known: Iterable[str], min_likeness: float = 0.5) -> list[str]:
-    """Return up to three known names near to a name, the nearest first. `min_likeness`: of two
-    names, from 0 to 1, as difflib measures it.
+    """Return up to three known names similar to a name, the most similar first. `min_likeness`:
+    minimum similarity from 0 to 1, as difflib measures it.
     """
-    # longer names are not typing errors, and slow to compare
+    # longer names are not typos, and slow to compare
     return difflib.get_close_matches(name[:100], list(known), n=3, cutoff=min_likeness)
 
 
 def quote_value(value: object) -> str:
-    """Return a value as an error line quotes it: short, on one line."""
+    """Return a value as quoted in an error message: short, on one line."""
     if value is None:
         return "null"
     if isinstance(value, int) and not fits_64_bits(value):
@@ -92,5 +92,5 @@ def quote_value(value: object) -> str:
 
 
 def fits_64_bits(value: int) -> bool:
-    """Return whether an integer fits 64 bits: cards and ledgers have no larger ones."""
+    """Return whether an integer fits 64 bits: cards and ledgers hold no larger integers."""
     return MIN_INTEGER <= value <= MAX_INTEGER

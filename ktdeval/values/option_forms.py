@@ -1,8 +1,10 @@
-"""Forms of options: structs by which msgspec checks a mapping before it becomes a dataclass.
+"""Forms of option classes: structs with which msgspec checks a mapping before it becomes a
+dataclass.
 
-msgspec reads dataclasses, but ignores fields that they do not have, and takes numbers of any size. A
-form has the fields of a dataclass, refuses others, and has the bounds of its options. What msgspec
-refuses is found again part by part, so that the error has the field, its bounds and what was written.
+msgspec reads dataclasses, but ignores fields that they do not have, and accepts numbers of any
+size. A form has the fields of a dataclass, rejects other fields, and carries the bounds of its
+options. Whatever msgspec rejects is located again part by part, so that the error gives the field,
+its bounds and what was written.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from ktdeval.values.misfit import (
 from ktdeval.values.typed_json import convert_value
 
 _MAX_FLOAT = sys.float_info.max
-#: Mark of an option's bounds. typing keeps one annotation for bounds 1 and 1.0: without the mark an
-#: option's would show in the schema of a card's class with equal bounds, or the other way round.
+#: Marks an option's bounds. typing caches one annotation for bounds 1 and 1.0: without the mark, an
+#: option's bounds would appear in the schema of a card class with equal bounds, or vice versa.
 _OF_OPTIONS = "of an option"
 _LIMITS: Mapping[Any, tuple[float, float]] = {
     int: (MIN_INTEGER, MAX_INTEGER),
@@ -69,8 +71,8 @@ def form_of(cls: Any) -> type[msgspec.Struct]:
 
 
 def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None = None) -> Any:
-    """Return an annotation whose dataclasses are forms, and whose numbers are finite, of 64 bits
-    and within bounds.
+    """Return an annotation in which dataclasses are replaced by forms, and numbers are finite,
+    64-bit and within bounds.
     """
     if hint in _LIMITS:
         lowest, highest = _LIMITS[hint]
@@ -97,8 +99,8 @@ def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None 
 
 
 def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
-    """Return what is wrong with a value that msgspec refuses for a checked annotation: its first
-    part that does not fit, with its place.
+    """Return what is wrong with a value that msgspec rejects for a checked annotation: the first
+    part that does not fit, and where it is.
     """
     bounds: Any = None
     if get_origin(hint) is Annotated:
@@ -128,8 +130,8 @@ def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
 
 
 def _member_for(union: Any, value: Any) -> Any:
-    """Return the member of a union that a value was meant for: one whose parts it has, else the
-    first.
+    """Return the union member that a value was meant for: the first one whose parts it has, else
+    the first member.
     """
     members = get_args(union)
     for member in members:
@@ -156,7 +158,7 @@ def _misfit_of_names(form: Any, value: Any, where: str) -> Misfit | None:
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the fields, keys and items of a value, each with its step of a place and its checked
+    """Yield the fields, keys and items of a value, each with its path step and its checked
     annotation.
     """
     origin = get_origin(hint)
@@ -175,7 +177,7 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _expected(hint: Any, bounds: Any, value: Any) -> str:
-    """Return a description of valid values: the bounds, if a number is outside them."""
+    """Return a description of valid values, or the bounds if a number is outside them."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if bounds is not None and is_number and (hint is float or isinstance(value, int)):
         return _bounds_words(hint, bounds, value)

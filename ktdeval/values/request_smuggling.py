@@ -1,6 +1,6 @@
-"""Requests over HTTP that can be read in two ways: a proxy could take one of them, the server behind
-it the other (RFC 9112, section 11.2). Of these, h11 refuses two lengths and two hosts by itself,
-`http.server` none.
+"""HTTP requests that can be interpreted in two ways: a proxy could read one request, and the server
+behind it another (RFC 9112, section 11.2). h11 itself rejects duplicate lengths and hosts;
+`http.server` rejects neither.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _ONCE = frozenset({
 
 
 def ambiguity(headers: Iterable[tuple[str, str]], once: Iterable[str] = ()) -> str | None:
-    """Return why a request with these headers can be read in two ways; None if it can't be. `once`:
-    further names of headers that a request has at most once, in small letters.
+    """Return why a request with these headers can be interpreted in two ways; None if it can't.
+    `once`: additional header names, in lower case, that may occur at most once in a request.
     """
     counts = Counter(name.lower() for name, _ in headers)
     for name in (*sorted(_ONCE), *once):

@@ -1,4 +1,4 @@
-"""Undoing a step that was begun, where what follows it fails."""
+"""Undo a step if what follows it fails."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def undone_on_error(undo: Callable[[BaseException], object]) -> Iterator[None]:
-    """Call `undo` with the error where the block fails, then raise the error again.
+    """Call `undo` with the error if the block fails, then raise the error again.
 
-    Every error counts, an interrupt by the user, too: a file that stays open, a place in a queue or
-    a reserved sum would outlive the block. Nothing is swallowed.
+    Every error counts, including an interrupt by the user: otherwise an open file, a place in a
+    queue or a reserved amount would outlive the block. No error is swallowed.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Rules that members of objects follow: text that is not empty, ranges of numbers, functions."""
+"""Rules for object members: non-empty text, numeric ranges, functions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Marks a member that must follow a rule: its words, as an error line has them after
-    `expected`, and its test.
+    """Marks a member that must follow a rule: the text that error messages show after `expected`,
+    and its test.
     """
 
     words: str
@@ -23,12 +23,12 @@ RANGE = "a pair such as (0.0, 1.0), the lower end first, None for no bound"
 
 
 def has_text(value: object) -> bool:
-    """Return whether a value is text with more than white space."""
+    """Return whether a value is text that is not only whitespace."""
     return isinstance(value, str) and value.strip() != ""
 
 
 def is_range(value: object) -> bool:
-    """Return whether a value is a range of numbers: see `RANGE`."""
+    """Return whether a value is a numeric range: see `RANGE`."""
     if not isinstance(value, tuple) or len(value) != 2:
         return False
 
@@ -40,7 +40,7 @@ def is_range(value: object) -> bool:
 
 
 FilledText = Annotated[str, Rule("text that is not empty", has_text)]
-#: Smallest and largest value that a figure can have; None where there is no bound
+#: Smallest and largest possible value of a figure; None where it is unbounded
 Range = Annotated[tuple[float | None, float | None], Rule(RANGE, is_range)]
 
 
@@ -52,7 +52,7 @@ def mismatch(function: Callable[..., Any], arguments: Sequence[object]) -> str:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
         return str(error)
-    except ValueError:  # a function of C without a signature
+    except ValueError:  # a C function without a signature
         return ""
 
     return ""

@@ -1,4 +1,4 @@
-"""Chance as an argument: every random stream is named and derived from a seed."""
+"""Randomness as an explicit argument: every random stream is named and derived from a seed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hashlib
 
 def derive_seed(*parts: str | int, bits: int = 63) -> int:
     """Return a seed of `bits` bits from named parts; equal parts give equal seeds on every machine.
-    Seeds of different parts, such as another purpose, are independent streams.
+    Seeds with different parts, such as different purposes, yield independent streams.
 
     Example:
         derive_seed(7, "mask", bits=16)  # 40859
     """
-    # a list: `join` would make one of a generator first
+    # a list: `join` would first turn a generator into one
     text = "\x1f".join([f"{type(part).__name__}:{part}" for part in parts])
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") >> 256 - bits

@@ -1,4 +1,4 @@
-"""Strict JSON: one text for each value, no doubled fields, no NaN, bounded depth."""
+"""Strict JSON: one text per value, no duplicate fields, no NaN, bounded depth."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ else:
 
 JsonObject = Mapping[str, JsonValue]
 Schema = dict[str, Any]  #: a JSON Schema, whose rules have values of many types
-TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that can't be read for its depth
-MAX_DEPTH = 64  #: levels of a model's JSON that are read
-MAX_LEVELS = 150  #: of a card or a record: code that walks through them recurses at each level
-MAX_PARSED_LEVELS = 600  #: of any JSON: how deep Python itself reads depends on its version
+TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that is too deep to read
+MAX_DEPTH = 64  #: maximum nesting depth of JSON from a model
+MAX_LEVELS = 150  #: maximum depth of a card or record, since code recurses at each level
+MAX_PARSED_LEVELS = 600  #: maximum depth of any JSON: Python's own limit depends on its version
 _LIST_SIGNS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)).difference(b'[]{}"'))
 _TEXT = frozenset({str})
@@ -33,14 +33,14 @@ _NESTED = frozenset({dict, list, tuple})
 
 
 def dumps_canonical(value: JsonValue) -> str:
-    """Compact JSON with sorted keys: equal values give equal text. NaN and infinity raise
-    ValueError.
+    """Return compact JSON with sorted keys: equal values give equal text. Raises ValueError for NaN
+    and infinity.
     """
     return dumps_compact(value, sort_keys=True)
 
 
 def dumps_compact(value: JsonValue, sort_keys: bool = False) -> str:
-    """Compact JSON, exactly as `json` writes it. NaN and infinity raise ValueError."""
+    """Return compact JSON, exactly as `json` writes it. Raises ValueError for NaN and infinity."""
     try:
         if _is_usual(value):
             return str(_encoder(sort_keys).encode(value), "utf-8")
@@ -52,8 +52,8 @@ def dumps_compact(value: JsonValue, sort_keys: bool = False) -> str:
 
 
 def _is_usual(value: JsonValue) -> bool:
-    """Return whether msgspec, which is several times faster, writes a value as `json` does. They
-    differ in numbers with an exponent, in NaN, and in values that are not strict JSON.
+    """Return whether msgspec, which is several times faster, writes a value exactly as `json` does.
+    They differ in numbers with an exponent, in NaN, and in values that are not strict JSON.
     """
     kind = type(value)
     items: Iterable[Any]
@@ -67,7 +67,7 @@ def _is_usual(value: JsonValue) -> bool:
     else:
         items = (value,)
 
-    # in C if it has no number with a fraction and nothing nested, as in most objects
+    # checked in C if it has no fractional number and nothing nested, as in most objects
     if _EXACT.issuperset(map(type, items)):
         return True
 
@@ -90,20 +90,20 @@ def _encoder(sort_keys: bool) -> msgspec.json.Encoder:
 
 
 def dumps_pretty(value: JsonValue) -> str:
-    """Indented JSON with sorted keys and a final newline, for files that people read."""
+    """Return indented JSON with sorted keys and a final newline, for files that people read."""
     import msgspec  # noqa: PLC0415 - `ktdeval --help` writes no JSON
 
-    # As `json.dumps(indent=1)`, which is four times slower: its encoder in C does not indent.
+    # Same as `json.dumps(indent=1)`, which is four times slower: its C encoder does not indent.
     return msgspec.json.format(dumps_canonical(value), indent=1) + "\n"
 
 
 def plain(value: Any) -> JsonValue:
-    """Return mappings as dicts and sequences as lists, at all levels; other values unchanged, for
-    JSON to refuse.
+    """Return mappings as dicts and sequences as lists, recursively; other values are unchanged, so
+    that JSON encoding rejects them.
     """
     if isinstance(value, list | tuple):
         return [item if type(item) in _SCALARS else plain(item) for item in value]
-    if isinstance(value, (dict, Mapping)):  # dict first: asking an abstract class is slow
+    if isinstance(value, (dict, Mapping)):  # dict first: isinstance with an abstract class is slow
         return {key: item if type(item) in _SCALARS else plain(item) for key, item in value.items()}
 
     other: JsonValue = value
@@ -111,17 +111,17 @@ def plain(value: Any) -> JsonValue:
 
 
 def reject_constant(token: str) -> NoReturn:
-    """Raise ValueError for `NaN` and infinities: a `parse_constant` of `json`."""
+    """Raise ValueError for `NaN` and infinities: a `parse_constant` for `json`."""
     raise ValueError(f"{token} is not a JSON number")
 
 
 class DoubledFieldError(ValueError):
-    """An object has a field twice."""
+    """An object has the same field twice."""
 
 
 def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raise DoubledFieldError for an object that has a field twice: an `object_pairs_hook` of
-    `json`.
+    """Raise DoubledFieldError for an object that has the same field twice: an `object_pairs_hook`
+    for `json`.
     """
     members = dict(pairs)
     if len(members) != len(pairs):
@@ -134,7 +134,7 @@ def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def bounded_int(token: str) -> int:
-    """Raise ValueError for an integer that does not fit 64 bits: a `parse_int` of `json`."""
+    """Raise ValueError for an integer that does not fit 64 bits: a `parse_int` for `json`."""
     if len(token) > 20 or not -(1 << 63) <= (number := int(token)) < 1 << 63:
         raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
     return number
@@ -148,30 +148,29 @@ def _finite(token: str) -> float:
 
 
 def loads_strict(text: str | bytes) -> JsonValue:
-    """Parse JSON; `NaN`, `Infinity`, `-Infinity` and too deep a nesting raise ValueError as any
-    other malformed text does.
+    """Parse JSON. `NaN`, `Infinity`, `-Infinity` and excessive nesting raise ValueError like any
+    other malformed text.
     """
     return _parse_json(text, _STRICT)
 
 
 def loads_unique(text: str) -> JsonValue:
-    """Parse JSON as `loads_strict`, without doubled fields. Raises DoubledFieldError for these,
-    ValueError.
+    """Parse JSON like `loads_strict`, but without duplicate fields. Raises ValueError, or
+    DoubledFieldError for a duplicate field.
     """
     return _parse_json(text, _UNIQUE)
 
 
 def loads_untrusted(text: str | bytes, levels: int = MAX_PARSED_LEVELS) -> JsonValue:
-    """Parse untrusted JSON as `loads_strict` does, and also refuse doubled fields, huge integers
-    and infinite numbers. Raises ValueError if it is not strict JSON, or nested deeper than
-    `levels`.
+    """Parse untrusted JSON like `loads_strict`, but also reject duplicate fields, huge integers and
+    infinite numbers. Raises ValueError if it is not strict JSON, or nested deeper than `levels`.
     """
     return _parse_json(text, _UNTRUSTED, levels)
 
 
 def loads_data(text: str | bytes) -> JsonValue:
-    r"""Parse JSON of data: as `loads_untrusted`, and all its texts can be written as UTF-8, which
-    `"\ud800"`, half a surrogate pair, can't. Raises ValueError.
+    r"""Parse JSON data like `loads_untrusted`, but also require that all its texts can be written
+    as UTF-8, which `"\ud800"`, half a surrogate pair, can't. Raises ValueError.
     """
     value = loads_untrusted(text)
     if not isinstance(text, str) or "\\u" in text:
@@ -180,7 +179,7 @@ def loads_data(text: str | bytes) -> JsonValue:
 
 
 def refuse_half_pairs(value: JsonValue) -> None:
-    """Raise UnicodeEncodeError, a ValueError, where a text has half a surrogate pair."""
+    """Raise UnicodeEncodeError, a ValueError, if a text contains half a surrogate pair."""
     dumps_canonical(value).encode()
 
 
@@ -198,7 +197,7 @@ def _parse_json(
     text: str | bytes, decoder: json.JSONDecoder, levels: int = MAX_PARSED_LEVELS
 ) -> JsonValue:
     if not isinstance(text, str):
-        text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads`
+        text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads` does
 
     if text.startswith("\ufeff"):
         raise ValueError("begins with a byte order mark; save it as UTF-8 without one")
@@ -215,7 +214,7 @@ def _parse_json(
 
 
 def is_flat(value: JsonValue, levels: int) -> bool:
-    """Return whether lists and objects are nested at most `levels` deep; never recurses."""
+    """Return whether lists and objects are nested at most `levels` deep; does not recurse."""
     level = [value]
     for _ in range(levels):
         containers = [item for item in level if isinstance(item, Mapping | list)]
@@ -231,9 +230,9 @@ def is_flat(value: JsonValue, levels: int) -> bool:
 
 
 def is_nested_within(text: str | bytes, levels: int) -> bool:
-    """Return whether lists and objects of JSON text (as bytes, in UTF-8) are nested at most
-    `levels` deep. In a text that is not JSON, brackets that are never closed count as further
-    levels. Takes a fraction of the time of parsing it.
+    """Return whether lists and objects of JSON text (or UTF-8 bytes) are nested at most `levels`
+    deep. In text that is not JSON, brackets that are never closed count as additional levels. Takes
+    a fraction of the time of parsing.
     """
     if isinstance(text, str):
         if text.count("[") + text.count("{") <= levels:
@@ -245,7 +244,7 @@ def is_nested_within(text: str | bytes, levels: int) -> bool:
         return True
 
     signs = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_LIST_SIGNS, _NO_BRACKETS)
-    brackets = b"".join(signs.replace(b'""', b"").split(b'"')[::2])  # those outside of strings
+    brackets = b"".join(signs.replace(b'""', b"").split(b'"')[::2])  # brackets outside strings
     for level in range(levels + 1):
         left = brackets.replace(b"[]", b"")  # the innermost level
         if len(left) == len(brackets):

@@ -1,6 +1,6 @@
-"""Temporary files and folders next to what they become. The kernel releases the lock of a process
-that is killed, so that the next one knows what it left behind, and removes that; what a living
-process writes is never touched.
+"""Temporary files and folders next to what they become. The kernel releases the lock of a killed
+process, so that the next process can tell what it left behind and remove it; files that a living
+process is writing are never touched.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock of an open file or folder, which ends with the process; False if another
-    process holds it.
+    """Lock an open file or folder until the process ends; return False if another process holds the
+    lock.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,7 +28,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove the temporary files and folders of a prefix that no living process holds."""
+    """Remove the temporary files and folders with a prefix that no living process holds."""
     with suppress(OSError):
         left = [entry for entry in os.scandir(parent) if entry.name.startswith(prefix)]
         for entry in left:
@@ -55,9 +55,9 @@ def _remove_dead(path: Path) -> None:
 
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """Give a folder of this process, readable by its owner only, which is removed when the block
-    ends; by default where the system keeps temporary files. What killed processes left of this
-    prefix is removed first. Raises OSError if it can't be made.
+    """Yield a folder for this process, readable only by its owner, which is removed when the block
+    ends; by default it is in the system's temporary folder. Leftovers of killed processes with this
+    prefix are removed first. Raises OSError if it can't be created.
     """
     import shutil  # noqa: PLC0415 - `ktdeval --help` needs none
     import tempfile  # noqa: PLC0415 - as above
@@ -79,7 +79,7 @@ def _locked_folder(above: Path, prefix: str) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
 
-        # Until it is locked, another process may take it for left behind, and remove it.
+        # Until it is locked, another process may think it was left behind, and remove it.
         with suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
             if try_lock(descriptor) and _is_at(descriptor, path):
@@ -99,9 +99,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def temporary_file(target: Path) -> Iterator[tuple[Path, int]]:
-    """Give an empty file next to `target`, open for writing, to be renamed to it; where it is not,
-    it is removed. Its name is the same each time, so that what a killed process left is written
-    over. Raises OSError if it can't be made.
+    """Yield an empty file next to `target`, open for writing, to be renamed to `target`; if it is
+    not renamed, it is removed. Its name is always the same, so that leftovers of a killed process
+    are overwritten. Raises OSError if it can't be created.
     """
     path, descriptor = _locked_file(target)
     try:
@@ -125,16 +125,17 @@ def _locked_file(target: Path) -> tuple[Path, int]:
             return path, descriptor
 
         os.close(descriptor)
-        if not is_ours:  # a living process writes the same file
+        if not is_ours:  # a living process is writing the same file
             own, name = tempfile.mkstemp(prefix=f".{target.name}.new-", dir=target.parent)
             return Path(name), own
 
 
 @contextmanager
 def filling(folder: Path, last: str = "") -> Iterator[Path]:
-    """Give a temporary folder whose files come into `folder` when the block ends well: all at once
-    where that is absent or empty, else one by one. The file `last` is taken away before, and comes
-    after all others: where it is, the folder is whole. Raises OSError if they can't be written.
+    """Yield a temporary folder whose files move into `folder` when the block succeeds: all at once
+    if `folder` is absent or empty, else one by one. The file `last` is deleted beforehand and
+    written after all others: if it exists, the folder is complete. Raises OSError if the files
+    can't be written.
     """
     is_there = folder.is_dir() and any(folder.iterdir())
     if is_there:

@@ -1,9 +1,10 @@
 """Rule for all ties: equal names are distinguished by figures that no mask changes, never by a
 label.
 
-A label is a code, a handle, or a position in a list that a mask or a code decides. Callers give the
-sort keys, then the figures that break ties. Names equal in all of them share a rank and are chosen
-together: a choice of the first n takes whole groups, or shares the remainder equally among a group.
+A label is a code, a handle, or a position in a list that is determined by a mask or a code. Callers
+pass the sort keys, then the tie-breaking figures. Names that are equal in all of them share a rank
+and are chosen together: choosing the first n takes whole groups, or splits the remainder equally
+within a group.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ Item = TypeVar("Item")
 
 
 def places(keys: Iterable[Figures]) -> list[int]:
-    """Return the place of each of N items from 0, the best, by its figures: `keys` ([N] each), the
-    most important first, larger is better, and undefined (NaN or None) is last. Items that are
-    equal in all keys share the first of their places: 0, 1, 1, 3.
+    """Return the 0-based rank of each of N items by its figures: `keys` ([N] each), most important
+    first; larger is better, and undefined values (NaN or None) rank last. Items that are equal in
+    all keys share the smallest of their ranks: 0, 1, 1, 3.
     """
     given = iter(keys)
     first = list(islice(given, 1))
     placed = _places(first)
-    # Further keys matter only for items that the first one leaves equal: most often none.
+    # Additional keys matter only for items that tie in the first: usually there are none.
     if len(set(placed)) == len(placed):
         return placed
 
@@ -38,7 +39,7 @@ def _places(keys: Sequence[Figures]) -> list[int]:
     # One row a key; + 0.0 makes -0.0 equal to 0.0.
     table = np.array([np.asarray(key, dtype=np.float64) for key in keys]) + 0.0
     table = np.where(np.isnan(table), -np.inf, table)
-    order = np.lexsort(-table[::-1])  # the last key of lexsort counts first
+    order = np.lexsort(-table[::-1])  # lexsort's last key is its primary key
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (table[:, order[1:]] != table[:, order[:-1]]).any(axis=0)
     found = np.empty(len(order), dtype=np.int64)
@@ -49,8 +50,8 @@ def _places(keys: Sequence[Figures]) -> list[int]:
 
 
 def group_by_place(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
-    """Return the items by place, the best group first; within a group as they came, which says
-    nothing.
+    """Return the items grouped by place, best group first; items keep their input order within a
+    group, but this order has no meaning.
     """
     groups: dict[int, list[Item]] = {}
     for place, item in zip(placed, items, strict=True):
@@ -62,8 +63,8 @@ def group_by_place(items: Sequence[Item], placed: Sequence[int]) -> list[list[It
 
 
 def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequence[Item]]:
-    """Yield the first groups for as long as they hold at most `most` items together; none is
-    cut.
+    """Yield the first groups for as long as they hold at most `most` items together; no group is
+    split.
     """
     left = most
     for group in groups:
@@ -75,5 +76,5 @@ def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequen
 
 
 def first_of(groups: Iterable[Sequence[Item]], most: int) -> list[Item]:
-    """Return the items of the first whole groups, at most `most`."""
+    """Return the items of the first whole groups, at most `most` items."""
     return list(chain.from_iterable(whole_groups(groups, most)))

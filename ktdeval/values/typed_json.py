@@ -1,10 +1,10 @@
 """Typed values in files: JSON decoded into classes with one-line errors, encoded canonically, and
 described by JSON Schema.
 
-A value that crosses a file or a process is a `msgspec.Struct`. Reading it is decoding it: a missing
-field, a wrong type or an unknown field is an error that names the file and the field, so no module
-reads such a value by string keys. `msgspec` decodes, which takes a fraction of the time of any
-reading in Python, and writes the schema, with the `$defs` that records share; errors are those of
+A value that crosses a file or process boundary is a `msgspec.Struct`. Reading it means decoding it:
+a missing field, a wrong type or an unknown field is an error that gives the file and the field, so
+no module reads such a value by string keys. `msgspec` decodes, in a fraction of the time of any
+pure-Python reader, and writes the schema with the `$defs` that records share; errors are those of
 `ktdeval.values.misfit`, as everywhere.
 """
 
@@ -34,11 +34,11 @@ from ktdeval.values.strict_json import (
 T = TypeVar("T")
 
 _LOCATION = re.compile(r" - at `(?:key in )?\$(.*)`$")
-_STEP = re.compile(r"\[[^\]]*\]|[^.\[]+")  # an index, or a name
+_STEP = re.compile(r"\[[^\]]*\]|[^.\[]+")  # an index or a name
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _MISMATCH = re.compile(r"Expected (.*), got (.*)", re.DOTALL)
-_CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # of a sentence, not of JSON
+_CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # start of a sentence, not of JSON
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 _BUILDING = threading.Lock()
 _KEYS = "propertyNames"
@@ -54,7 +54,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 def decode_json(
     data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError
 ) -> T:
-    """Decode strict JSON text into a typed value; raises `error` with `WHERE: FIELD: what was
+    """Decode strict JSON text into a typed value. Raises `error` with `WHERE: FIELD: what was
     expected`, on one line.
     """
     decoder: msgspec.json.Decoder[T] = _decoder(type_)
@@ -63,7 +63,7 @@ def decode_json(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise error(str(_misfit(problem, type_, where))) from problem
 
-    # it may be a `msgspec.Raw`
+    # `data` may be a `msgspec.Raw`
     if not is_nested_within(data if isinstance(data, str) else bytes(data), MAX_LEVELS):
         raise error(f"{where}: {TOO_DEEP}")
 
@@ -89,7 +89,7 @@ def from_plain(
 
 
 def convert_value(value: Any, type_: type[T], from_attributes: bool = False) -> T:
-    """Turn a value into a typed one. Raises msgspec.ValidationError: it does not fit."""
+    """Turn a value into a typed value. Raises msgspec.ValidationError if it does not fit."""
     _decoder(type_)  # see there
     return msgspec.convert(value, type_, from_attributes=from_attributes)
 
@@ -100,7 +100,7 @@ def to_plain(value: Any) -> JsonValue:
 
 
 def to_object(value: Any) -> dict[str, JsonValue]:
-    """Return a typed value whose JSON is an object. Raises TypeError for any other."""
+    """Return the JSON object of a typed value. Raises TypeError if its JSON is not an object."""
     built = to_plain(value)
     if not isinstance(built, dict):
         raise TypeError(f"a {type(value).__name__} is not a JSON object")
@@ -108,17 +108,17 @@ def to_object(value: Any) -> dict[str, JsonValue]:
 
 
 def encode_canonical(value: Any) -> str:
-    """Return compact JSON with sorted keys. NaN and infinity raise ValueError, as everywhere."""
+    """Return compact JSON with sorted keys. Raises ValueError for NaN and infinity, as everywhere."""
     return dumps_canonical(to_builtins(value))
 
 
 def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
     """Return the JSON Schema (draft 2020-12) of a typed value; `identity` is its `$id`, `title` a
-    line for readers.
+    one-line title for readers.
     """
     (schema,), definitions = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
     for part in definitions.values():
-        if "description" in part:  # Python takes the margin of docstrings away from 3.13 on
+        if "description" in part:  # Python strips the indentation of docstrings from 3.13 on
             part["description"] = joined_lines(part["description"])
 
     head: Mapping[str, JsonValue] = {"$schema": _DRAFT, "$id": identity, "title": title}
@@ -130,8 +130,8 @@ def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
 
 
 def _drop_choices_of_keys(schema: Any) -> None:
-    """Leave out the choices of an object's keys, which msgspec writes from 0.23 on: schemas that are
-    stored do not depend on its version.
+    """Remove the enumeration of an object's keys, which msgspec writes from 0.23 on, so that stored
+    schemas do not depend on its version.
     """
     if isinstance(schema, list):
         for part in schema:
@@ -144,25 +144,23 @@ def _drop_choices_of_keys(schema: Any) -> None:
 
 
 def joined_lines(docstring: str) -> str:
-    """Return a docstring without its margin, each paragraph on one line.
+    """Return a docstring without its indentation, each paragraph on one line.
 
-    What shows a docstring, such as a prompt or a schema, then does not change when a source breaks
-    its lines elsewhere. A line that begins with a bullet stays a line.
+    What shows a docstring, such as a prompt or a schema, then does not change when the source is
+    wrapped differently. A line that begins with a bullet remains a separate line.
     """
     paragraphs = inspect.cleandoc(docstring).strip().split("\n\n")
     return "\n\n".join(_LINE_BREAK.sub(" ", paragraph) for paragraph in paragraphs)
 
 
 def to_builtins(value: Any) -> JsonValue:
-    """Return a typed value as `to_plain` does, but with its tuples left as they are: it copies
-    nothing twice.
-    """
+    """Return a typed value as `to_plain` does, but keep its tuples: nothing is copied twice."""
     built: JsonValue = msgspec.to_builtins(value, str_keys=True, enc_hook=_built_in)
     return built
 
 
 def _built_in(value: Any) -> JsonValue:
-    """Convert subclasses of JSON's own types (numpy's float64, mappings) to these, as `json`
+    """Convert subclasses of JSON's own types (numpy's float64, mappings) to these types, as `json`
     does.
     """
     if isinstance(value, Mapping):
@@ -176,9 +174,9 @@ def _built_in(value: Any) -> JsonValue:
 
 
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a type. msgspec inspects a class at its first use; where two threads do
-    so at once, the process dies (seen with 0.22), and episodes run in threads: so it is done here,
-    by one thread at a time, before a type is used.
+    """Return the decoder of a type. msgspec inspects a class on first use; if two threads do so at
+    the same time, the process crashes (seen with 0.22), and episodes run in threads. So the
+    inspection is done here, by one thread at a time, before a type is used.
     """
     if type_ not in _DECODERS:
         with _BUILDING:
@@ -200,7 +198,7 @@ def _has_addresses(type_: Any) -> bool:
 
 
 def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
-    """Return what is wrong, from the words of `msgspec`: the field first, then what fits there."""
+    """Return what is wrong, from the message of `msgspec`: first the field, then what fits there."""
     text = str(problem) or type(problem).__name__
     if isinstance(problem, RecursionError):
         text = TOO_DEEP
@@ -247,7 +245,7 @@ def _names_at(type_: Any, path: str) -> list[str]:
 
 
 def _inner_nodes(node: Any, name: str) -> Iterator[Any]:
-    """Yield the types of what an object has under a name, or a list at an index."""
+    """Yield the types of the value that an object has under a name, or a list at an index."""
     for member in _members_of(node):
         for field in getattr(member, "fields", ()):
             if field.encode_name == name:
@@ -259,7 +257,7 @@ def _inner_nodes(node: Any, name: str) -> Iterator[Any]:
 
 
 def _members_of(node: Any) -> Iterator[Any]:
-    """Yield the types that a value may have, without marks and alternatives."""
+    """Yield the types that a value may have, with marks removed and unions expanded."""
     if isinstance(node, msgspec.inspect.Metadata):
         yield from _members_of(node.type)
     elif isinstance(node, msgspec.inspect.UnionType):

@@ -1,4 +1,4 @@
-"""Input of users: paths, `key=value` texts and lists, as they are typed."""
+"""User input: paths, `key=value` texts and lists, as typed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 def user_path(text: str | Path) -> Path:
-    """Return the path of a user's text; `~` is a home folder, if such a user exists. Raises
-    UsageError if it is not a path.
+    """Return the path that a user typed; `~` is expanded to a home folder if that user exists.
+    Raises UsageError if it is not a path.
     """
     if not isinstance(text, (str, Path)):
         raise UsageError(f"expected a path, was {quote_value(text)}")
@@ -41,14 +41,16 @@ def user_path(text: str | Path) -> Path:
 
 
 def stored_market(data: str | Path) -> Path | None:
-    """Return the folder of the stored market that the user named; None if it is not one."""
+    """Return the folder of the stored market that the user specified; None if it is not a stored
+    market.
+    """
     folder = user_path(data)
     return folder if (folder / "manifest.json").is_file() else None
 
 
 def lasting_data(data: str) -> str:
-    """Return what was named as the market, a stored one by its absolute path, so that it is found
-    from any working folder.
+    """Return the market as the user specified it, with the path of a stored market made absolute,
+    so that it is found from any working folder.
     """
     folder = stored_market(data)
     return data if folder is None else str(folder.resolve())
@@ -63,7 +65,7 @@ def working_folder() -> Path | None:
 
 
 def shown_path(path: Path) -> Path:
-    """Return a path as seen from the working folder, where it lies below that."""
+    """Return a path relative to the working folder if it lies below that folder."""
     here = working_folder()
     if here is None or not path.is_relative_to(here):
         return path
@@ -71,8 +73,8 @@ def shown_path(path: Path) -> Path:
 
 
 def parse_scalar(text: str) -> Any:
-    """Return a number, `true`, `false` or `null` where the text is exactly that, else the text:
-    `007`, and what no 64 bits hold.
+    """Return a number, `true`, `false` or `null` if the text is exactly that, else the text itself,
+    as for `007` or an integer that does not fit 64 bits.
     """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
@@ -90,13 +92,13 @@ def parse_scalar(text: str) -> Any:
 
 
 def check_plain(value: Any, where: str) -> None:
-    """Raise ConfigError, which `where` starts, for a value that no record can hold: NaN, infinity,
+    """Raise ConfigError, starting with `where`, for a value that no record can hold: NaN, infinity,
     a lone surrogate, an object, an address with a secret.
     """
     for path, problem in faults_in(value, FreeArguments()):
         raise ConfigError(f"{where}{path}: expected {problem}")
 
-    try:  # by `json`: msgspec, which checks nothing that this does not, takes time to import
+    try:  # uses `json`: msgspec, which checks nothing more, takes time to import
         json.dumps(plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: can't be recorded as JSON: {error}") from error
@@ -114,10 +116,10 @@ def split_list(*texts: str) -> tuple[str, ...]:
 
 
 def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
-    """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; a text that starts with
-    `{` is read as a JSON object. A piece without `=` continues the value before it, so that
-    `dims=a,b` keeps its comma, and so does `model=a/b(x=1,y=2)`. Raises UsageError for a piece that
-    is not an assignment, or a key given twice; ConfigError as `check_plain` does.
+    """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; text that starts with `{`
+    is read as a JSON object. A piece without `=` continues the preceding value, so that `dims=a,b`
+    keeps its comma, as does `model=a/b(x=1,y=2)`. Raises UsageError for a piece that is not an
+    assignment or a duplicate key; ConfigError as `check_plain` does.
     """
     result: dict[str, Any] = {}
     for text in texts:
@@ -149,7 +151,7 @@ def _json_object(text: str, where: str) -> dict[str, Any]:
 
 
 def _outer_pieces(text: str) -> list[str]:
-    """Split a text at its commas, but for those inside parentheses, where these are balanced."""
+    """Split text at its commas, except those inside balanced parentheses."""
     if text.count("(") != text.count(")"):
         return text.split(",")
 

@@ -1,5 +1,5 @@
-"""Checks of a YAML document's nodes before values are made of them: tags, scalars, keys, and
-repetition by aliases.
+"""Checks of a YAML document's nodes before values are built from them: tags, scalars, keys, and
+repetition through aliases.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from ktdeval.errors import ConfigError
 
-# PyYAML speaks YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010
-# into 8 and leaves 1e-3 text. These are the scalars of the core schema of YAML 1.2, in decimal,
-# which does not.
+# PyYAML implements YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010
+# into 8 and leaves 1e-3 as text. These are the decimal scalars of the YAML 1.2 core schema, which
+# does none of this.
 SCALARS: tuple[tuple[str, str, str | list[str]], ...] = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -43,39 +43,39 @@ _MERGE = f"{TAG}merge"
 
 
 def check_nodes(root: Any) -> None:
-    """Raise ConfigError, which names the line, for a document that holds more than plain values of
-    YAML 1.2.
+    """Raise ConfigError with the line number for a document that holds more than plain YAML 1.2
+    values.
     """
     _NodeWalk().measure(root)
 
 
 def is_merge(key_node: Any) -> bool:
-    """Return whether a key is `<<`, which takes over the keys of another mapping."""
+    """Return whether a key is `<<`, which merges the keys of another mapping."""
     return bool(key_node.tag == _MERGE)
 
 
 def line_of(node: Any) -> str:
-    """Return where a node begins, for a message."""
+    """Return where a node begins, for an error message."""
     mark = node.start_mark
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 class _NodeWalk:
-    """Walk through the nodes of one document; a node that aliases name again is walked once."""
+    """Walk through the nodes of one document; a node that aliases refer to again is visited once."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, tuple[int, int]] = {}
         self._open: set[int] = set()
 
     def measure(self, node: Any) -> tuple[int, int]:
-        """Return how many values a node holds and how deep they are nested, with its aliases
-        written out.
+        """Return how many values a node holds and how deeply they are nested, with its aliases
+        expanded.
         """
         known = self._sizes.get(id(node))
         if known is not None:
             return known
 
-        # An alias names what was read before it, so only one of the nodes around it can be open.
+        # An alias refers to an earlier node, so only an enclosing node can still be open.
         if id(node) in self._open:
             raise ConfigError(
                 f"{line_of(node)}: not YAML: an alias is inside the value that it names, so it never ends"
@@ -99,7 +99,7 @@ class _NodeWalk:
 
 
 def _children(node: Any) -> list[Any]:
-    """Return the nodes inside of a node, in the order of the document."""
+    """Return the direct child nodes of a node, in document order."""
     if node.id == "sequence":
         return list(node.value)
     if node.id == "scalar":
@@ -126,7 +126,7 @@ def _check_bounds(size: int, depth: int) -> None:
 
 
 def _check_tag(node: Any) -> None:
-    """Raise ConfigError for a tag that no plain value has, or that its own value does not fit."""
+    """Raise ConfigError for a tag that no plain value has, or that does not fit its value."""
     name = node.tag.removeprefix(TAG)
     if name not in _TAGS_OF_KIND[node.id] or not node.tag.startswith(TAG):
         raise ConfigError(f"{line_of(node)}: not YAML: {_tag_problem(node, name)}")
@@ -157,9 +157,7 @@ def _tag_problem(node: Any, name: str) -> str:
 
 
 def checked_number(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    """Return a constructor of PyYAML that reads a number, and names its line where it can't be
-    read.
-    """
+    """Return a PyYAML constructor that reads a number, and reports its line if it can't be read."""
 
     def construct(_loader: Any, node: Any) -> Any:
         try:
@@ -171,7 +169,9 @@ def checked_number(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
 
 
 def read_float(text: str) -> float:
-    """Return a float of YAML. Raises ValueError if it is written in digits, and too large for one."""
+    """Return a YAML float. Raises ValueError if it is written as digits and is too large for a
+    float.
+    """
     number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     if abs(number) == float("inf") and "inf" not in text.lower():
         raise ValueError(f"{text[:20]} is too large for a number")

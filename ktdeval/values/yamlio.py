@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 @functools.cache
 def _strict_loader() -> Any:
-    """Return the loader class; built on first use, because most commands read no YAML and importing
-    it takes time.
+    """Return the loader class. It is built on first use, because most commands read no YAML and
+    importing it takes time.
     """
     import yaml  # noqa: PLC0415
 
@@ -84,8 +84,8 @@ _SHALLOW = 2 * MAX_DEPTH
 
 
 def _depth(text: str | bytes) -> int:
-    """Return the deepest nesting of a document, without recursion: the C parser's composer ends the
-    process at some depth.
+    """Return the maximum nesting depth of a document, without recursion: the C parser's composer
+    crashes the process beyond some depth.
     """
     import yaml  # noqa: PLC0415 - see _strict_loader
 
@@ -100,8 +100,8 @@ def _depth(text: str | bytes) -> int:
 
 
 def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
-    """Parse a YAML document that is one mapping; ConfigError (a duplicate key, one that is not
-    text) names the line.
+    """Parse a YAML document that is one mapping. Raises ConfigError with the line number, such as
+    for a duplicate or non-text key.
     """
     import yaml  # noqa: PLC0415 - see _strict_loader
 
@@ -111,7 +111,7 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 
         value = yaml.load(text, Loader=_strict_loader())  # noqa: S506 - a subclass of the safe loader
     except yaml.MarkedYAMLError as error:
-        # from 6.0.4 on, PyYAML ends at a depth of its own, which is beyond ours
+        # from 6.0.4 on, PyYAML has its own depth limit, which is above ours
         if "nesting depth" in (error.problem or ""):
             raise ConfigError(f"{where}: {TOO_DEEP}") from error
 
@@ -137,12 +137,12 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 
 
 def _odd_character(error: Any, text: str | bytes) -> str:
-    """Say where a document holds a byte or a character that YAML has no place for."""
+    """Return a description of a byte or character in a document that YAML does not allow."""
     data = text.encode() if isinstance(text, str) else text
     line = data.count(b"\n", 0, error.position) + 1
 
-    # PyYAML gives a number for a byte or a character; the C parser a negative one where the text
-    # ends early.
+    # PyYAML reports a byte or character as a number; the C parser uses a negative number if the
+    # text ends early.
     code = error.character if isinstance(error.character, int) else ord(error.character)
     if "control" in error.reason or "special" in error.reason:
         problem = f"the character U+{code:04X} is not allowed; delete it"
@@ -153,16 +153,16 @@ def _odd_character(error: Any, text: str | bytes) -> str:
 
 
 def load_yaml(path: Path | str) -> dict[str, Any]:
-    """Read a YAML file that is one mapping; ConfigError where it is unreadable, or as of
-    `parse_yaml`.
+    """Read a YAML file that is one mapping. Raises ConfigError if it is unreadable, and as
+    `parse_yaml` does.
     """
     return parse_yaml(_read_yaml_file(path), str(path))
 
 
 def load_yaml_as(path: Path | str, read: Callable[[Mapping[str, Any], str], T]) -> T:
-    """Return the result of `read` for a YAML file (its content, and its path as text), made once in
-    a process for equal contents: it is shared and must not be changed. Errors as of `load_yaml`,
-    and those of `read`.
+    """Return the result of `read` for a YAML file (given its content, and its path as text),
+    computed once per process for equal contents: the result is shared and must not be modified.
+    Raises as `load_yaml` does, and what `read` raises.
     """
     value: T = _read_once(_read_yaml_file(path), str(path), read)
     return value

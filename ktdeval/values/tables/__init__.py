@@ -1,5 +1,6 @@
-"""Reader of tables that others wrote: bars, files next to them, drop folders, ingested data.
+"""Reader for third-party tables: bars, files next to them, drop folders, ingested data.
 
-`kinds` finds the kind of a file, `text_files` its encoding, `workbook` the text of a spreadsheet,
-`rows` and `blocks` give its cells with their lines, by the columns that a table must and may have.
+`kinds` detects the format of a file, `text_files` its encoding, `workbook` extracts the text of a
+spreadsheet; `rows` and `blocks` return its cells with line numbers, by the columns that a table
+must and may have.
 """

@@ -1,4 +1,4 @@
-"""Rows of a table as columns of text, some thousands at a time: for tables of millions of rows."""
+"""Rows of a table as text columns, several thousand at a time: for tables with millions of rows."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ from ktdeval.values.tables.text_encoding import (
 )
 
 _BLOCK = 4 * LONGEST_LINE  # bytes: a row has to fit
-_LONGEST_CELL = 100  # characters shown of a value that is no text
+_LONGEST_CELL = 100  # characters shown of a value that is not text
 
 
 @dataclass(frozen=True, eq=False)
 class TextBlock:
-    """Rows of a table as columns of text."""
+    """Rows of a table as text columns."""
 
-    lines: npt.NDArray[np.int64]  #: [n] as of `TableRow`
-    texts: dict[str, Any]  #: by field, [n] a `pyarrow.Array`; an empty text where there is nothing
+    lines: npt.NDArray[np.int64]  #: [n] line numbers, as in `TableRow`
+    texts: dict[str, Any]  #: by field, [n] a `pyarrow.Array`; empty text for a missing value
 
 
 def read_blocks(table: TableFile, report: Report | None = None) -> Iterator[TextBlock]:
-    """Yield the rows of a table as columns. Faults as of `read_rows`."""
+    """Yield the rows of a table as columns. Faults are reported as in `read_rows`."""
     report = report or table.refuse
     is_csv = False
     with file_faults(table, report):
@@ -105,8 +105,8 @@ def _csv_blocks(table: TableFile, report: Report) -> Iterator[TextBlock]:
 
 
 class _PlainText:
-    """Bytes of a stream that are held to be text in UTF-8 as they pass: the reader of Arrow prints a
-    traceback where it is to report a line that is not.
+    """Bytes of a stream, checked as they pass to be UTF-8 text: Arrow's reader prints a traceback
+    when it has to report a line that is not.
     """
 
     closed = False
@@ -117,20 +117,20 @@ class _PlainText:
         self._guard = LineGuard()
 
     def read(self, size: int = -1) -> bytes:
-        """Return some bytes. Raises UnicodeDecodeError; UnreadableError."""
+        """Read some bytes. Raises UnicodeDecodeError or UnreadableError."""
         data = self._stream.read(size)
         self._guard.check(self._decoder.decode(data, final=not data))
         return data
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self.closed = True
         self._stream.close()
 
 
 def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> Iterator[TextBlock]:
-    """Read the rows at several times the speed of the standard library's reader. A line that isn't
-    a row is a fault, and is skipped.
+    """Read the rows several times faster than the standard library's reader. A line that isn't a
+    row is reported as a fault and skipped.
     """
     skipped: list[int] = []
     stopped: list[KtdevalError] = []
@@ -140,7 +140,7 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
         words = cell_count(row.expected_columns, row.actual_columns)
         try:
             report(TableFault(row.number, words))
-        except KtdevalError as error:  # which Arrow would print, and go on
+        except KtdevalError as error:  # Arrow would print it and continue
             stopped.append(error)
             return "error"
 
@@ -182,7 +182,7 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
 def _batches(
     open_reader: Callable[[], Iterable[pa.RecordBatch]], stopped: Sequence[KtdevalError]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of rows. Raises the error that stopped the reading, in place of Arrow's own."""
+    """Yield batches of rows. Raises the error that stopped reading instead of Arrow's own error."""
     try:
         yield from open_reader()  # which reads the first rows
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Kind of a table's file, by its first bytes; by its name where these leave it open."""
+"""Format of a table file, from its first bytes, or from its name where these are ambiguous."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SHEETS = "xl/workbook.xml"
 
 
 def table_kind(path: Path) -> Kind:
-    """Return the kind of a file, packed or not.
+    """Return the format of a file, compressed or not.
 
-    Raises OSError, EOFError or zlib.error if it can't be read, and ValueError, with advice, if it
-    is not a table.
+    Raises OSError, EOFError or zlib.error if it can't be read, and ValueError with advice if it is
+    not a table.
     """
     if is_workbook(path, first_bytes(path)):
         return "workbook"
@@ -38,7 +38,7 @@ def table_kind(path: Path) -> Kind:
 
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".parquet" and b"\0" in head:
-        return "parquet"  # whose reader says what is damaged
+        return "parquet"  # its reader says what is damaged
 
     text = head.decode("utf-8-sig", "replace").lstrip()
     if suffix == ".jsonl" or text.startswith("{"):
@@ -49,14 +49,14 @@ def table_kind(path: Path) -> Kind:
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file, packed as it is."""
+    """Return the first bytes of a file, without decompressing it."""
     with open_plain(path) as stream:
         return stream.read(SIGNATURE_BYTES)
 
 
 def is_workbook(path: Path, head: bytes) -> bool:
-    """Return whether a file is a workbook by its first bytes and, if these are those of any
-    archive, by its name or content.
+    """Return whether a file is a workbook, from its first bytes or, if these fit any archive, from
+    its name or content.
     """
     if not head.startswith(ZIP[:2]):
         return False

@@ -1,8 +1,8 @@
-"""Rows of a table by the names of their fields, each with its line: from CSV, JSON and Parquet.
+"""Rows of a table by field name, each with its line number: from CSV, JSON and Parquet.
 
-One set of rules holds for every table that is read strictly: text is UTF-8 (UTF-16 with its mark),
-each column is known and occurs once, each row has all its cells, no cell is longer than
-`LONGEST_LINE`, nothing is executed. What breaks a rule is a `TableFault` with its place.
+One set of rules applies to every table that is read strictly: text is UTF-8 (or UTF-16 with a byte
+order mark), each column is known and occurs once, each row has all its cells, no cell is longer
+than `LONGEST_LINE`, nothing is executed. Any violation is a `TableFault` with its location.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from ktdeval.values.tables.text_encoding import (
     too_long,
 )
 
-LARGEST_JSON = 256 << 20  #: characters of a JSON list, which is read whole
+LARGEST_JSON = 256 << 20  #: maximum number of characters of a JSON list, which is read whole
 MAX_FIELDS_SHOWN = 12
 NO_HEADER = "is empty; write the names of its columns into the first line"
-BATCH = 10_000  #: rows that are decoded together
+BATCH = 10_000  #: number of rows decoded together
 _MAX_SHAPES = 1_000
 _KIND_WORDS: Mapping[Kind, str] = {
     "csv": "text",
@@ -67,7 +67,7 @@ _SUFFIX_OF: Mapping[Kind, str] = {
 
 
 class WrittenNumber(str):
-    """A number in JSON or Parquet, as it is written there."""
+    """A number in JSON or Parquet, as written there."""
 
     __slots__ = ()
 
@@ -76,17 +76,17 @@ class WrittenNumber(str):
 class TableRow:
     """A row of a table."""
 
-    line: int  #: of the file, from 1; the number of the row where the file has no lines
-    cells: Mapping[str, Any]  #: by field; texts (CSV), else JSON or Parquet values without nulls
+    line: int  #: line number in the file, from 1; the row number if the file has no lines
+    cells: Mapping[str, Any]  #: by field; text (CSV), else JSON or Parquet values without nulls
 
 
 @dataclass(frozen=True, slots=True)
 class TableFault:
-    """Fault of a table."""
+    """A fault in a table."""
 
-    line: int  #: as of `TableRow`; 0: the file as a whole
-    words: str  #: what, and how to fix it
-    in_rows: bool = True  #: whether it is a row's, not the header's
+    line: int  #: line number as in `TableRow`; 0: the whole file
+    words: str  #: what is wrong, and how to fix it
+    in_rows: bool = True  #: whether it concerns a row, not the header
 
 
 Report = Callable[[TableFault], None]
@@ -97,18 +97,18 @@ Report = Callable[[TableFault], None]
 class TableShape:
     """Columns that a table must and may have."""
 
-    fields: tuple[str, ...]  #: all that there are
-    required: tuple[str, ...] = ()  #: those that each row must have
+    fields: tuple[str, ...]  #: all fields of the table
+    required: tuple[str, ...] = ()  #: fields that each row must have
     renamed: Mapping[str, str] = field(default_factory=dict)  #: column -> field, as the user says
     aliases: Mapping[str, str] = field(default_factory=dict)  #: lower-case column -> field
-    ignored: Collection[str] = ()  #: columns to pass over; `*` for all unknown ones
+    ignored: Collection[str] = ()  #: columns to ignore; `*` for all unknown columns
     advice: str = "leave it out"  #: what to do about an unknown column
-    kinds: tuple[Kind, ...] = ("csv", "lines", "json", "parquet")  #: of files that are read
-    exact: bool = False  #: whether numbers of JSON and Parquet stay texts (`WrittenNumber`)
-    must_end: bool = False  #: whether a last line without an end is a file that was cut off
+    kinds: tuple[Kind, ...] = ("csv", "lines", "json", "parquet")  #: file formats that can be read
+    exact: bool = False  #: whether numbers in JSON and Parquet are kept as text (`WrittenNumber`)
+    must_end: bool = False  #: whether a last line without a newline means a truncated file
 
     def field_of(self, column: str) -> str:
-        """Return the field of a column; empty if it is ignored or unknown."""
+        """Return the field for a column; empty if the column is ignored or unknown."""
         if column in self.renamed:
             return self.renamed[column]
 
@@ -120,8 +120,8 @@ class TableShape:
         return ""
 
     def column_problems(self, columns: Sequence[str], *, all_there: bool = True) -> list[str]:
-        """Return what is wrong with the columns of a file. `all_there`: whether they are all that
-        there are, so that a required one may be missing.
+        """Return what is wrong with the columns of a file. `all_there`: whether `columns` is the
+        full list, so that a missing required column is a problem.
         """
         fields = [self.field_of(column) for column in columns]
         problems: list[str] = []
@@ -156,7 +156,7 @@ class TableFile:
 
     path: Path
     shape: TableShape
-    name: str = ""  #: what it is called in messages; empty: its path
+    name: str = ""  #: name of the file in messages; empty: its path
 
     def refuse(self, fault: TableFault) -> None:
         """Raise DataError for a fault, with file and line."""
@@ -167,8 +167,8 @@ class TableFile:
 
     @cached_property
     def kind(self) -> Kind:
-        """Kind of the file. Raises UnreadableError if the table may not be of it; else as of
-        `table_kind`.
+        """Format of the file. Raises UnreadableError if the table does not allow this format, and
+        otherwise what `table_kind` raises.
         """
         kind = table_kind(self.path)
         if kind not in self.shape.kinds:
@@ -179,13 +179,15 @@ class TableFile:
         return kind
 
     def place(self, line: int) -> str:
-        """Return the words for the place of a row."""
+        """Return a description of a row's location."""
         unit = "line" if self.kind in ("csv", "lines") else "row"
         return f"{self.name or self.path}: {unit} {line}"
 
 
 def read_rows(table: TableFile, report: Report | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a table. Faults go to `report`; without one, the first raises DataError."""
+    """Yield the rows of a table. Faults go to `report`; without it, the first fault raises
+    DataError.
+    """
     report = report or table.refuse
     with file_faults(table, report):
         yield from _READERS[table.kind](table, report)
@@ -193,7 +195,7 @@ def read_rows(table: TableFile, report: Report | None = None) -> Iterator[TableR
 
 @contextmanager
 def file_faults(table: TableFile, report: Report) -> Iterator[None]:
-    """Report a file that can't be read to its end."""
+    """Report a file that can't be read to the end."""
     import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
 
     try:
@@ -224,14 +226,14 @@ def first_undecodable_line(path: Path) -> int:
 
 
 def open_strict(path: Path) -> TextIO:
-    """Open a text, packed or not: UTF-8, or UTF-16 with its mark."""
+    """Open a text file, compressed or not: UTF-8, or UTF-16 with a byte order mark."""
     encoding = marked_encoding(path) or UTF8
     return TextIOWrapper(open_unpacked(path), encoding=encoding, newline="")
 
 
 def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
-    """Yield the lines of a text. Raises UnreadableError if one is too long, has a NUL, or has no
-    end.
+    """Yield the lines of a text. Raises UnreadableError if a line is too long, contains a NUL, or
+    has no newline.
     """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -250,7 +252,7 @@ def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
 
 
 def csv_reader(lines: Iterable[str], delimiter: str = ",") -> Any:
-    """Return a strict reader of cells, as long as a line may be."""
+    """Return a strict CSV reader whose cells may be as long as a line."""
     csv.field_size_limit(LONGEST_LINE)
     return csv.reader(lines, delimiter=delimiter, strict=True)
 
@@ -275,7 +277,7 @@ def _csv_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
 
 
 def header_problems(shape: TableShape, columns: Sequence[str]) -> list[str]:
-    """Return what is wrong with the names of a file's columns."""
+    """Return what is wrong with the column names of a file."""
     return shape.column_problems(columns) if columns else [NO_HEADER]
 
 
@@ -292,8 +294,8 @@ def _header(table: TableFile, columns: Sequence[str], report: Report) -> list[st
 
 
 def read_exact_json(text: str) -> JsonValue:
-    """JSON with numbers as they are written; strict. Raises ValueError: malformed, a key given
-    twice, NaN or Infinity.
+    """Parse strict JSON, with numbers as they are written. Raises ValueError for malformed text, a
+    duplicate key, NaN or Infinity.
     """
     try:
         value: JsonValue = _EXACT.decode(text)
@@ -374,8 +376,8 @@ def _object_rows(
 
         keys = tuple(value)
         if keys not in shapes:
-            # A missing field is for the reader of the row to notice; an unknown one is reported
-            # once a file.
+            # A missing field is left to the reader of the row; an unknown field is reported once
+            # per file.
             problems = table.shape.column_problems(keys, all_there=False)
             for words in problems:
                 if words not in reported:
@@ -405,7 +407,7 @@ def _parquet_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
 
         number = 0
         for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
-            batch.validate(full=True)  # texts are UTF-8
+            batch.validate(full=True)  # text must be UTF-8
             read = [
                 (name, column.to_pylist())
                 for name, column in zip(fields, batch.columns, strict=True)
@@ -420,7 +422,7 @@ def _parquet_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
 
 
 def _as_written(value: Any) -> Any:
-    """Return a value of Parquet as JSON would have it, numbers as texts."""
+    """Return a Parquet value in its JSON form, with numbers as text."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, datetime):
@@ -450,7 +452,7 @@ _READERS: Mapping[Kind, Callable[[TableFile, Report], Iterator[TableRow]]] = {
 
 
 def _columns_in_words(columns: Sequence[str]) -> str:
-    """Return what the columns of a file are, and advice where they are one text."""
+    """Return a description of a file's columns, with advice if they are a single text."""
     if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
         return f"its only column is {columns[0][:300]!r}: write commas between the cells"
     return f"its columns: {', '.join(column[:40] for column in columns)[:300]}"

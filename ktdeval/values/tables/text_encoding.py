@@ -1,4 +1,4 @@
-"""Text of a file: its encoding, its first lines, and the line of a cell."""
+"""Text of a file: its encoding, its first lines, and the line that contains a cell."""
 
 from __future__ import annotations
 
@@ -15,48 +15,50 @@ from ktdeval.values.tables.file_kinds import first_bytes as first_bytes
 
 UTF8 = "utf-8-sig"
 GB18030 = "gb18030"
-_HEAD = 2**17  # bytes at the start of a file, by which its layout is told
+_HEAD = 2**17  # bytes at the start of a file that determine its layout
 _BOMS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TEXTS = (".csv", ".txt", ".tsv", ".gz")
-_MIN_SHARE = 0.9  # of the zeros, at the one place of each two bytes where UTF-16 has them
+_MIN_SHARE = 0.9  # minimum share of zero bytes at one position of UTF-16's byte pairs
 
-LONGEST_LINE = 1 << 24  #: characters of a line, or of a cell; a filing has a few millions
+LONGEST_LINE = 1 << 24  #: maximum characters of a line or cell; a filing has a few million
 HAS_NUL = "has a NUL character, so it is not text; write the file again"
-_PIECE = 1 << 20  # characters that are looked at together
-_SHOWN = 40  # characters of a cell in a message
+_PIECE = 1 << 20  # characters that are checked together
+_SHOWN = 40  # characters of a cell shown in a message
 
 Open = Callable[[str], TextIO]
 """Opens a text in an encoding."""
 
 
 class UnreadableError(ValueError):
-    """A file that can't be read on."""
+    """A file of which the rest can't be read."""
 
     def __init__(self, words: str, line: int = 0) -> None:
-        """`line`: of the file, from 1; 0: the file as a whole."""
+        """`line`: line number in the file, from 1; 0: the whole file."""
         super().__init__(words)
         self.line = line
 
     def __str__(self) -> str:
-        """Words, with the line."""
+        """Return the message with the line number."""
         words = str(self.args[0])
         return f"line {self.line}: {words}" if self.line else words
 
 
 class LineGuard:
-    """Lines of a text, looked at in pieces as they pass: none is too long, none has a NUL."""
+    """Checks the lines of a text, piece by piece as they pass: no line is too long, none contains a
+    NUL.
+    """
 
     def __init__(self) -> None:
         self._line = 1
-        self._length = 0  # of the line so far
+        self._length = 0  # length of the line so far
 
     def check(self, piece: str) -> None:
-        """Look at the next piece of the text. Raises UnreadableError."""
+        """Check the next piece of the text. Raises UnreadableError."""
         for start in range(0, len(piece), _PIECE):
             self._check(piece[start : start + _PIECE])
 
     def _check(self, piece: str) -> None:
-        """Look at a piece that no whole line of more than `LONGEST_LINE` fits in."""
+        """Check a piece that is too short to contain a whole line of more than `LONGEST_LINE`."""
         nul = piece.find("\0")
         if nul >= 0:
             raise UnreadableError(HAS_NUL, self._line + piece.count("\n", 0, nul))
@@ -71,28 +73,28 @@ class LineGuard:
 
 
 def too_long(line: int) -> UnreadableError:
-    """Return the error for a line that is longer than any may be."""
+    """Return the error for a line that exceeds the maximum length."""
     return UnreadableError(f"has more than {LONGEST_LINE} characters; write less", line)
 
 
 def cell_count(expected: int, found: int) -> str:
-    """Say that a row has too many cells, or too few."""
+    """Return the message that a row has too many or too few cells."""
     return f"expected {expected} cells, was {found}; quote texts with commas or line breaks"
 
 
 def shown_cell(text: str) -> str:
-    """Return a cell as messages show it: its start, in quotes."""
+    """Return a cell as shown in messages: its start, in quotes."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 def open_text(file: Path, encoding: str) -> TextIO:
-    """Open a text file, packed or not, with any ends of lines."""
+    """Open a text file, compressed or not, with any line endings."""
     return io.TextIOWrapper(open_unpacked(file), encoding=encoding)
 
 
 def encodings(file: Path) -> tuple[str, ...]:
-    """Return the encodings in which a file may be written, the likeliest first. Raises ValueError
-    if it is not text.
+    """Return the encodings in which a file may be written, likeliest first. Raises ValueError if it
+    is not text.
     """
     head = _head(file)
     other = other_kind(head[:SIGNATURE_BYTES])
@@ -103,12 +105,12 @@ def encodings(file: Path) -> tuple[str, ...]:
 
 
 def encodings_of(data: bytes) -> tuple[str, ...]:
-    """Return the encodings that a text may have by its first bytes, the likeliest first."""
+    """Return the encodings that a text may have, judging by its first bytes, likeliest first."""
     marked = _read_mark(data)
     if marked:
         return (marked,)
 
-    # Without a mark, UTF-16 of plain letters has a zero in every other byte.
+    # Without a byte order mark, plain letters in UTF-16 have a zero in every other byte.
     start = data[:400]
     zeros = start.count(0)
     if zeros > len(start) // 4:
@@ -122,7 +124,7 @@ def encodings_of(data: bytes) -> tuple[str, ...]:
 
 
 def marked_encoding(file: Path) -> str | None:
-    """Return the encoding that a file's byte order mark states; None without one."""
+    """Return the encoding given by a file's byte order mark; None if it has no mark."""
     with open_unpacked(file) as stream:
         return _read_mark(stream.read(len(codecs.BOM_UTF8)))
 
@@ -147,8 +149,8 @@ def first_lines(file: Path, encoding: str) -> list[str]:
 
 
 def at_line(file: Path | str, cell: str) -> str:
-    """Return the file with the first line that has a cell, `bars.csv: line 7`; only the file if the
-    line can't be found.
+    """Return the file and the first line that contains a cell, `bars.csv: line 7`; only the file if
+    the line can't be found.
     """
     path = Path(file)
     if not str(file).endswith(_TEXTS) or not path.is_file():
@@ -166,7 +168,7 @@ def at_line(file: Path | str, cell: str) -> str:
 
 
 def _find(path: Path, encoding: str, cell: str) -> int:
-    """Return the number of the first line that has a cell, or 0."""
+    """Return the number of the first line that contains a cell, or 0."""
     with open_text(path, encoding) as lines:
         try:
             for number, line in enumerate(lines, start=1):
@@ -179,7 +181,7 @@ def _find(path: Path, encoding: str, cell: str) -> int:
 
 
 def _pieces(line: str) -> Sequence[str]:
-    """Return the cells of a line by every delimiter: it is read to find one, not to be split."""
+    """Return the cells of a line for every delimiter: used to find a cell, not to parse the line."""
     pieces = {line.strip()}
     for delimiter in ",;\t|":
         pieces |= {piece.strip().strip('"') for piece in line.split(delimiter)}

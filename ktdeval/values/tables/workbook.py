@@ -1,5 +1,5 @@
-"""Workbooks of spreadsheets, as the text of their first sheet. Formulas are never computed: a cell
-has the value that was stored with it.
+"""Spreadsheet workbooks, as the text of their first sheet. Formulas are never evaluated: a cell has
+the value that was stored with it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
 
 
 def _check_size(file: Path) -> None:
-    """Raise DataError if a workbook unpacks to more bytes than are allowed for a file of its size."""
+    """Raise DataError if a workbook decompresses to more bytes than allowed for a file of its size."""
     with zipfile.ZipFile(file) as archive:
         held = sum(part.file_size for part in archive.infolist())
 
@@ -99,17 +99,17 @@ def _check_formulas(file: Path, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """Return the rows of the first sheet and, if there are several sheets, all titles."""
+    """Return the rows of the first sheet and, if there are several sheets, all their titles."""
     import openpyxl  # noqa: PLC0415 - an extra
 
-    # By the open file: openpyxl refuses names of other suffixes.
+    # Passed as an open file: openpyxl rejects file names with other suffixes.
     with file.open("rb") as stream:
         book = openpyxl.load_workbook(stream, read_only=True, data_only=data_only)
         if not book.worksheets:
             raise ValueError("no sheet")
 
         first = book.worksheets[0]
-        first.reset_dimensions()  # some programs write the size of one cell
+        first.reset_dimensions()  # some programs write wrong dimensions (a single cell)
         found = list(first.iter_rows(values_only=True))
         width = max(map(len, found), default=0)
         rows = [(*row, *(None,) * (width - len(row))) for row in found]
@@ -120,7 +120,7 @@ def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], 
 
 
 def _cell_text(value: object) -> str:
-    """Return a cell as text: dates as ISO days, whole numbers without a point."""
+    """Return a cell as text: dates as ISO days, whole numbers without a decimal point."""
     if value is None:
         return ""
     if isinstance(value, datetime):

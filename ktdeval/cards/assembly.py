@@ -94,10 +94,10 @@ def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:
     `tell` is called for each episode before its metrics are computed.
 
     Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and
-    missing episodes; only `provenance` is passed through unchanged. Raises CardError: if the inputs
+    missing episodes; only `provenance` is passed through unchanged. Raises CardError if the inputs
     contradict each other (a spec of another task or snapshot, a planned episode that is neither
     finished nor missing, a ledger that does not cover its window, two metrics of one name, a value
-    that is not strict JSON); PluginError: if a metric returned something other than a
+    that is not strict JSON); PluginError if a metric returned something other than a
     `MetricValue`, or a value outside its range.
     """
     sources = trading_sources(inputs, tell)

@@ -1,6 +1,4 @@
-"""Public names of observations: the state of a day as the mask shows it. Listed in
-`__init__.pyi`.
-"""
+"""Public names for observations: a day's state as the mask shows it. Listed in `__init__.pyi`."""
 
 from ktdeval.values.lazy import lazy_exports
 

@@ -1,8 +1,9 @@
 """Tables of figures in few tokens: each row is a line of comma-separated values with three
 significant digits, and a bar has only its close and volume.
 
-A digit costs a token, and so do the quotes and brackets of JSON. A packed table stays a table:
-`{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` is read as the rows that it packs.
+A digit costs a token, and so do the quotes and brackets of JSON. A packed table can still be read
+as a table: `{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` is read as the rows that
+were packed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def compact_sections(sections: Mapping[str, str]) -> dict[str, str]:
 
 
 def unpack_section(value: Any) -> Any:
-    """Return a section as it was packed, a table with rows of values; any other as it is."""
+    """Return a packed section as a table with rows of values; any other section as it is."""
     if not isinstance(value, dict):
         return value
     if not isinstance(value.get("columns"), str):
@@ -68,7 +69,7 @@ def _pack_table(value: Any) -> Any:
 
 
 def _cell_text(value: Any, *, is_label: bool) -> str:
-    """Return the text of a cell; a text that could be read as anything else is quoted."""
+    """Return the text of a cell; text that could be read as anything else is quoted."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -83,7 +84,7 @@ def _cell_text(value: Any, *, is_label: bool) -> str:
 
 
 def _rounded_number(value: float) -> float:
-    """Return a number to three significant digits, as an integer if it is whole."""
+    """Return a number rounded to three significant digits, as an integer if it is whole."""
     if not value or not math.isfinite(value):
         return value
 
@@ -92,7 +93,7 @@ def _rounded_number(value: float) -> float:
 
 
 def _values_of(row: str, columns: Sequence[str]) -> list[Any]:
-    """Return the values of a line."""
+    """Return the values in a line."""
     values: list[Any] = []
     place = 0
     for name in columns:
@@ -108,7 +109,7 @@ def _values_of(row: str, columns: Sequence[str]) -> list[Any]:
 
 
 def _value_of(text: str) -> Any:
-    """Return the value of a cell's text."""
+    """Return the value that a cell's text represents."""
     if not text:
         return None
     try:

@@ -11,16 +11,16 @@ from ktdeval.observation.state_entries import ObservedOrder, first_number
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Outcome of all orders of a step for one asset."""
+    """Outcome of all of a step's orders for one asset."""
 
     #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`, `booked`
     words: str
-    is_traded: bool  #: True if the state shows that anything was filled
+    is_traded: bool  #: True if the state shows that any order was filled
 
 
 def fill_of(state: ObservedState, label: str) -> Fill | None:
     """Return the outcome of the previous step's orders for an asset; None if it had no order, or
-    the task does not show it. A `label` that the state does not show may be an unknown asset.
+    the task does not show outcomes. A `label` that the state does not show may be an unknown asset.
     """
     named = label.lower()
     orders = [order for order in state.last_orders if (order.label or "").lower() == named]
@@ -43,7 +43,9 @@ def fill_of(state: ObservedState, label: str) -> Fill | None:
 
 
 def _fill_size(orders: Sequence[ObservedOrder], nav: float | None) -> str:
-    """Return the size of fills as a share of the NAV after them, in shares if no price is shown."""
+    """Return the size of fills as a share of the NAV after the fills, or in shares if no price is
+    shown.
+    """
     shares = 0.0
     notional = 0.0
     for order in orders:

@@ -1,9 +1,8 @@
-"""One input of a prompt, changed before the mask shows it: the prompt that a model would have seen
-with another figure, word or order.
+"""Counterfactual change to one input of a prompt, made before masking: the prompt that a model
+would have seen with a different figure, word or order.
 
-A change is applied to payloads, so that the text of the prompt, the typed state and the results of
-tools agree, and so that rounding, noise and rebased prices of the mask apply to it as to any
-figure.
+A change is applied to payloads, so that the prompt text, the typed state and tool results agree,
+and the mask's rounding, noise and rebased prices apply to the changed figure as to any other.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from ktdeval.observation.state_rows import ASSET
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.seeds import derive_seed
 
-State = Mapping[str, Any]  # payloads of a day by section
+State = Mapping[str, Any]  # payloads of a day, keyed by section
 Operation = Literal["set", "add", "times", "reversed", "shuffled"]
 
-ORDER = "order"  #: of the candidates, or of the universe
-LABELS = "labels"  #: the handles of assets and industries
-EACH = "each"  #: instead of changes: each input that is shown
+ORDER = "order"  #: order of the candidates, or of the universe
+LABELS = "labels"  #: handles of assets and industries
+EACH = "each"  #: used in place of changes: each input that is shown
 DEALT: tuple[Operation, ...] = ("reversed", "shuffled")
 """Operations that permute the values shown among rows, so that each value stays one that the market
 had.
@@ -48,17 +47,17 @@ _FORM = (
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PER_CENT = re.compile(rf"({_NUMBER})\s*%")
 _TIMES = re.compile(rf"\*\s*({_NUMBER})")
-_SIGNED = re.compile("return|drawdown|MOM|REV|SKEW|CORR")  # figures that can be below 0
+_SIGNED = re.compile("return|drawdown|MOM|REV|SKEW|CORR")  # figures that can be negative
 _ADD = re.compile(rf"\+\s*({_NUMBER})")
-_MAX_NAMED = 30  # fields that an error lists
-_MAX_WORDS = 200  # characters of a text that is set
+_MAX_NAMED = 30  # maximum number of fields that an error lists
+_MAX_WORDS = 200  # maximum number of characters of a text that is set
 _RANKED = ("candidates", "holdings")  # tables of figures of assets
 _LISTED = ("candidates", "universe")
 _DAY = "day"
-_OUTCOMES = "outcomes"  # of a day of a warm-up
-_SCORE = "score"  # of a tool's ranking; the columns that it is by come after it
+_OUTCOMES = "outcomes"  # outcomes of a warm-up day
+_SCORE = "score"  # score in a tool's ranking; the columns behind the score come after it
 _NEVER = (AssetRef, AssetName, DayRef, DocumentRef)
-#: Sections whose figures follow from each other and from earlier decisions
+#: Sections whose figures depend on each other and on earlier decisions
 ACCOUNT_SECTIONS = frozenset({
     *(_DAY, "account", "positions", "last_step", "constraints", "duties", _OUTCOMES, "universe"),
 })  # fmt: skip
@@ -66,21 +65,21 @@ _NEWS_INPUTS = ("sentiment", "title", "text")
 
 
 class CannotChangeError(UsageError):
-    """A change has no input to change here, or would contradict other inputs."""
+    """A change has no matching input here, or would contradict other inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputChange:
-    """Change of one input. `field`: a column of the candidates, `SECTION.FIELD`, a whole section,
+    """Change to one input. `field`: a column of the candidates, `SECTION.FIELD`, a whole section,
     or `ORDER` or `LABELS`.
     """
 
     text: str  #: name in reports
     field: str
     operation: Operation
-    stock: str = ""  #: handle of the one asset to change; empty: all
-    number: float = 0.0  #: of `set`, `add` and `times`
-    words: str = ""  #: to set in place of a number
+    stock: str = ""  #: handle of the single asset to change; empty: all assets
+    number: float = 0.0  #: operand of `set`, `add` and `times`
+    words: str = ""  #: text to set instead of a number
 
     @property
     def is_placebo(self) -> bool:
@@ -89,12 +88,12 @@ class InputChange:
 
     @property
     def is_dealt(self) -> bool:
-        """True if the change redistributes the shown values among rows."""
+        """True if the change redistributes the shown values among the rows."""
         return self.operation in DEALT
 
 
 def parse_change(text: str) -> InputChange:
-    """Parse a change as a user writes it. Raises UsageError: if it is malformed."""
+    """Parse a change as written by a user. Raises UsageError if it is malformed."""
     left, is_split, value = text.strip().partition("=")
     left = left.strip()
     value = value.strip()
@@ -128,7 +127,7 @@ def parse_change(text: str) -> InputChange:
 
 
 def _operation(value: str, text: str) -> tuple[Operation, float, str]:
-    """Parse a value into the operation, its number and its text."""
+    """Parse a value into the operation, its operand and its text."""
     for dealt in DEALT:
         if value == dealt:
             return dealt, 0.0, ""
@@ -160,14 +159,13 @@ def _finite(number: str, text: str) -> float:
 
 
 def is_state(payload: Any) -> bool:
-    """Return whether a payload is the state of a day, not a tool's result."""
+    """Return whether a payload is a day's state rather than a tool result."""
     return isinstance(payload, Mapping) and _DAY in payload and "constraints" in payload
 
 
 def changes_of_each(state: State) -> list[InputChange]:
-    """Return one change for each input that a state shows: values in reverse order, or figures of
-    the market with the opposite sign. The account is skipped, since its figures follow from each
-    other.
+    """Return one change for each input that a state shows: values in reverse order, or market
+    figures with the opposite sign. The account is skipped, since its figures depend on each other.
     """
     texts: list[str] = []
     for section, payload in state.items():
@@ -191,8 +189,8 @@ def changes_of_each(state: State) -> list[InputChange]:
 
 
 def _changes_of_one(table: State) -> list[str]:
-    """Return changes of the figures of a single asset, whose values can't be exchanged with
-    others': figures that can be negative change their sign, others are halved.
+    """Return changes for the figures of a single asset, whose values can't be exchanged with other
+    assets': figures that can be negative change their sign, others are halved.
     """
     (row,) = table["rows"]
     texts = []
@@ -205,8 +203,8 @@ def _changes_of_one(table: State) -> list[str]:
 
 
 def shown_fields(state: State) -> list[str]:
-    """Return the names by which the fields of a state can be changed: those of candidates first,
-    those of the account last.
+    """Return the names by which a state's fields can be changed: candidates first, the account
+    last.
     """
     ranked: list[str] = []
     others: list[str] = []
@@ -236,15 +234,15 @@ def _columns(payload: Any) -> list[str]:
 class ChangedPayloads:
     """Payloads of one step with the change applied.
 
-    `asset`: column of the asset to change, None for all; `day`: row of the step; `seed`: of a
-    shuffle; `has_tools`: True if only tools may show the field.
+    `asset`: column of the asset to change, None for all assets; `day`: the step's row; `seed`: seed
+    for a shuffle; `has_tools`: True if only tools may show the field.
     """
 
     def __init__(
         self, change: InputChange, asset: int | None, day: int, seed: int, has_tools: bool = False
     ) -> None:
-        self.cells = 0  #: how many cells have changed
-        #: by column of an asset: increase of its figure in the state
+        self.cells = 0  #: number of changed cells
+        #: by an asset's column: increase of its figure in the state
         self.differences: dict[int, float] = {}
         self._change = change
         self._asset = asset
@@ -253,7 +251,7 @@ class ChangedPayloads:
         self._has_tools = has_tools
         self._column = change.field.rpartition(".")[2]
         self._is_whole_section = False  # text in it is not changed
-        self._dealt: dict[int, Payload] = {}  # of a field of assets, by column of the asset
+        self._dealt: dict[int, Payload] = {}  # for a field of assets, by the asset's column
 
     def __call__(self, payload: Any) -> Any:
         """Return the changed payload; warm-up days are not changed. Raises CannotChangeError."""
@@ -322,8 +320,8 @@ class ChangedPayloads:
         return changed
 
     def _cells_of(self, state: dict[str, Any], section: str, column: str) -> list[_Cell]:
-        """Return the cells of a section that may change: of one column or key, or all figures if no
-        column is named.
+        """Return the cells of a section that may change: those of one column or key, or all figures
+        if no column is given.
         """
         payload = state[section]
         columns = _columns(payload)
@@ -344,7 +342,9 @@ class ChangedPayloads:
         return [_Cell(payload, key) for key in keys]
 
     def _deal(self, cells: Sequence[_Cell]) -> None:
-        """Deal the values of cells to each other: those of days within an asset, others by size."""
+        """Redistribute the values of cells among them: those of different days within an asset,
+        others by size.
+        """
         groups: dict[Any, list[_Cell]] = {}
         for cell in cells:
             if _number(cell.value) is not None or _is_word(cell.value):
@@ -378,7 +378,7 @@ class ChangedPayloads:
         cell.put(new)
 
     def _cell(self, value: Payload) -> Payload:
-        """Return one cell changed by a value; one that is null stays so."""
+        """Return one cell changed by a value; a null cell stays null."""
         change = self._change
         if value is None:
             return None
@@ -413,11 +413,11 @@ class ChangedPayloads:
             return number * change.number
         return change.number
 
-    # --- results of tools
+    # --- tool results
 
     def _result(self, payload: Any) -> Any:
-        """Return a tool's result with the field changed wherever it occurs. Raises
-        CannotChangeError: if the result is ranked by the field.
+        """Return a tool result with the field changed wherever it occurs. Raises CannotChangeError
+        if the result is ranked by the field.
         """
         changed = _editable(payload)
         for cell in list(self._result_cells(changed, None)):
@@ -429,7 +429,7 @@ class ChangedPayloads:
         return changed
 
     def _result_cells(self, payload: Any, asset: AssetRef | None) -> Iterator[_Cell]:
-        """Yield the cells of the field in a result; `asset`: asset of the result."""
+        """Yield the cells of the field in a result; `asset`: the asset that the result is about."""
         columns = _columns(payload)
         if columns:
             yield from self._result_rows(payload["rows"], columns, asset)
@@ -466,12 +466,12 @@ class ChangedPayloads:
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A place of an editable payload that may be changed."""
+    """A location in an editable payload that may be changed."""
 
     holder: Any  #: a row, or an object
     key: Any  #: column of the row, or name
-    asset: Payload = None  #: owner of the cell: an asset, several, or nothing
-    is_by_day: bool = False  #: whether its table has a row for each asset and day
+    asset: Payload = None  #: owner of the cell: an asset, several, or None
+    is_by_day: bool = False  #: whether its table has a row per asset and day
 
     @property
     def value(self) -> Payload:
@@ -495,7 +495,7 @@ class _Cell:
 
 
 def _editable(payload: Any) -> Any:
-    """Return a copy of a payload whose objects and lists can be changed."""
+    """Return a mutable copy of a payload."""
     if isinstance(payload, Mapping):
         return {key: _editable(value) for key, value in payload.items()}
     if type(payload) in (list, tuple):
@@ -506,7 +506,7 @@ def _editable(payload: Any) -> Any:
 def _table_cells(
     rows: Iterable[list[Payload]], columns: Sequence[str], wanted: Sequence[int]
 ) -> Iterator[_Cell]:
-    """Yield the cells of some columns of a table."""
+    """Yield the cells in some columns of a table."""
     label = next((columns.index(name) for name in (ASSET, "stock_ids") if name in columns), None)
     is_by_day = _DAY in columns and ASSET in columns
     for row in rows:
@@ -516,8 +516,8 @@ def _table_cells(
 
 
 def _places(state: State, field: str) -> list[tuple[str, str]]:
-    """Return section and column (or key; empty: all) of a field. Raises CannotChangeError: if it
-    isn't shown, or the name is ambiguous.
+    """Return the section and column (or key; empty: all) of a field. Raises CannotChangeError if
+    the field isn't shown, or its name is ambiguous.
     """
     section, _, column = field.partition(".")
     if column:
@@ -555,7 +555,7 @@ def _names_in(payload: Any) -> Iterable[str]:
 
 
 def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[int]:
-    """Return the places of the columns that hold figures."""
+    """Return the indices of the columns that hold figures."""
 
     def has_figures(place: int) -> bool:
         return any(_number(row[place]) is not None for row in rows)
@@ -564,7 +564,7 @@ def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[
 
 
 def _number(value: Payload) -> float | None:
-    """Return the number that a cell shows; None if it shows no number."""
+    """Return the number shown in a cell; None if it shows no number."""
     held = value
     if isinstance(value, tuple):
         if isinstance(value, _NEVER):
@@ -581,7 +581,7 @@ def _is_word(value: Payload) -> bool:
 
 
 def _with_number(cell: Any, change: Callable[[float], float]) -> Any:
-    """Return a cell of the same kind with another number in it."""
+    """Return a cell of the same kind that shows the changed number."""
     number = change(_number(cell) or 0.0)
     if hasattr(cell, "_replace"):
         return cell._replace(value=number)

@@ -1,8 +1,8 @@
-"""Older bars of a history that show only the close: stored apart from its rows, in a third of the
-tokens.
+"""Older bars of a history that show only the close: stored separately from its rows, in a third of
+the tokens.
 
-A row of a table repeats label, day and a null for each missing price. Stored apart, assets that
-traded on the same days share the list of days:
+A row of a table repeats the label, the day and a null for each missing price. When stored
+separately, assets that traded on the same days share the list of days:
 
     {"columns": [...], "rows": [...],
      "earlier": [{"days": ["day_-9", "day_-8"], "closes": {"asset_0042": [12.3, 12.5]}}]}
@@ -31,7 +31,9 @@ Row = Sequence[Any]
 
 
 def with_older_apart(sections: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the texts of a state's sections, with the older closes of its history stored apart."""
+    """Return the texts of a state's sections, with the older closes of its history stored
+    separately.
+    """
     if HISTORY not in sections:
         return sections
 
@@ -43,11 +45,11 @@ def with_older_apart(sections: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def older_apart(history: Table) -> Table:
-    """Return a history with the leading rows of each asset stored apart, as long as they show only
-    a close. The last row of an asset always stays. Return the history itself if no row is moved.
+    """Return a history with the leading rows of each asset stored separately, as long as they show
+    only a close. An asset's last row always stays. If no row is moved, return the history itself.
     """
     columns = history["columns"]
-    if not set(_ALWAYS) < set(columns):  # a market with only closes has short rows anyway
+    if not set(_ALWAYS) < set(columns):  # in a market with only closes, rows are short anyway
         return history
 
     label, day, close = (columns.index(name) for name in _ALWAYS)
@@ -69,12 +71,12 @@ def older_apart(history: Table) -> Table:
 
 
 def shows_older_apart(sections: Mapping[str, str]) -> bool:
-    """Return whether the history of a state's sections has rows stored apart."""
+    """Return whether the history in a state's sections has rows stored separately."""
     return f'"{_EARLIER}":[' in sections.get(HISTORY, "")
 
 
 def joined_again(history: Table) -> Table:
-    """Return a table with the rows that were stored apart; any other table unchanged."""
+    """Return a table with its separately stored rows merged back; any other table unchanged."""
     if not _has_rows_apart(history):
         return history
 
@@ -98,7 +100,7 @@ def joined_again(history: Table) -> Table:
 
 
 def _has_rows_apart(value: Table) -> bool:
-    """Return whether a value has the form of such a table: it may come from untrusted input."""
+    """Return whether a value has the form of such a table, since it may be untrusted input."""
     groups = value.get(_EARLIER)
     if not isinstance(value.get("columns"), list) or not isinstance(groups, list):
         return False
@@ -120,7 +122,7 @@ def _row_of(columns: Sequence[str], asset: str, day: str, close: Any) -> Row:
 
 
 def _has_close_alone(columns: Sequence[str]) -> Callable[[Row], bool]:
-    """Return a function that tests whether a row has a close and no other figure."""
+    """Return a function that tests whether a row has a close but no other figure."""
     close = columns.index(_CLOSE)
     others = [place for place, name in enumerate(columns) if name not in _ALWAYS]
 

@@ -1,9 +1,9 @@
-"""State of a day as the mask shows it: one value. The JSON block of the prompt is written from it,
-and agents and local models read it.
+"""A day's state as the mask shows it, as a single value. The JSON block of the prompt is written
+from it, and agents and local models read it.
 
-A task builds the state as payloads. `observe` is the only way from payloads to an `ObservedState`,
-and it uses the lens: a state holds only what the prompt shows. The rules of a task state its limits
-as text; a state has them as numbers for local readers. Numbers are exactly those of the text.
+A task builds the state as payloads. Only `observe` turns payloads into an `ObservedState`, using
+the lens, so a state holds only what the prompt shows. A task's rules give its limits as text; the
+state has them as numbers for local readers. Numbers are exactly those in the text.
 """
 
 from __future__ import annotations
@@ -40,20 +40,18 @@ _LIMITS = "constraints"
 
 @dataclass(frozen=True)
 class ObservedState:
-    """State of a day. A section that a task doesn't show is empty. Entries by label come in the
-    order in which they are shown.
+    """State of a day. A section that the task doesn't show is empty. Entries keyed by label are in
+    the order shown.
     """
 
-    #: JSON text of each section as masked, by name, in the order shown
+    #: JSON text of each masked section, by name, in the order shown
     sections: Mapping[str, str]
 
     # --- the state as text and as plain values
 
     @cached_property
     def text(self) -> str:
-        """JSON block of the prompt: all sections but the limits, which the rules of a task have in
-        words.
-        """
+        """JSON block of the prompt: all sections except the limits, which are in the task's rules."""
         shown = {name: text for name, text in self.sections.items() if name != _LIMITS}
         fields = [f"{encode_basestring(name)}:{text}" for name, text in shown.items()]
         return f"{{{','.join(fields)}}}"
@@ -72,7 +70,7 @@ class ObservedState:
 
     @cached_property
     def account(self) -> ObservedAccount:
-        """Account as booked at this close."""
+        """Account as of this close."""
         return ObservedAccount(as_object(self.values.get("account")))
 
     @cached_property
@@ -82,18 +80,19 @@ class ObservedState:
 
     @cached_property
     def positions(self) -> Mapping[str, ObservedPosition]:
-        """Holdings and shorts, by label."""
+        """Long and short positions, by label."""
         return self._by_label("positions", ObservedPosition)
 
     @cached_property
     def candidates(self) -> Mapping[str, ObservedAsset]:
-        """Assets that the task shows to choose from, by label."""
+        """Assets that the task offers to choose from, by label."""
         return self._by_label("candidates", ObservedAsset)
 
     @cached_property
     def assets(self) -> Mapping[str, ObservedAsset]:
         """Candidates, then the other positions, by label. An asset that is both has the cells of
-        both; those of the candidate count. Figures of other holdings come from their own table.
+        both, with precedence for the candidate's. Figures of other holdings come from their own
+        table.
         """
         figures_held = rows_by_asset(self.values.get("holdings"))
         assets: dict[str, ObservedAsset] = {}
@@ -110,7 +109,7 @@ class ObservedState:
 
     @cached_property
     def prices(self) -> Mapping[str, float]:
-        """Close, or the last one known, of each asset that shows one, by label."""
+        """Close, or last known close, of each asset that shows one, by label."""
         prices: dict[str, float] = {}
         for label, asset in self.assets.items():
             if asset.price is not None:
@@ -120,12 +119,12 @@ class ObservedState:
 
     @cached_property
     def universe(self) -> tuple[str, ...]:
-        """Labels of a list that shows nothing else."""
+        """Labels in a list that shows nothing else."""
         return tuple(self.values.get("universe") or ())
 
     @cached_property
     def history(self) -> Mapping[str, tuple[ObservedBar, ...]]:
-        """Bars by label of the asset, the oldest first."""
+        """Bars by asset label, oldest first."""
         by_asset: dict[str, list[ObservedBar]] = {}
         for row in table_rows(self.values.get("history")):
             bar = ObservedBar(row)
@@ -140,7 +139,7 @@ class ObservedState:
 
     @cached_property
     def last_orders(self) -> tuple[ObservedOrder, ...]:
-        """Orders of the step before, in the order submitted."""
+        """Orders of the previous step, in the order submitted."""
         last_step = as_object(self.values.get("last_step"))
         return tuple(map(ObservedOrder, table_rows(last_step.get("orders"))))
 
@@ -151,7 +150,7 @@ class ObservedState:
 
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
-        """For a warm-up day: subsequent price changes by label of the asset."""
+        """For a warm-up day: subsequent price changes by asset label."""
         return self._by_label("outcomes", ObservedOutcome)
 
     def _by_label(self, section: str, kind: type[T]) -> Mapping[str, T]:
@@ -161,8 +160,8 @@ class ObservedState:
     # --- states that show less
 
     def without_sources(self, sources: Collection[str]) -> ObservedState:
-        """Return the state without the documents of some sources. The text of all other sections
-        stays the same.
+        """Return the state without the documents from some sources. The text of all other sections
+        is unchanged.
         """
         if not sources or "news" not in self.sections:
             return self
@@ -173,7 +172,7 @@ class ObservedState:
         return ObservedState({**self.sections, "news": _compact({**news, "rows": rows})})
 
     def with_older_apart_as(self, other: ObservedState) -> ObservedState:
-        """Return the state with older closes of its history stored apart if `other` has them apart."""
+        """Return the state with older closes of its history stored separately if `other` does so."""
         if not shows_older_apart(other.sections):
             return self
         return ObservedState(with_older_apart(self.sections))
@@ -190,9 +189,9 @@ def observe(
     is_compact: bool = False,
     sets_older_apart: bool = False,
 ) -> ObservedState:
-    """Return a day's payload as its lens shows it, `is_compact`: with its tables of figures packed;
-    `sets_older_apart`: with the older closes of its history stored apart. Raises PluginError: if a
-    value is not a payload type; DataError: if the snapshot lacks an asset or day.
+    """Return a day's payload as its lens shows it. `is_compact`: pack its tables of figures;
+    `sets_older_apart`: store the older closes of its history separately. Raises PluginError if a
+    value is not a payload type; DataError if the snapshot lacks an asset or day.
     """
     sections: Mapping[str, str] = lens.render_fields(payload)
     if sets_older_apart:
@@ -203,9 +202,7 @@ def observe(
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:
-    """Return a state made by an agent from values that it was shown, with fewer assets, for
-    example.
-    """
+    """Return a state that an agent made from values it was shown, for example with fewer assets."""
     return ObservedState({name: _compact(value) for name, value in values.items()})
 
 

@@ -1,8 +1,8 @@
 """Entries of a state: an account, a position, an asset, a bar, a document, …
 
-Each is one row or object of the state with its columns as typed attributes. `cells` has all of its
-columns, also those without an attribute. KTD-Fin writes amounts of money with their unit
-(`close_cny`), tasks on any market without it (`close`): the attributes read both.
+Each entry is one row or object of the state with its columns as typed attributes. `cells` has all
+its columns, including those without an attribute. KTD-Fin includes the unit in the names of money
+amounts (`close_cny`), tasks on any market omit it (`close`): the attributes read both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Cells = Mapping[str, Any]  # one row of a table, by column
 
 
 def first_number(cells: Cells, *columns: str) -> float | None:
-    """Return the first finite number in some columns; None if no column has one."""
+    """Return the first finite number in the given columns; None if no column has one."""
     for column in columns:
         value = cells.get(column)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -30,7 +30,7 @@ def first_number(cells: Cells, *columns: str) -> float | None:
 
 
 class _Number:
-    """Attribute of an entry: the first finite number in some columns; None if it isn't shown."""
+    """Entry attribute: the first finite number in the given columns; None if it isn't shown."""
 
     def __init__(self, *columns: str) -> None:
         self._columns = columns
@@ -40,7 +40,7 @@ class _Number:
 
 
 class _Text:
-    """Attribute of an entry: a cell as text; empty if the cell is missing."""
+    """Entry attribute: a cell as text; empty if the cell is missing."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -54,7 +54,7 @@ class _Text:
 class Entry:
     """One row or object of a state."""
 
-    cells: Cells  #: all of its columns
+    cells: Cells  #: all columns of the entry
 
 
 class ObservedAccount(Entry):
@@ -68,22 +68,22 @@ class ObservedAccount(Entry):
 class ObservedLimits(Entry):
     """Limits of the task. An attribute is None if the task doesn't state it."""
 
-    max_weight = _Number("max_weight")  #: of one asset, as a share of the NAV
+    max_weight = _Number("max_weight")  #: maximum weight of one asset, as a share of the NAV
 
     @property
     def max_positions(self) -> int | None:
-        """Positions that an account may have."""
+        """Maximum number of positions in an account."""
         most = first_number(self.cells, "max_positions")
         return None if most is None else int(most)
 
     @property
     def min_reason_chars(self) -> int:
-        """Shortest reason, in characters; 0 if the task doesn't state it."""
+        """Minimum length of a reason, in characters; 0 if the task doesn't specify it."""
         return int(first_number(self.cells, "min_reason_chars") or 0)
 
     @property
     def hold(self) -> str | None:
-        """Meaning of HOLD (`ktdeval.harness.HoldRule`) if the task asks for BUY, SELL or HOLD of
+        """Meaning of HOLD (`ktdeval.harness.HoldRule`) if the task asks for BUY, SELL or HOLD for
         each asset shown; None if it asks for orders.
         """
         hold = self.cells.get("hold")
@@ -91,39 +91,39 @@ class ObservedLimits(Entry):
 
     @property
     def asks_decisions(self) -> bool:
-        """True if the task asks for BUY, SELL or HOLD of each asset shown, not for orders."""
+        """True if the task asks for BUY, SELL or HOLD for each asset shown, not for orders."""
         return self.hold is not None
 
 
 class ObservedPosition(Entry):
-    """Holding or short of one asset. A number is None if it isn't shown."""
+    """Long or short position in one asset. A number is None if it isn't shown."""
 
     label = _Text(ASSET)
-    shares = _Number("shares")  #: below 0: a short
+    shares = _Number("shares")  #: negative: a short position
     locked_shares = _Number("locked_shares")  #: of these, bought today and not sellable today
-    value = _Number("value", "value_cny")  #: at the last close
+    value = _Number("value", "value_cny")  #: value at the last close
     weight = _Number("weight")  #: share of the NAV
     status = _Text("status")
 
     @property
     def is_sellable(self) -> bool:
-        """True if some of the position is sellable at the next open (not locked). An account at
-        book shows no shares: orders for the next day are never locked on it.
+        """True if some of the position can be sold at the next open (not locked). An account at
+        book shows no shares: its next-day orders are never locked.
         """
         return self.shares is None or self.shares > (self.locked_shares or 0)
 
 
 class ObservedAsset(Entry):
-    """One asset with all figures shown of it, as a candidate and as a position."""
+    """One asset with all figures shown for it, as a candidate and as a position."""
 
     label = _Text(ASSET)
-    kind = _Text("kind")  #: such as `stock` or `crypto`; empty if it isn't shown
-    status = _Text("status")  #: such as `trading`; empty if it isn't shown
-    #: close of the day, or the last one before it
+    kind = _Text("kind")  #: kind of asset, such as `stock` or `crypto`; empty if it isn't shown
+    status = _Text("status")  #: trading status, such as `trading`; empty if it isn't shown
+    #: close of the day, or the last close before it
     price = _Number("close", "close_cny", "last_close", "last_close_cny")
 
     def figure(self, name: str) -> float | None:
-        """Return the finite number in a column; None if it has no finite number."""
+        """Return the finite number in a column; None if there is no such number."""
         return first_number(self.cells, name)
 
 
@@ -140,30 +140,30 @@ class ObservedBar(Entry):
 
 
 class ObservedDocument(Entry):
-    """News or a report, with what the mask hides taken out of it."""
+    """News or a report, with everything removed that the mask hides."""
 
     day = _Text("day")
     source = _Text("source")
     kind = _Text("kind")
-    sentiment = _Text("sentiment")  #: as its source words it; empty if not given
+    sentiment = _Text("sentiment")  #: sentiment in the source's wording; empty if not given
     title = _Text("title")
     text = _Text("text")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Assets that it is about; empty: the whole market."""
+        """Labels of the assets that it is about; empty: the whole market."""
         return tuple(self.cells.get("stock_ids") or ())
 
 
 class ObservedOrder(Entry):
-    """Order of the previous step, and its outcome."""
+    """An order of the previous step, and its outcome."""
 
     side = _Text("side")
-    status = _Text("status")  #: how it ended; empty if it isn't shown
+    status = _Text("status")  #: final status; empty if it isn't shown
 
     @property
     def label(self) -> str | None:
-        """Label of the asset; None if what was submitted was not an asset."""
+        """Label of the asset; None if the order did not name an asset."""
         return self.cells.get(ASSET)
 
     @property
@@ -173,7 +173,7 @@ class ObservedOrder(Entry):
 
     @property
     def filled_shares(self) -> float:
-        """Shares that were filled; 0 if it isn't shown."""
+        """Number of shares filled; 0 if it isn't shown."""
         return first_number(self.cells, "filled_shares") or 0.0
 
 
@@ -182,5 +182,5 @@ class ObservedOutcome(Entry):
 
     label = _Text(ASSET)
     next_day = _Text("next_day")
-    change_pct = _Number("change_pct")  #: change of the price until `next_day`
-    action = _Text("label")  #: BUY, SELL or HOLD: the decision that fits the change
+    change_pct = _Number("change_pct")  #: price change until `next_day`, in per cent
+    action = _Text("label")  #: BUY, SELL or HOLD: the decision that matches the change

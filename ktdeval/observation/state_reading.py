@@ -1,6 +1,6 @@
-"""Reading of a state in a recorded prompt: transcripts have the text and nothing else.
+"""Reading a state from a recorded prompt: transcripts have only the text.
 
-For metrics and viewers of finished runs. Agents, models and estimates have `Observation.state` and
+For metrics and viewers of finished runs. Agents, models and estimates use `Observation.state` and
 `ModelRequest.state`.
 """
 
@@ -24,8 +24,8 @@ def recorded_state(prompt: str) -> ObservedState:
 
 
 def shown_state(prompt: str) -> Mapping[str, Any]:
-    """Return the last JSON block of a recorded prompt; empty if it has no JSON block, or the block
-    is not an object.
+    """Return the last JSON block in a recorded prompt; empty if there is no JSON block, or it is
+    not an object.
     """
     blocks = _JSON_BLOCK.findall(prompt)
     if not blocks:

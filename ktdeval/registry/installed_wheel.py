@@ -44,7 +44,7 @@ class Wheel:
 def own_wheel() -> Wheel:
     """Return a wheel of this installation, made once a process.
 
-    Raises UsageError: if ktdeval is not installed; StoreError: if one of its files can't be read.
+    Raises UsageError if ktdeval is not installed; StoreError if one of its files can't be read.
     """
     try:
         installed = metadata.distribution(_PROJECT)

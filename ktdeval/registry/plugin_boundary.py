@@ -81,7 +81,7 @@ def import_reference(module: str, attribute: str = "") -> Any:
 
 def import_module_or_path(reference: str) -> ModuleType:
     """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module
-    on `sys.path`. Raises PluginError: if the file or module is missing or can't be imported, or its
+    on `sys.path`. Raises PluginError if the file or module is missing or can't be imported, or its
     name belongs to another loaded module.
     """
     # os.path gives False for a link to itself or a name that is too long, where Path raises.

@@ -23,7 +23,7 @@ class DataForm:
         check: `check(folder)` returns findings, the most severe first, each with the file or table
             as its path.
         facts: `facts(folder)` returns facts about the content, by name, in JSON types. Raises
-            DataError: if it can't be read.
+            DataError if it can't be read.
     """
 
     name: str

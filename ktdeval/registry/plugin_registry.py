@@ -141,7 +141,7 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
     """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
     `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`;
     `warn`: called once for each plugin that is skipped, even if its failure shows only later, when
-    its hooks are called. Raises PluginError: if a plugin of `extra` can't be imported, or any
+    its hooks are called. Raises PluginError if a plugin of `extra` can't be imported, or any
     plugin misspells a hook. An installed plugin that can't be imported is listed in `broken` and
     otherwise ignored.
     """
@@ -221,7 +221,7 @@ class Plugins:
         self.add(plugin, entry.value, entry.distribution, entry.version)
 
     def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
-        """Register an imported plugin. Raises PluginError: if it misspells a hook, forgets
+        """Register an imported plugin. Raises PluginError if it misspells a hook, forgets
         `@hookimpl`, or implements a hook with arguments that the hook does not have.
         """
         if name in self.info or self._manager.is_registered(plugin):
@@ -237,7 +237,7 @@ class Plugins:
 
     def add_task_file(self, path: str) -> tuple[str, ...]:
         """Add the tasks of a YAML file that belongs to no package; return their names. Raises
-        ConfigError: if it is not a task file.
+        ConfigError if it is not a task file.
         """
         from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
 
@@ -341,7 +341,7 @@ class Plugins:
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """Return the spec of a name. Raises UsageError: if the name is unknown; it suggests near
+        """Return the spec of a name. Raises UsageError if the name is unknown; it suggests near
         names and lists skipped plugins.
         """
         specs = self.specs(kind)
@@ -382,7 +382,7 @@ class Plugins:
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
         """Return the task names that match patterns: a task, a group, a glob such as `blinded_*`,
         or a task file, each optionally followed by `_spread`, `_sqrt` and `_compact`; in order,
-        each once. Raises UsageError: if no pattern is given, one matches nothing (with near names),
+        each once. Raises UsageError if no pattern is given, one matches nothing (with near names),
         or a task has no compact prompt or executes no orders.
         """
         if not patterns:
@@ -420,7 +420,7 @@ class Plugins:
 
     def make_task(self, name: str, items: str | None = None) -> Task:
         """Make the task called `name`, with samples of another source if `items` names one. Raises
-        UsageError: if the task takes no other samples.
+        UsageError if the task takes no other samples.
         """
         if items is None:
             return cast("Task", self.make("tasks", name))
@@ -446,7 +446,7 @@ class Plugins:
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
         """Return the model called `full_name`: a listed name such as `builtin/hold`, or
-        `PROVIDER/anything` of a listed provider. Raises UsageError: if the name is unknown (with
+        `PROVIDER/anything` of a listed provider. Raises UsageError if the name is unknown (with
         near names), or names a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
@@ -541,7 +541,7 @@ class Plugins:
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """Return the tools called `names`, in that order. Raises ConfigError: if one is named
+        """Return the tools called `names`, in that order. Raises ConfigError if one is named
         twice, which providers refuse.
         """
         if len(set(names)) < len(names):

@@ -200,7 +200,7 @@ def task_maker(task: str, config: str) -> TaskMaker:
 def venue_specs(path: Path | str) -> list[Spec]:
     """Return the venues of a YAML file, a mapping of fields for each name, for a plugin's
     `ktdeval_venues` hook. `like: us_equity` takes the fields that are not given from a built-in
-    venue. Raises ConfigError: if it is not a mapping, or a value is unknown or impossible.
+    venue. Raises ConfigError if it is not a mapping, or a value is unknown or impossible.
     """
     return _named_specs(path, _make_venue, "summary")
 
@@ -208,7 +208,7 @@ def venue_specs(path: Path | str) -> list[Spec]:
 def table_specs(path: Path | str) -> list[Spec]:
     """Return the tables of a YAML file, a mapping of fields for each name
     (`ktdeval.registry.paper_tables.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
-    ConfigError: if it is not a mapping; making a table also raises it for an unknown, missing or
+    ConfigError if it is not a mapping; making a table also raises it for an unknown, missing or
     ill-typed field.
     """
     return _named_specs(path, maker("ktdeval.registry.paper_tables:read_table"), "caption")
@@ -357,7 +357,7 @@ def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
 
 def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
     """Return the task `name`: `spec` with the setting given by the name's suffix. Raises
-    UsageError: if the task does not support the setting.
+    UsageError if the task does not support the setting.
     """
     if suffix == COMPACT:
         return compact_spec(spec, name)
@@ -368,7 +368,7 @@ def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
 
 
 def compact_spec(spec: Spec, name: str) -> Spec:
-    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError: if it has
+    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError if it has
     no compact prompt.
     """
     layers = [variant.compact for variant in spec.extra.get("lineage", ())]
@@ -393,7 +393,7 @@ def compact_spec(spec: Spec, name: str) -> Spec:
 
 def execution_spec(spec: Spec, name: str) -> Spec:
     """Return the task `name`, which is `spec` with the execution given by the name's suffix. Raises
-    UsageError: if the task executes no orders.
+    UsageError if the task executes no orders.
     """
     suffix = name[len(spec.name) :]
     execution = EXECUTIONS[suffix]
@@ -502,7 +502,7 @@ def table_metrics(
 
 
 def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
-    """Return one of a family's figures. Raises UsageError: if the family has no such figure."""
+    """Return one of a family's figures. Raises UsageError if the family has no such figure."""
     if name not in figures:
         raise UsageError(f"unknown figure {name!r} of {family}{near_matches(name, figures)}")
     return figures[name]

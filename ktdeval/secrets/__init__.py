@@ -1,4 +1,4 @@
-"""Secrets in foreign text: how they may be written, and their removal.
+"""Secrets in text from third parties: recognising their forms, and removing them.
 
 Public names are listed in `__init__.pyi`.
 """

@@ -1,4 +1,4 @@
-"""Secrets that are known by how they are written: keys, tokens, home folders."""
+"""Secrets that can be recognised by their form: keys, tokens, home folders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ktdeval.values.yamlio import load_yaml
 
-REDACTED = "[redacted]"  #: what replaces a secret without words of its own
+REDACTED = "[redacted]"  #: replacement for a secret that has no specific text
 
 
 @dataclass(frozen=True, slots=True)
 class SecretForm:
-    """Known form of a secret."""
+    """A recognisable form of a secret."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -23,7 +23,7 @@ class SecretForm:
 
 @cache
 def secret_forms() -> tuple[SecretForm, ...]:
-    """Return the known forms, in the order in which they are looked for."""
+    """Return the known forms, in the order in which they are searched for."""
     forms = []
     for form in load_yaml(Path(__file__).with_name("forms.yaml"))["forms"]:
         replacement = form.get("replacement", REDACTED)

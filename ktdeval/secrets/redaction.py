@@ -1,8 +1,8 @@
-"""Taking secrets out of foreign text, however a server that echoes them writes them.
+"""Removal of secrets from third-party text, in whatever encoding a server echoes them.
 
-Found are a secret, and each piece of a random one that is long enough: as it is, escaped as JSON or
-URLs do, in base64 and in hexadecimal digits, and what is encoded so and then escaped. Not found are
-other encodings, other cases, and what is shorter than a piece.
+A secret is found, as is any long enough piece of a random secret: verbatim, escaped as in JSON or
+URLs, in base64 and in hexadecimal digits, and in these encodings with escapes on top. Other
+encodings, a different case, and anything shorter than a piece are not found.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-#: Characters; shorter are words such as "true", and placeholders of local servers, that any text
-#: holds
+#: In characters; shorter secrets are words such as "true", and placeholders of local servers, which
+#: occur in any text
 SHORTEST_SECRET = 8
-PIECE = 12  #: characters of a random secret, in one of its forms, that give it away
-MAX_LAYERS = 4  #: escapes of escapes that are undone, as of JSON in JSON
+PIECE = 12  #: number of characters of a random secret, in one of its forms, that reveal it
+MAX_LAYERS = 4  #: maximum layers of nested escapes that are undone, as for JSON in JSON
 
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/~.][^\s]*")
 _ESCAPE = re.compile(
@@ -30,9 +30,9 @@ _ESCAPE = re.compile(
 _SIGNS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-# a tuple: sorted
+# a tuple, so that spans can be sorted
 class _SecretSpan(NamedTuple):
-    """Part of a text that gives a secret away, and the name of the secret."""
+    """Part of a text that reveals a secret, and the name of the secret."""
 
     start: int
     end: int
@@ -41,8 +41,8 @@ class _SecretSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A text as it reads once escapes are undone. Character i is written between places `edges[i]`
-    and `edges[i + 1]` of the original.
+    """A text with escapes undone. Character i corresponds to the original text between offsets
+    `edges[i]` and `edges[i + 1]`.
     """
 
     text: str
@@ -50,8 +50,8 @@ class _Reading:
 
 
 class SecretHider:
-    """Takes some secrets out of texts. `secrets` are pairs of the words that are shown instead, and
-    the secret; of two that overlap in a text, the first is named.
+    """Removes secrets from text. `secrets` are pairs of the replacement text and the secret; if two
+    overlap in a text, the name of the first is used.
     """
 
     def __init__(self, secrets: Iterable[tuple[str, str]]) -> None:
@@ -70,7 +70,7 @@ class SecretHider:
             self._pieces.setdefault(piece, label)
 
     def hide(self, text: str) -> str:
-        """Return the text without the secrets; the very same text where it holds none."""
+        """Return the text without the secrets; the same object if it contains none."""
         pieces = []
         at = 0
         for span in _merge_spans(self._spans(text)):
@@ -96,32 +96,32 @@ class SecretHider:
 
 
 def hide_keys(text: str, keys: Iterable[str]) -> str:
-    """Return a text in which some keys are replaced by `[key]`."""
+    """Return text in which the given keys are replaced by `[key]`."""
     long_ones = tuple(("[key]", key) for key in keys if len(key) >= SHORTEST_SECRET)
     return hider_of(long_ones).hide(text) if long_ones else text
 
 
 @lru_cache(maxsize=64)
 def hider_of(secrets: tuple[tuple[str, str], ...]) -> SecretHider:
-    """Return the hider of some secrets, made once."""
+    """Return the hider for the given secrets, created once."""
     return SecretHider(secrets)
 
 
 def hide_secrets(text: str, secrets: Mapping[str, str]) -> str:
-    """Return a text without the values of a mapping, each replaced by its name in brackets."""
+    """Return text in which each value of a mapping is replaced by its name in brackets."""
     if not secrets:
         return text
     return hider_of(tuple((f"[{name}]", value) for name, value in secrets.items())).hide(text)
 
 
 def written_forms(secret: str) -> list[str]:
-    """Return the forms of a secret that are looked for once escapes are undone."""
+    """Return the forms of a secret to search for once escapes are undone."""
     data = secret.encode("utf-8", "surrogatepass")
     forms = [secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     forms += [quote(data, safe=""), quote_plus(data)]
     forms += [data.hex(), data.hex().upper()]
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        # Base64 depends on where the secret begins in a longer text: all shifts are tried.
+        # Base64 depends on the secret's offset in a longer text: all shifts are tried.
         for shift in range(3):
             encoded = encode(bytes(shift) + data).decode()
             first = math.ceil(shift * 8 / 6)
@@ -136,7 +136,7 @@ def _pieces_of(text: str) -> Iterator[str]:
 
 
 def _merge_spans(spans: Iterable[_SecretSpan]) -> list[_SecretSpan]:
-    """Return spans in their order; overlapping ones become one, named as the first."""
+    """Return spans in order; overlapping spans are merged under the name of the first."""
     merged: list[_SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if merged and span.start < merged[-1].end:
@@ -149,7 +149,7 @@ def _merge_spans(spans: Iterable[_SecretSpan]) -> list[_SecretSpan]:
 
 
 def _readings(text: str) -> Iterator[_Reading]:
-    """Yield a text as it is, and with one layer of escapes after another undone."""
+    """Yield a text as it is, and with successive layers of escapes undone."""
     reading = _Reading(text, range(len(text) + 1))
     yield reading
     for _ in range(MAX_LAYERS):
@@ -173,13 +173,13 @@ def _unescape_text(reading: _Reading) -> _Reading:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character of an escape; a byte in a URL gives the character with its number."""
+    """Return the character of an escape; a URL-escaped byte becomes the character with its number."""
     if match["sign"]:
         return _SIGNS.get(match["sign"], match["sign"])
     return chr(int(match["url"] or match["json"], 16))
 
 
-# ---- secrets of the environment
+# ---- secrets in the environment
 
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
@@ -193,20 +193,20 @@ _HEADER = re.compile(
 
 
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets of an environment by the name of their variable, the longest first: it may
-    hold a shorter one. They are the values of secret-looking variables, the passwords of addresses,
-    and what secret-looking headers hold.
+    """Return the secrets in an environment by variable name, longest first, since one may contain a
+    shorter one. They are the values of secret-looking variables, passwords in addresses, and the
+    values of secret-looking headers.
     """
     found: dict[str, str] = {}
     for name, value in environment.items():
         if _SECRET_NAME.search(name):
             found[name] = value
 
-        # Proxies and servers are named with a password in the address.
+        # Proxies and servers are given as addresses that may contain a password.
         for password in _PASSWORD.findall(value):
             found.setdefault(name, password)
 
-        # OPENAI_CUSTOM_HEADERS and its like hold a header a line.
+        # OPENAI_CUSTOM_HEADERS and similar variables hold one header per line.
         for header, held in _HEADER.findall(value) if name.upper().endswith("HEADERS") else ():
             if _SECRET_HEADER.search(header):
                 found[f"{name}: {header}"] = held

@@ -1,4 +1,4 @@
-"""Places that several processes share: files under keys, claims of units of work, shared sums.
+"""Storage shared by several processes: files under keys, claims on units of work, shared sums.
 Public names are listed in `__init__.pyi`.
 """
 

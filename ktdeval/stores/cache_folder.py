@@ -1,4 +1,4 @@
-"""Folder of data that ktdeval keeps for a user between runs, and can make or fetch again."""
+"""Folder for data that ktdeval keeps for a user between runs, and can recreate or fetch again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Claims of units of work by several workers over one store, with leases that expire.
+"""Claims on units of work by several workers sharing one store, with leases that expire.
 
-Generation n of a claim is a file that `create` makes, so that one worker gets it. Another takes over
-with generation n + 1 when the holder's heartbeat has stopped for a lease. The worker that comes back
-later finds that generation, and knows that the unit is no longer its own.
+Generation n of a claim is a file written with `create`, so that only one worker gets it. Another
+worker takes over with generation n + 1 when the holder's heartbeat has stopped for the length of a
+lease. If the old holder comes back later, it finds that generation, and knows that it has lost the
+unit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _GENERATION = re.compile(r"(\d{4,})\.json")
 
 
 class ClaimRecord(Value):
-    """Content of a claim's file. `earlier`: holders of the generations before, the latest first."""
+    """Content of a claim's file. `earlier`: holders of the earlier generations, latest first."""
 
     unit: str
     generation: int
@@ -38,8 +39,8 @@ class ClaimRecord(Value):
 class ClaimBoard(Closing):
     """Claims of one worker under `PREFIX/claims`, `PREFIX/done` and `PREFIX/beats`.
 
-    Parameters are those of `Heartbeats`, which is `beats`. A unit is a key, such as an episode's id
-    or `card/MODEL/TASK`. Safe for threads: two of them never get the same unit.
+    Takes the parameters of `Heartbeats`; `beats` is such an object. A unit is a key, such as an
+    episode's id or `card/MODEL/TASK`. Thread-safe: two threads never get the same unit.
     """
 
     def __init__(
@@ -58,22 +59,23 @@ class ClaimBoard(Closing):
         self._done = below(prefix, "done")
         self._ours: dict[
             str, Claim | None
-        ] = {}  # what threads of this process claim (None) or hold
+        ] = {}  # units that threads of this process are claiming (None) or hold
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin the heartbeat, on a thread of its own until `close`. Raises StoreError."""
+        """Start the heartbeat on its own thread; it runs until `close`. Raises StoreError."""
         self.beats.start()
 
     def close(self) -> None:
-        """End the heartbeat. Claims that were not released expire after a lease."""
+        """Stop the heartbeat. Claims that were not released expire after a lease."""
         self.beats.close()
 
     def claim(self, unit: str) -> Claim | None:
-        """Claim a unit that is free, released or expired; None if it is done or another holds it.
+        """Claim a unit that is free, released or expired; return None if it is done or another
+        worker holds it.
 
-        The first look at a holder starts its lease on this observer's clock: an expired holder is
-        found by asking again.
+        The first look at a holder starts its lease on this observer's clock, so an expired holder
+        is only detected by asking again.
         """
         if not self._take(unit):
             return None
@@ -88,7 +90,7 @@ class ClaimBoard(Closing):
 
     def holder(self, unit: str) -> HolderId | None:
         """Return who holds a unit; None if it is done, was never claimed, or can be claimed again
-        since it was released or the holder's lease has run out by this observer's clock.
+        because it was released or the holder's lease has expired by this observer's clock.
         """
         latest = self._latest(unit)
         if latest is None or latest.released or self.is_done(unit):
@@ -96,8 +98,8 @@ class ClaimBoard(Closing):
         return None if self.beats.is_expired(latest.holder) else latest.holder
 
     def done(self, unit: str, data: bytes) -> bool:
-        """Record that a unit is done, and return True; False if it was already (then `data` is
-        dropped).
+        """Record that a unit is done, and return True; return False and drop `data` if it was
+        already done.
         """
         return self.store.create(self._done_key(unit), data)
 
@@ -110,7 +112,7 @@ class ClaimBoard(Closing):
         return self.store.read(self._done_key(unit))
 
     def done_units(self) -> Iterator[str]:
-        """Yield the units that are done, by one listing."""
+        """Yield the units that are done, using a single listing."""
         for found in self.store.list(self._done):
             yield found.key.removeprefix(f"{self._done}/").removesuffix(".json")
 
@@ -120,13 +122,13 @@ class ClaimBoard(Closing):
             return None
 
         if latest is not None and self._is_of_this_process(latest):
-            record = latest  # its claim raised StoreUnavailable, but the write had arrived
+            record = latest  # its claim raised StoreUnavailable, but the write had succeeded
         else:
             record = self._next(unit, latest)
             if not self.store.create(self._key(unit, record.generation), encode_value(record)):
                 return None
 
-        # It may have been done, and released or compacted, since its claims were listed.
+        # It may have been finished, and released or compacted, after its claims were listed.
         claim = Claim(self, record)
         if self.is_done(unit):
             claim.release()
@@ -135,7 +137,7 @@ class ClaimBoard(Closing):
         return claim
 
     def _next(self, unit: str, latest: ClaimRecord | None) -> ClaimRecord:
-        """Claim of this process that follows the latest one."""
+        """Return this process's claim that follows the latest claim."""
         generation = 1
         earlier: list[HolderId] = []
         if latest is not None:
@@ -145,7 +147,7 @@ class ClaimBoard(Closing):
         return ClaimRecord(unit=unit, generation=generation, holder=self.beats.me, earlier=earlier)
 
     def _is_free(self, latest: ClaimRecord) -> bool:
-        """Return whether a unit with this latest claim may be claimed by this process."""
+        """Return whether this process may claim a unit with this latest claim."""
         return (
             latest.released
             or self._is_of_this_process(latest)
@@ -156,7 +158,7 @@ class ClaimBoard(Closing):
         return latest.holder.session == self.beats.me.session and not latest.released
 
     def _latest(self, unit: str) -> ClaimRecord | None:
-        """Claim of the highest generation that a listing shows."""
+        """Return the claim with the highest generation in a listing."""
         folder = f"{self._claims}/{checked_key(unit)}"
         generations = [
             int(match[1])
@@ -166,11 +168,13 @@ class ClaimBoard(Closing):
         if not generations:
             return None
 
-        # none where it was compacted by an earlier version, or listed late
+        # None if it was compacted by an earlier version, or is missing from the listing
         return find_value(self.store, self._key(unit, max(generations)), ClaimRecord)
 
     def _take(self, unit: str) -> bool:
-        """Keep a unit from other threads of this process; False if one claims or holds it."""
+        """Reserve a unit against other threads of this process; return False if one is claiming or
+        holding it.
+        """
         with self._lock:
             is_free = unit not in self._ours
             if is_free:
@@ -179,7 +183,7 @@ class ClaimBoard(Closing):
         return is_free
 
     def _settle(self, unit: str, claim: Claim | None) -> None:
-        """Note the claim that a thread got of the unit that it took, or None."""
+        """Record the claim that a thread obtained on its reserved unit, or None."""
         with self._lock:
             if claim is None:
                 del self._ours[unit]
@@ -187,7 +191,7 @@ class ClaimBoard(Closing):
                 self._ours[unit] = claim
 
     def _give_back(self, claim: Claim) -> None:
-        """Let threads of this process claim a unit again, unless one has done so already."""
+        """Let threads of this process claim a unit again, unless one already has."""
         with self._lock:
             if self._ours.get(claim.unit) is claim:
                 del self._ours[claim.unit]
@@ -200,20 +204,20 @@ class ClaimBoard(Closing):
 
 
 class Claim:
-    """A unit that this worker holds, until it is released, done or taken over."""
+    """A unit that this worker holds until it is released, done or taken over."""
 
     def __init__(self, board: ClaimBoard, record: ClaimRecord) -> None:
         self._board = board
         self._record = record
         self.unit = record.unit
         self.generation = record.generation
-        self.earlier = tuple(record.earlier)  #: holders before, the latest first
-        self._may_be_recorded = False  # a call of `finish` failed, but its write may have arrived
+        self.earlier = tuple(record.earlier)  #: earlier holders, latest first
+        self._may_be_recorded = False  # a call to `finish` failed, but its write may have succeeded
         self._is_lost = False
         self._asked_at_s = -math.inf  # when the store was last asked, on this observer's clock
 
     def is_ours(self) -> bool:
-        """Return whether nobody has taken the unit over. If somebody has, threads of this process
+        """Return whether nobody has taken over the unit. If somebody has, threads of this process
         may claim it again.
         """
         is_ours = self._ask()
@@ -223,12 +227,12 @@ class Claim:
         return is_ours
 
     def check(self, fresh_s: float = 0.0) -> None:
-        """Raise FencedError if the unit was taken over: call it before each effect, such as a paid
-        call or a write.
+        """Raise FencedError if the unit was taken over: call this before each effect, such as a
+        paid call or a write.
 
-        An answer of the store counts for `fresh_s` seconds: a small part of a lease, so that a
-        process that was paused for one finds that more has passed, and asks. The unit stays this
-        thread's until `release` or `finish`.
+        The store's answer remains valid for `fresh_s` seconds, a small part of a lease, so that a
+        process that was paused for a whole lease notices the elapsed time and asks again. The unit
+        stays this thread's until `release` or `finish`.
         """
         is_fresh = self._board.clock() - self._asked_at_s < fresh_s
         if self._is_lost or not (is_fresh or self._ask()):
@@ -238,18 +242,18 @@ class Claim:
             )
 
     def _ask(self) -> bool:
-        """Ask the store whether the claim is held; once lost, it is lost for good."""
-        asked_at_s = self._board.clock()  # before the answer: a pause in between counts
+        """Ask the store whether the claim is still held; once lost, it stays lost."""
+        asked_at_s = self._board.clock()  # before the answer, so that a pause in between counts
         store = self._board.store
         is_taken_over = store.exists(self._board._key(self.unit, self.generation + 1))
-        # without its own file the unit is done, and its claims compacted
+        # if its own file is missing, the unit is done and its claims were compacted
         is_ours = not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
         self._asked_at_s = asked_at_s
         self._is_lost = self._is_lost or not is_ours
         return is_ours
 
     def release(self) -> None:
-        """Let others claim the unit at once. Does nothing if it was taken over."""
+        """Let others claim the unit immediately. Does nothing if it was taken over."""
         if self.is_ours():
             released = msgspec.structs.replace(self._record, released=True)
             key = self._board._key(self.unit, self.generation)
@@ -258,9 +262,9 @@ class Claim:
         self._board._give_back(self)
 
     def finish(self, data: bytes) -> bool:
-        """Record the unit as done if it is still ours; False if it was taken over, or done by
-        another: then its result must be dropped. After StoreUnavailable, call it again with the
-        same data.
+        """Record the unit as done if this worker still holds it; return False if it was taken over
+        or completed by another worker, in which case its result must be dropped. After
+        StoreUnavailable, call this again with the same data.
         """
         is_recorded = self.is_ours() and self._is_recorded(data)
         self._board._give_back(self)

@@ -1,4 +1,4 @@
-"""Requests to a store, several under way at once: each of them mostly waits."""
+"""Concurrent requests to a store: each spends most of its time waiting."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AT_ONCE = 16  #: A request to an object store takes tens of milliseconds
+_AT_ONCE = 16  #: maximum at once; a request to an object store takes tens of milliseconds
 
 
 def at_once(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Return the results of a function that waits for a store, in the order of the items. Raises
-    what the function raises.
+    """Apply a function that waits for a store to each item, and return the results in the order of
+    the items. Raises what the function raises.
     """
     every = list(items)
     if len(every) < 2:

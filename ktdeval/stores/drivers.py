@@ -1,8 +1,8 @@
-"""Differences between fsspec's drivers: conditional writes, marks of writers, listings, errors.
+"""Differences between fsspec drivers: conditional writes, writer marks, listings, errors.
 
 A driver is S3 (s3fs), Google Cloud Storage (gcsfs), Azure (adlfs), memory, or any other that fsspec
-knows. Others can be read and written, but not used for coordination: their `create` checks first
-and then writes, so two processes could both succeed.
+supports. Other drivers can be read and written, but not used for coordination: their `create`
+checks first and then writes, so two processes could both succeed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import fsspec
 
 from ktdeval.stores.store import Stat
 
-_MARK = "ktdeval-write"  #: name of the metadata field that tells who made an object
+_MARK = "ktdeval-write"  #: name of the metadata field that identifies who created an object
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _TRANSIENT_CODES = frozenset(
     {"BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch"}
 )
 _CONNECTION_ERRORS = frozenset({
     *("ConnectionError", "TimeoutError"),
-    *("ClientConnectionError", "ClientPayloadError"),  # aiohttp, below s3fs and gcsfs
+    *("ClientConnectionError", "ClientPayloadError"),  # aiohttp, which s3fs and gcsfs use
     *("HTTPClientError", "ResponseParserError"),  # botocore
     *("ServiceRequestError", "ServiceResponseError"),  # azure
 })  # fmt: skip
@@ -36,10 +36,12 @@ Asking = Callable[[Callable[[], Any]], Any]
 
 
 class StoreDriver:
-    """A file system of fsspec, by its own means. Methods raise what fsspec's driver raises.
+    """An fsspec file system with the driver-specific parts. Methods raise what fsspec's driver
+    raises.
 
-    `refusal` says why processes cannot coordinate through it; it is empty if they can. `errors` are
-    what methods may raise; a driver that is not in `DRIVERS` brings those of libraries of its own.
+    `refusal` says why processes cannot coordinate through it; empty if they can. `errors` are the
+    exceptions that methods may raise; a driver that is not in `DRIVERS` adds those of its own
+    libraries.
     """
 
     refusal = "its driver has no conditional writes"
@@ -55,12 +57,12 @@ class StoreDriver:
         )
 
     def path(self, key: str) -> str:
-        """Path of a key in the driver's form."""
+        """Return the path of a key in the driver's form."""
         root = self.root.rstrip("/")
         return f"{root}/{key}" if key else root
 
     def read(self, path: str) -> bytes:
-        """Bytes of an object, by one request: pieces could be of different versions."""
+        """Return the bytes of an object, in one request: parts could come from different versions."""
         data: bytes = self.fs.cat_file(path)
         return data
 
@@ -83,7 +85,7 @@ class StoreDriver:
         self.fs.pipe_file(path, data, mode="create", **self.marked(mark))
 
     def marked(self, mark: str) -> dict[str, Any]:  # noqa: ARG002 - for others
-        """Options of a write that keep its mark with the object."""
+        """Return write options that store the mark with the object."""
         return {}
 
     def replace(self, path: str, data: bytes) -> None:
@@ -95,8 +97,8 @@ class StoreDriver:
         self.fs.rm_file(path)
 
     def list(self, path: str, ask: Asking) -> Iterator[Stat]:
-        """Objects below a path, with their whole paths as keys, in order; one folder in memory at a
-        time. Each request is made by `ask`.
+        """Yield the objects below a path in order, with their full paths as keys; one folder is in
+        memory at a time. Each request is made through `ask`.
         """
         try:
             found = ask(lambda: self.fs.ls(path, detail=True))
@@ -105,7 +107,7 @@ class StoreDriver:
 
         for entry in sorted(found, key=_place_in_order):
             name = entry["name"]
-            if name.rstrip("/") == path.rstrip("/"):  # some list the folder itself
+            if name.rstrip("/") == path.rstrip("/"):  # some drivers list the folder itself
                 continue
 
             if entry["type"] == "directory":
@@ -115,16 +117,16 @@ class StoreDriver:
 
 
 class MemoryDriver(StoreDriver):
-    """Memory of this process: for tests. fsspec's look-up and write become one step by a lock."""
+    """Memory of this process, for tests. A lock makes fsspec's lookup and write one atomic step."""
 
     refusal = ""
-    keeps_marks = False  # no answer gets lost
+    keeps_marks = False  # no response gets lost
     errors = (OSError, ValueError)
     lock = threading.RLock()
 
 
 class S3Driver(StoreDriver):
-    """S3 and what speaks like it, by s3fs: `If-None-Match: *`, listings page by page."""
+    """S3 and S3-compatible storage, through s3fs: `If-None-Match: *`, listings page by page."""
 
     refusal = ""
 
@@ -136,18 +138,18 @@ class S3Driver(StoreDriver):
         settings = {
             "connect_timeout": _CONNECTION_TIMEOUT_S,
             "read_timeout": _READ_TIMEOUT_S,
-            # Retries are the store's: those of botocore and s3fs would multiply them.
+            # The store does its own retries: those of botocore and s3fs would multiply them.
             "retries": {"total_max_attempts": 1},
         }
         own = dict(options)
         settings.update(fsspec.config.conf.get("s3", {}).get("config_kwargs", {}))
         settings.update(own.pop("config_kwargs", {}))
-        # With one request at a time an object is read whole: pieces could be of two versions.
+        # With one request at a time, an object is read whole: parts could come from two versions.
         super().__init__(url, {"max_concurrency": 1, "config_kwargs": settings, **own})
         self.fs.retries = 1
 
     def head(self, path: str) -> str | None:
-        """Return the mark of an object, by one request."""
+        """Return the mark of an object, in one request."""
         bucket, key, _ = self.fs.split_path(path)
         try:
             found = self.fs.call_s3("head_object", Bucket=bucket, Key=key)
@@ -160,11 +162,11 @@ class S3Driver(StoreDriver):
         return str(found.get("Metadata", {}).get(_MARK, ""))
 
     def marked(self, mark: str) -> dict[str, Any]:
-        """Options that keep a mark in the metadata."""
+        """Return options that store a mark in the metadata."""
         return {"Metadata": {_MARK: mark}}
 
     def list(self, path: str, ask: Asking) -> Iterator[Stat]:
-        """Objects below a path: a page of 1,000 in memory at a time."""
+        """Yield the objects below a path, with one page of 1,000 in memory at a time."""
         bucket, prefix, _ = self.fs.split_path(path)
         request: dict[str, Any] = {"Bucket": bucket}
         if prefix:
@@ -182,7 +184,7 @@ class S3Driver(StoreDriver):
 
 
 class GcsDriver(StoreDriver):
-    """Google Cloud Storage, by gcsfs: `ifGenerationMatch=0`."""
+    """Google Cloud Storage, through gcsfs: `ifGenerationMatch=0`."""
 
     refusal = ""
 
@@ -200,13 +202,13 @@ class GcsDriver(StoreDriver):
         return str((found.get("metadata") or {}).get(_MARK, ""))
 
     def marked(self, mark: str) -> dict[str, Any]:
-        """Options that keep a mark in the metadata."""
+        """Return options that store a mark in the metadata."""
         return {"metadata": {_MARK: mark}}
 
 
 class AzureDriver(StoreDriver):
-    """Azure's blobs, by adlfs: `If-None-Match: *`. adlfs sets all metadata itself, so that the mark
-    is a parameter of the content type.
+    """Azure blobs, through adlfs: `If-None-Match: *`. adlfs sets all metadata itself, so the mark
+    is stored as a parameter of the content type.
     """
 
     refusal = ""
@@ -225,7 +227,7 @@ class AzureDriver(StoreDriver):
         return kind.removeprefix(self._TYPE) if kind.startswith(self._TYPE) else ""
 
     def marked(self, mark: str) -> dict[str, Any]:
-        """Options that keep a mark in the content type."""
+        """Return options that store a mark in the content type."""
         return {"content_settings": {"content_type": f"{self._TYPE}{mark}"}}
 
     def replace(self, path: str, data: bytes) -> None:
@@ -247,7 +249,7 @@ DRIVERS: dict[str, tuple[type[StoreDriver], str]] = {
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same request may succeed after a driver raised an error."""
+    """Return whether a request that a driver failed with this error may succeed if repeated."""
     if _is_of_connection(error):
         return True
 
@@ -259,13 +261,15 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _is_of_connection(error: BaseException | None) -> bool:
-    """Return whether an error is a connection error, by its name, so that no library is imported."""
+    """Return whether an error is a connection error, judging by its name so that no library is
+    imported.
+    """
     return any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__)
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:
-    """HTTP status of the response behind a driver's error, and the code in it; None if there was no
-    response. Each SDK keeps them in a different place.
+    """Return the HTTP status of the response behind a driver's error, and its error code; None if
+    there was no response. Each SDK stores them in a different place.
     """
     for cause in (error, error.__cause__):
         response = getattr(cause, "response", None)
@@ -282,18 +286,22 @@ def _answer_of(error: BaseException) -> tuple[int | None, str]:
 
 
 def error_code(error: BaseException) -> str:
-    """Code in the response behind a driver's error, such as `NoSuchBucket`, or `""`."""
+    """Return the error code in the response behind a driver's error, such as `NoSuchBucket`, or
+    `""`.
+    """
     return _answer_of(error)[1]
 
 
 def _place_in_order(entry: Mapping[str, Any]) -> str:
-    """Sort key of an entry of a folder that gives its files in the order of their whole keys."""
+    """Return a sort key for a folder entry that puts files in the order of their full keys."""
     name: str = entry["name"].rstrip("/")
     return f"{name}/" if entry["type"] == "directory" else name
 
 
 def _version(entry: Mapping[str, Any]) -> str:
-    """Version of an object, from the driver's own field that changes with the content."""
+    """Return the version of an object, from the driver-specific field that changes with the
+    content.
+    """
     for name in ("ETag", "etag", "generation", "mtime", "last_modified", "created"):
         if entry.get(name) is not None:
             return str(entry[name]).strip('"')

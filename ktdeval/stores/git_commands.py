@@ -1,9 +1,9 @@
-"""Git calls, all made in the same safe way. A repository may be a stranger's: programs named in its
-settings are not run, and neither the settings nor the caller's environment change what is read or
-committed.
+"""Git calls, all made in the same safe way. A repository may come from a stranger: programs named
+in its settings are not run, and neither the settings nor the caller's environment change what is
+read or committed.
 
-Settings of the repository are read first, which runs nothing, and refused unless they are known to
-be harmless. Those of the user, such as credential helpers, apply only to a push.
+The repository's settings are read first, which runs nothing, and rejected unless they are known to
+be harmless. The user's settings, such as credential helpers, apply only to a push.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.errors import StoreError
 from ktdeval.values.files import read_plain
 
 _TIMEOUT_S = 120
-_MAX_SAID = 1000  # characters of what git said; it repeats paths after the reason
+_MAX_SAID = 1000  # characters of git's output; it repeats paths after the reason
 _SHOWN_KEY = 100  # characters of a setting's name
 
 _OFF = {
@@ -60,7 +60,7 @@ _SURROUNDINGS = {
     "LC_ALL": "C",
 }
 _LOCAL = {
-    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch what it lacks
+    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch missing objects
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
@@ -106,8 +106,8 @@ _TRUSTED_SCOPES = (b"system", b"global", b"command")
 
 
 class Git:
-    """Commands of git on one repository. `git_dir`: its `.git`; `work_tree`: its files; `folder`:
-    where commands run, the top of the work tree by default.
+    """Git commands on one repository. `git_dir`: its `.git`; `work_tree`: its files; `folder`:
+    where commands run, by default the top of the work tree.
     """
 
     def __init__(self, git_dir: Path, work_tree: Path, folder: Path | None = None) -> None:
@@ -116,15 +116,15 @@ class Git:
         self._folder = folder or work_tree
 
     def read(self, *arguments: str) -> bytes:
-        """Return what a command says that changes nothing and needs no network. Raises StoreError
-        if it fails, or the settings are not harmless.
+        """Return the output of a command that changes nothing and needs no network. Raises
+        StoreError if it fails, or the settings are not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         return self._out(arguments, self._run(arguments, _LOCAL))
 
     def answer(self, *arguments: str) -> bytes | None:
-        """As `git`, but None if the command fails. Raises StoreError if the settings are not
-        harmless.
+        """Like `read`, but return None if the command fails. Raises StoreError if the settings are
+        not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         done = self._run(arguments, _LOCAL)
@@ -132,7 +132,7 @@ class Git:
 
     def pipe(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command that changes nothing, with pipes for its input and output. Raises
-        StoreError: git is not there, or the settings are not harmless.
+        StoreError if git is not installed, or the settings are not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         try:
@@ -148,23 +148,24 @@ class Git:
             raise _not_started(self._folder, error) from error
 
     def init(self, branch: str) -> None:
-        """Make the repository. Raises StoreError."""
+        """Create the repository. Raises StoreError."""
         arguments = ("init", "--quiet", "--template=", f"--initial-branch={branch}")
         self._out(arguments, self._run(arguments, _LOCAL))
 
     def change(
         self, *arguments: str, extra: Mapping[str, str] | None = None, lock: int = -1
     ) -> str:
-        """Change the repository without a network; return what git says. `extra`: environment;
-        `lock`: descriptor that git inherits. Raises StoreError as `read` does.
+        """Change the repository without using the network; return git's output. `extra`:
+        environment variables; `lock`: descriptor that git inherits. Raises StoreError as `read`
+        does.
         """
         self._check_own()
         done = self._run(arguments, {**_LOCAL, **(extra or {})}, _AS_IT_IS, lock)
         return self._out(arguments, done).decode("utf-8", "surrogateescape")
 
     def push(self, remote: str, branch: str) -> None:
-        """Push HEAD to a branch of a remote, an address or the name of one. Raises StoreError if
-        the remote refuses it or can't be reached, or the settings are not harmless.
+        """Push HEAD to a branch of a remote, given by address or name. Raises StoreError if the
+        remote rejects the push or can't be reached, or the settings are not harmless.
         """
         self._check_own()
         address = self._push_address(remote)
@@ -172,10 +173,10 @@ class Git:
         arguments = ("push", "--quiet", "--", address, f"HEAD:refs/heads/{branch}")
         self._out(arguments, self._run(arguments, _NETWORK, _AS_IT_IS))
 
-    # ---- what a stranger could have put there
+    # ---- checks of what a stranger could have planted
 
     def _check_own(self) -> None:
-        """Raise StoreError unless a change and a push touch only this repository and run nothing."""
+        """Raise StoreError unless a change or push touches only this repository and runs nothing."""
         is_elsewhere = (self.git_dir / "commondir").exists()
         if self.git_dir.is_symlink() or self.git_dir.is_file() or is_elsewhere:
             raise StoreError(
@@ -185,7 +186,7 @@ class Git:
 
     def _check_settings(self, *harmless: re.Pattern[str]) -> None:
         """Raise StoreError if settings or attributes of the repository could run a program, or
-        change what is read.
+        alter what is read.
         """
         if os.path.lexists(self._common_dir() / "info" / "attributes"):
             raise StoreError(
@@ -205,14 +206,16 @@ class Git:
                 )
 
     def _common_dir(self) -> Path:
-        """Return the folder that linked work trees share."""
+        """Return the folder shared by linked work trees."""
         link = self.git_dir / "commondir"
         if not link.exists():
             return self.git_dir
         return self.git_dir / os.fsdecode(read_plain(link).rstrip(b"\n"))
 
     def _push_address(self, remote: str) -> str:
-        """Return the address of a remote that the settings name, else the text as it is."""
+        """Return the address of a remote named in the settings; any other text is returned as it
+        is.
+        """
         if re.fullmatch(r"[A-Za-z0-9_.-]+", remote) is None:
             return remote
 
@@ -228,7 +231,9 @@ class Git:
         return remote
 
     def _check_local_remote(self, address: str) -> None:
-        """Raise StoreError if a remote on this machine may have come with the folder: its hooks run."""
+        """Raise StoreError if a remote on this machine may have come with the folder, because its
+        hooks run.
+        """
         path = local_path(address)
         if path is None:
             return
@@ -250,9 +255,9 @@ class Git:
         return done.stdout
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        # Named outright: without one of its own git would take a repository around the folder.
+        # Set explicitly: otherwise, if there is no repository, git would use one around the folder.
         places = {"GIT_DIR": str(self.git_dir)}
-        if self.git_dir.exists():  # else `init` would record the work tree
+        if self.git_dir.exists():  # otherwise `init` would record the work tree
             places["GIT_WORK_TREE"] = str(self._work_tree)
         kept = _OF_A_PUSH if more is _NETWORK else frozenset[str]()
         return {**_callers(kept), **_SURROUNDINGS, **places, **more}
@@ -269,11 +274,11 @@ class Git:
 
 
 def git_around(folder: Path) -> Git | None:
-    """Return the repository that a folder lies in, with commands that run in the folder; None: it
-    lies in none, or in one that git does not trust. Raises StoreError: git can't be started.
+    """Return the repository that contains a folder, with commands that run in the folder; None if
+    no repository contains it, or git does not trust it. Raises StoreError if git can't be started.
     """
     words = _command(_OFF, ("rev-parse", "--absolute-git-dir", "--show-toplevel"))
-    # The user's own settings say which repositories of others are trusted (safe.directory).
+    # The user's own settings specify which repositories of others are trusted (safe.directory).
     environment = {**_callers(_OF_A_PUSH), **_SURROUNDINGS}
     done = _run_git(words, folder, environment)
     lines = done.stdout.split(b"\n")
@@ -283,7 +288,7 @@ def git_around(folder: Path) -> Git | None:
 
 
 def local_path(address: str) -> Path | None:
-    """Return the path of a remote on this machine; None for one that is elsewhere."""
+    """Return the path of a remote on this machine; None for a remote elsewhere."""
     if address.lower().startswith("file:"):
         return Path(re.sub(r"^file:/*", "/", address, flags=re.IGNORECASE))
     head, colon, _ = address.partition(":")
@@ -294,7 +299,7 @@ def local_path(address: str) -> Path | None:
 def _run_git(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], lock: int = -1
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end. Raises StoreError if it is not there, or takes too long."""
+    """Run git until it ends. Raises StoreError if it is not installed, or takes too long."""
     try:
         process = subprocess.Popen(  # noqa: S603 - git, without a shell
             words,
@@ -304,7 +309,7 @@ def _run_git(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=() if lock < 0 else (lock,),
-            start_new_session=True,  # no terminal on which ssh could ask
+            start_new_session=True,  # no terminal, so that ssh can't prompt
         )
     except OSError as error:
         raise _not_started(folder, error) from error
@@ -317,7 +322,7 @@ def _run_git(
         ) from error
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # with ssh, which it started
+            os.killpg(process.pid, signal.SIGKILL)  # including ssh, which git started
             process.wait()
 
     return subprocess.CompletedProcess(words, process.returncode, out, said)
@@ -337,7 +342,7 @@ def _command(settings: Mapping[str, str], arguments: Sequence[str]) -> list[str]
 
 
 def _callers(kept: Collection[str]) -> dict[str, str]:
-    """Return the caller's environment, of git's own variables those that are `kept`."""
+    """Return the caller's environment; of git's own variables, only those in `kept`."""
     environment = {}
     for name, value in os.environ.items():
         if not name.startswith("GIT_") or name in kept:
@@ -346,7 +351,9 @@ def _callers(kept: Collection[str]) -> dict[str, str]:
 
 
 def _shown_setting(key: str) -> str:
-    """Return the name of a setting on one line; an address in it may hold a password."""
+    """Return the name of a setting on one line, without a password that an address in it may
+    contain.
+    """
     section, _, rest = key.partition(".")
     variable = rest.rpartition(".")[2]
     name = f"{section}.…{variable}" if "." in rest else f"{section}.{rest}"

@@ -1,8 +1,8 @@
-"""Heartbeats of workers: who is alive, as each observer's own clock sees it.
+"""Heartbeats of workers: which workers are alive, according to each observer's own clock.
 
-A worker replaces one small file with a rising counter. An observer never compares clocks with it:
-it notes on its own clock when it saw the counter change last, and calls the worker dead when that
-was a lease ago.
+A worker repeatedly replaces one small file that holds a rising counter. An observer never compares
+its clock with the worker's: it notes when it last saw the counter change, and considers the worker
+dead once that was a lease ago.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Beat(Value):
 
 @dataclass(frozen=True)
 class _SeenCounter:
-    """A counter (None: no heartbeat was found), and when the observer's clock saw it first."""
+    """A counter (None: no heartbeat was found), and when the observer's clock first saw it."""
 
     counter: int | None
     at_s: float
 
 
 class Heartbeats(Closing):
-    """Heartbeat of this process under `PREFIX/beats`, and its view of those of others.
+    """Heartbeat of this process under `PREFIX/beats`, and its view of other processes' heartbeats.
 
     `worker` is a name that no other living process uses. `lease_s` is how long others wait after
     the last change of this worker's counter before they take over what it holds. `clock` is a
     monotonic clock in seconds; tests pass their own. `previous_ended`: the caller knows that no
-    earlier process of this name lives, so that its claims have expired at once.
+    earlier process with this name is alive, so that its claims expire immediately.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class Heartbeats(Closing):
         self._store.replace(self._key, encode_value(beat))
 
     def start(self) -> None:
-        """Write a heartbeat, and further ones every quarter of a lease on a thread until `close`.
+        """Write a heartbeat, then another every quarter of a lease on a thread until `close`.
 
-        A heartbeat that the store refuses is tried again at the next turn; others see this worker
-        as dead once a whole lease has passed without one. Raises StoreError if the first one can't
-        be written.
+        A heartbeat that the store rejects is retried at the next turn; other workers consider this
+        worker dead once a whole lease has passed without a heartbeat. Raises StoreError if the
+        first heartbeat can't be written.
         """
         if self._thread is not None:
             return
@@ -115,8 +115,8 @@ class Heartbeats(Closing):
             self._thread.join()
 
     def is_expired(self, holder: HolderId) -> bool:
-        """Return whether a holder's counter has not changed for its lease, on this observer's
-        clock. The first look at a holder starts its lease, and returns False.
+        """Return whether a holder's counter has not changed for the length of its lease on this
+        observer's clock. The first look at a holder starts its lease, and returns False.
         """
         if holder.session == self.me.session:
             return False
@@ -135,8 +135,8 @@ class Heartbeats(Closing):
         return now_s - seen.at_s >= holder.lease_s
 
     def _counter_of(self, holder: HolderId) -> int | None:
-        """Counter of a holder's process; None if its worker has no heartbeat, or one of another
-        process.
+        """Return the counter of a holder's process; None if its worker has no heartbeat, or the
+        heartbeat belongs to another process.
         """
         beat = find_value(self._store, self._key_of(holder.worker), Beat)
         is_of_holder = beat is not None and beat.holder.session == holder.session
@@ -147,5 +147,5 @@ class Heartbeats(Closing):
 
 
 def below(prefix: str, name: str) -> str:
-    """Key or folder `name` below a folder of keys, or of the store itself."""
+    """Return the key or folder `name` below a folder of keys, or below the store's root."""
     return f"{prefix}/{name}" if prefix else name

@@ -1,7 +1,8 @@
-"""Stores in a folder: on a disk, or on a network file system that several nodes share.
+"""Stores in a folder: on a local disk, or on a network file system shared by several nodes.
 
-Nothing here takes a lock, which not every network file system has. A file is written under a
-temporary name next to its key, made durable, and then linked or renamed to it in one step.
+Nothing here takes a lock, since not every network file system supports locks. A file is written
+under a temporary name next to its key, made durable, and then linked or renamed to its key in one
+step.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 class LocalStore:
-    """A store in a folder. The folder is made at the first write."""
+    """A store in a folder. The folder is created at the first write."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -54,17 +55,17 @@ class LocalStore:
             raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
 
     def exists(self, key: str) -> bool:
-        """Return whether there is a file under a key."""
+        """Return whether a file exists under a key."""
         path = self.local_path(key)
         with wrap_os_error(f"{path}: can't be looked up"):
             return _plain_stat(path) is not None
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a new file, and return True; return False if there is one.
+        """Write a new file, and return True; return False if the file exists.
 
         Raises NoConditionalWrites if the file system has no hard links.
         """
-        if self.exists(key):  # saves writing in vain; the link decides
+        if self.exists(key):  # avoids a needless write; the link decides
             return False
 
         path = self.local_path(key)
@@ -84,9 +85,7 @@ class LocalStore:
             sync_folder(path.parent)
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Yield the files below a folder in the order of their keys, one folder in memory at a
-        time.
-        """
+        """Yield the files below a folder in key order, with one folder in memory at a time."""
         folder = checked_prefix(prefix)
         return self._list(self.root / folder, f"{folder}/" if folder else "")
 
@@ -109,7 +108,7 @@ class LocalStore:
                 yield Stat(key, found.st_size, f"{found.st_mtime_ns:x}-{found.st_ino:x}")
 
     def delete(self, key: str) -> None:
-        """Remove a file, if there is one."""
+        """Remove a file if it exists."""
         path = self.local_path(key)
         with (
             wrap_os_error(f"{path}: can't be removed"),
@@ -119,9 +118,9 @@ class LocalStore:
 
     @contextmanager
     def _write_temporary(self, path: Path, data: bytes) -> Iterator[Path]:
-        """Give a durable temporary file with `data` next to a path, to be linked or renamed to it.
+        """Yield a durable temporary file with `data` next to a path, to be linked or renamed to it.
 
-        Raises StoreError if it can't be made, or what the block does with it fails.
+        Raises StoreError if it can't be created, or if the block fails to link or rename it.
         """
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
         with wrap_os_error(f"{path}: can't write", "free space or choose another folder"):
@@ -134,12 +133,12 @@ class LocalStore:
 
 
 def _place_in_order(entry: os.DirEntry[str]) -> str:
-    """Sort key of an entry of a folder that gives its files in the order of their whole keys."""
+    """Return a sort key for a folder entry that puts files in the order of their full keys."""
     return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
 def _plain_stat(path: Path) -> os.stat_result | None:
-    """Status of a plain file; None if it does not exist or is not a plain file."""
+    """Return the status of a regular file; None if it does not exist or is not a regular file."""
     try:
         found = path.stat(follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -148,7 +147,7 @@ def _plain_stat(path: Path) -> os.stat_result | None:
 
 
 def _make_folders(folder: Path) -> None:
-    """Make a folder and those above it, durably."""
+    """Create a folder and its parents durably."""
     if folder.is_dir():
         return
 
@@ -167,15 +166,15 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def _link_into_place(temporary: Path, path: Path) -> bool:
-    """Link a temporary file to a path where nothing is, and return whether that was done."""
+    """Link a temporary file to a path if nothing exists there, and return whether this was done."""
     try:
         os.link(temporary, path)
     except FileExistsError:
         if path.is_dir():
             raise StoreError(f"{path}: is a folder of other keys; choose another key") from None
 
-        # A network file system may lose the answer to a link, send it again, and then report this
-        # error for a link that it made itself. The count of links shows which.
+        # A network file system may lose the response to a link request, resend it, and then report
+        # this error for its own link. The link count tells the two cases apart.
         return temporary.stat().st_nlink > 1
     except OSError as error:
         if error.errno in _NO_LINKS:

@@ -1,5 +1,5 @@
-"""Local copy of the files below a URL: a file is fetched when it is asked for, whole, and again only
-where its version at the store has changed.
+"""Local copy of the files below a URL: a file is fetched whole when requested, and again only if
+its version in the store has changed.
 
 CACHE/remote/<hash of URL>/place.json       the URL
 CACHE/remote/<hash>/read/<name>/…           files, as commands read them
@@ -36,7 +36,7 @@ _HASH_DIGITS = 24
 
 
 class Place(Value):
-    """Where the files of a local copy come from (`place.json`)."""
+    """Origin of the files in a local copy (`place.json`)."""
 
     url: Address
 
@@ -46,16 +46,16 @@ _OPENING = threading.RLock()
 
 
 class Mirror:
-    """Files below one URL, and their local copies. Threads may share it."""
+    """Files below one URL, and their local copies. Can be shared between threads."""
 
     def __init__(self, url: str, path: Path, store: Store, use: Use = "read") -> None:
         """Use a local folder for the copies; it is created if missing."""
         self.url = url
         self.path = path
         self.store = store
-        #: whether a run writes the local files first, so that the store has nothing newer
+        #: whether a run writes the local files first, so that the store never has newer ones
         self.is_working = use == "run"
-        #: keys whose local file this process wrote itself, and put to the store
+        #: keys whose local file this process wrote itself and uploaded to the store
         self._own: set[str] = set()
         with wrap_os_error(f"{path}: can't make the local copy of {url}", "set KTDEVAL_CACHE_DIR"):
             path.mkdir(parents=True, exist_ok=True)
@@ -63,18 +63,18 @@ class Mirror:
         self._versions = FileVersions(path.parent.with_suffix(".sqlite"))
 
     def stats(self, folder: str = "") -> dict[str, Stat]:
-        """Return what lies below a folder at this moment, by key."""
+        """Return the files below a folder at this moment, keyed by key."""
         return {stat.key: stat for stat in self.store.list(folder)}
 
     def fetch(self, stats: Iterable[Stat]) -> None:
-        """Bring files to the local folder, several at once; those of the same version are there
-        already. Raises StoreError; MissingKey: one has been deleted meanwhile.
+        """Copy files to the local folder, several at once, skipping files whose version is already
+        there. Raises StoreError, and MissingKey if a file has been deleted in the meantime.
         """
         stale = [stat for stat in stats if not self._is_current(stat)]
         at_once(self._fetch, stale)
 
     def fetch_below(self, folder: str) -> None:
-        """Bring all files below a folder, and delete local copies of those that are gone."""
+        """Copy all files below a folder, and delete local copies of files that no longer exist."""
         stats = self.stats(folder)
         self.fetch(stats.values())
         for path in (self.path / folder).rglob("*"):
@@ -82,8 +82,8 @@ class Mirror:
                 path.unlink(missing_ok=True)
 
     def fetch_file(self, key: str) -> bool:
-        """Fetch one file by reading it, without a listing; return whether it exists. If it does
-        not, its local copy is deleted.
+        """Fetch one file by reading it, without a listing; return whether it exists. If it does not
+        exist, its local copy is deleted.
         """
         if self.owns(key):
             return True
@@ -100,15 +100,15 @@ class Mirror:
         return True
 
     def put(self, key: str, data: bytes) -> None:
-        """Replace a file at the store with what its local copy holds; durable once this returns."""
+        """Replace a file in the store with the content of its local copy; durable on return."""
         self.store.replace(key, data)
         self._own.add(key)
 
     def put_new(self, key: str, data: bytes, where: str) -> None:
-        """Create a file at the store; durable once this returns. Raises StoreError if another
-        process has written it, so that this one must stop.
+        """Create a file in the store; durable on return. Raises StoreError if another process has
+        written the file, so that this process must stop.
         """
-        # A request that was repeated after a lost answer finds its own file.
+        # A request that was repeated after a lost response finds its own file.
         if not self.store.create(key, data) and self.store.read(key) != data:
             raise StoreError(
                 f"{self.url}: another process has continued {where} ({key}); this one stops, and"
@@ -116,12 +116,12 @@ class Mirror:
             )
 
     def keep(self, key: str, version: str, data: bytes) -> None:
-        """Write a local file that was made from files of the store; `version` says which."""
+        """Write a local file derived from files of the store; `version` identifies their versions."""
         with self._versions.replacing(key, version):
             self._write(key, data)
 
     def replace_local(self, key: str, version: str, source: Path) -> None:
-        """Move a local file that was made from files of the store to its place."""
+        """Move a local file derived from files of the store into place."""
         with self._versions.replacing(key, version):
             source.replace(self.path / key)
 
@@ -134,11 +134,11 @@ class Mirror:
         return key in self._own
 
     def forget_own(self) -> None:
-        """Take no file for this process's own any more: others may have changed them."""
+        """Stop treating any file as this process's own, since others may have changed the files."""
         self._own.clear()
 
     def remember(self, stats: Iterable[Stat]) -> None:
-        """Take the local files that this process wrote for copies of these versions."""
+        """Treat the local files that this process wrote as copies of these versions."""
         own = [stat for stat in stats if self.owns(stat.key)]
         self._versions.add((stat.key, str(stat.version)) for stat in own)
 
@@ -149,7 +149,7 @@ class Mirror:
         self.keep(stat.key, str(stat.version), self.store.read(stat.key))
 
     def _write(self, key: str, data: bytes) -> None:
-        path = self.path / checked_key(key)  # a listing is a store's word
+        path = self.path / checked_key(key)  # a key from a listing must not be trusted
         with wrap_os_error(f"{path}: can't keep the local copy", "free space"):
             path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -157,13 +157,13 @@ class Mirror:
 
 
 def is_url(text: str | Path) -> bool:
-    """Return whether a user's text is a URL, not a local path."""
+    """Return whether the user's text is a URL rather than a local path."""
     return _URL.match(str(text)) is not None
 
 
 def checked_url(text: str) -> str:
-    """Return a URL in the form that its local copy is found by. Raises UsageError if it holds a
-    password or a query, which would end in files and logs.
+    """Return a URL in the normalised form under which its local copy is found. Raises UsageError if
+    it contains a password or a query, which would end up in files and logs.
     """
     if secret_in(text) is not None or "?" in text:
         raise UsageError(
@@ -174,8 +174,8 @@ def checked_url(text: str) -> str:
 
 
 def open_mirror(url: str, use: Use) -> Mirror:
-    """Return the local copy of a URL, to read or to run in. Raises StoreError if the store can't be
-    opened.
+    """Return the local copy of a URL, for reading or for a run. Raises StoreError if the store
+    can't be opened.
     """
     url = checked_url(url)
     home = _homes() / sha256_hex(url)[:_HASH_DIGITS]
@@ -195,7 +195,7 @@ def open_mirror(url: str, use: Use) -> Mirror:
 
 
 def mirror_at(path: Path) -> Mirror | None:
-    """Return the local copy that a path lies in, also one that another process made; None for any
+    """Return the local copy that contains a path, even if another process made it; None for any
     other path.
     """
     homes = _homes()
@@ -233,8 +233,8 @@ def key_at(mirror: Mirror, path: Path) -> str:
 
 
 def keep_file(path: Path, data: bytes | str) -> None:
-    """Write a file atomically and durably: here, and at the store where its folder is the copy of a
-    URL. Raises StoreError.
+    """Write a file atomically and durably: locally, and also in the store if its folder is the
+    local copy of a URL. Raises StoreError.
     """
     write_atomic(path, data)
     mirror = mirror_at(path)
@@ -245,7 +245,7 @@ def keep_file(path: Path, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def mirrors_forgotten() -> Iterator[None]:
-    """Forget the copies that were opened, as in a new process: for tests."""
+    """Forget all opened copies, as a new process would: for tests."""
     with _OPENING:
         before = dict(_OPEN)
         _OPEN.clear()
@@ -262,6 +262,6 @@ def _homes() -> Path:
 
 
 def _name_of(url: str) -> str:
-    """Return the last part of a URL as a folder's name."""
+    """Return the last part of a URL as a folder name."""
     name = _UNSAFE.sub("-", url.rpartition("/")[2]).strip(".-")
     return name[:100] or "root"

@@ -11,14 +11,14 @@ from pathlib import Path
 from ktdeval.errors import StoreError
 from ktdeval.values.rollback import undone_on_error
 
-_BUSY_S = 60.0  #: Longest wait for another process that writes a file
+_BUSY_S = 60.0  #: longest wait for another process that is writing a file
 
 
 class FileVersions:
-    """Version by key. It is a cache: deleting the file only means that files are fetched again."""
+    """Versions by key. This is a cache: deleting the file only means that files are fetched again."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it. Raises StoreError."""
+        """Open the file, creating it if necessary. Raises StoreError."""
         self.path = path
         self._lock = threading.RLock()
         with self._wrap_errors():
@@ -31,7 +31,7 @@ class FileVersions:
             )
 
     def get(self, key: str) -> str | None:
-        """Return the version of a local file; None if it has no version."""
+        """Return the version of a local file; None if none is recorded."""
         with self._lock, self._wrap_errors():
             rows = self._sql.execute("SELECT version FROM files WHERE key = ?", (key,)).fetchall()
         return str(rows[0][0]) if rows else None
@@ -45,8 +45,9 @@ class FileVersions:
 
     @contextlib.contextmanager
     def replacing(self, key: str, version: str) -> Iterator[None]:
-        """Record a version while its file is written: no other process writes the file or its
-        version meanwhile, so that they agree. Where the block raises, neither counts.
+        """Record a version while its file is written. No other process writes the file or its
+        version at the same time, so they stay consistent. If the block raises, the version is not
+        recorded.
         """
         with self._lock, self._wrap_errors():
             self._sql.execute("BEGIN IMMEDIATE")

@@ -1,7 +1,7 @@
-"""Stores behind a URL, by fsspec: object stores, and memory for tests.
+"""Stores behind a URL, through fsspec: object stores, and memory for tests.
 
-Retries are made here, so that each request of a driver is one attempt. A `create` whose answer was
-lost is sent again and then finds its own object: a mark in each object identifies its writer.
+Retries are made here, so that each driver request is a single attempt. A `create` whose response
+was lost is sent again and then finds its own object: a mark in each object identifies its writer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RequestRetries:
-    """Attempts of a request, and the seconds between them: random, up to a bound that doubles from
+    """Attempts per request, and the seconds between them: random, up to a bound that doubles from
     `first_s` to `max_s`.
     """
 
@@ -61,11 +61,11 @@ class RequestRetries:
 def open_remote(
     url: str, options: Mapping[str, Any] | None = None, retries: RequestRetries | None = None
 ) -> FsspecStore:
-    """Return the store of a URL. `options` are the driver's, next to those of fsspec's own
-    configuration.
+    """Return the store at a URL. `options` are driver options, used in addition to those from
+    fsspec's own configuration.
 
-    Makes no request. Raises UsageError if the URL holds a password, its scheme is unknown, the
-    driver is not installed or refuses its options.
+    Makes no request. Raises UsageError if the URL contains a password, its scheme is unknown, or
+    the driver is not installed or rejects its options.
     """
     scheme = url.partition("://")[0]
     if secret_in(url) is not None:
@@ -80,8 +80,8 @@ def open_remote(
         advice = install_command(extra) if extra else "install it with pip"
         raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
     except (ValueError, TypeError, AttributeError, OSError) as error:
-        # OSError: some drivers connect as soon as they are made; AttributeError: a driver that takes
-        # an address from its options, and is given none
+        # OSError: some drivers connect on creation; AttributeError: a driver needs an address in
+        # its options, and it is missing
         known = ", ".join(sorted(DRIVERS))
         raise UsageError(
             f"{url}: can't be opened: {_shown_error(error)}; known schemes: {known}"
@@ -97,14 +97,14 @@ class FsspecStore:
         self.place = url
         self._driver = driver
         self._retries = retries
-        self._is_proved = False  # conditional writes were tried out
+        self._is_proved = False  # whether conditional writes were tested
         self._proving = threading.Lock()
 
     def __repr__(self) -> str:
         return f"FsspecStore({self.place!r})"
 
     def local_path(self, key: str) -> None:
-        """Return None: nothing here has a path."""
+        """Return None: keys of this store have no path."""
         checked_key(key)
 
     def read(self, key: str) -> bytes:
@@ -117,7 +117,7 @@ class FsspecStore:
             raise MissingKey(f"{self.place}: {key}: there is no such key") from None
 
     def exists(self, key: str) -> bool:
-        """Return whether there is something under a key."""
+        """Return whether a key exists."""
         path = self._path(key)
         return self._ask(key, lambda: self._driver.head(path)) is not None
 
@@ -139,7 +139,7 @@ class FsspecStore:
         try:
             self._ask(key, lambda: self._driver.create(path, data, mark))
         except FileExistsError:
-            # Perhaps by an earlier attempt of this call, whose answer was lost.
+            # Possibly from an earlier attempt of this call whose response was lost.
             return self._ask(key, lambda: self._driver.head(path)) == mark
 
         return True
@@ -153,7 +153,7 @@ class FsspecStore:
             self._fail(key, error)
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Yield the keys below a folder in the order of their code points."""
+        """Yield the keys below a folder in code-point order."""
         folder = checked_prefix(prefix)
         root = self._driver.path("")
         listing = self._driver.list(
@@ -168,7 +168,7 @@ class FsspecStore:
             self._fail(folder, error)
 
     def delete(self, key: str) -> None:
-        """Remove a key, if it exists."""
+        """Remove a key if it exists."""
         path = self._path(key)
         try:
             self._ask(key, lambda: self._driver.delete(path))
@@ -179,10 +179,10 @@ class FsspecStore:
         return self._driver.path(checked_key(key))
 
     def _ask(self, key: str, request: Callable[[], T]) -> T:
-        """Make a request, again after errors that may pass.
+        """Make a request, and retry after transient errors.
 
-        Raises FileNotFoundError and FileExistsError as they come, StoreUnavailable: no attempt was
-        answered, StoreError: the request is refused.
+        Passes on FileNotFoundError and FileExistsError. Raises StoreUnavailable if no attempt got a
+        response, StoreError if the request is rejected.
         """
         retrying = Retrying(
             stop=stop_after_attempt(self._retries.attempts),
@@ -210,7 +210,7 @@ class FsspecStore:
             self._fail(key, error)
 
     def _tell_of_wait(self, key: str, state: RetryCallState) -> None:
-        """Tell the user of a long wait, with what the store answered."""
+        """Tell the user about a long wait, with the store's response."""
         wait_s = state.upcoming_sleep
         if wait_s >= _SHOWN_WAIT_S and state.outcome is not None:
             _LOG.warning(
@@ -229,7 +229,7 @@ class FsspecStore:
         ) from error
 
     def _check_bucket(self, key: str, error: Exception) -> None:
-        """Raise StoreError if not the key is missing, but the bucket."""
+        """Raise StoreError if the whole bucket is missing, not just the key."""
         if error_code(error) == "NoSuchBucket":
             self._fail(key, error)
 
@@ -237,7 +237,7 @@ class FsspecStore:
         return f"{self.place}: {key}" if key else self.place
 
     def _prove(self) -> None:
-        """Try out conditional writes, once: servers that do not know the condition ignore it.
+        """Test conditional writes once, since servers that do not support the condition ignore it.
 
         Raises NoConditionalWrites.
         """
@@ -272,6 +272,6 @@ class FsspecStore:
 
 
 def _shown_error(error: BaseException | None) -> str:
-    """Message of a driver's error, on one line, without secrets of the environment."""
+    """Return the message of a driver's error, on one line, without secrets from the environment."""
     text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
     return redact_secrets(text, os.environ)[:_MAX_SHOWN]

@@ -1,8 +1,8 @@
-"""Sums that several workers share: dollars or tokens of which no more than a limit may be used.
+"""Sums shared by several workers: dollars or tokens, limited in total.
 
-A worker draws an amount before it spends it, and gives back what it has not used. Each change is a
-numbered file that `create` makes, with the whole state after it. So changes have one order, no two
-workers draw the same remainder, and the latest file is all that is read.
+A worker draws an amount before it spends it, and returns what it has not used. Each change is a
+numbered file written with `create` that holds the complete resulting state. So changes are totally
+ordered, no two workers draw the same remainder, and only the latest file has to be read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SharedSum:
     """Sum under `PREFIX`, whose drawn amounts never exceed `limit` (None: no limit).
 
     Amounts are whole numbers of the smallest unit, such as tokens or millionths of a dollar.
-    What a killed process had drawn stays counted as used. Safe for threads.
+    Amounts drawn by a killed process stay counted as used. Thread-safe.
     """
 
     def __init__(self, store: Store, prefix: str, limit: int | None, beats: Heartbeats) -> None:
@@ -59,10 +59,11 @@ class SharedSum:
         self._lock = threading.Lock()
 
     def draw(self, amount: int) -> bool:
-        """Count an amount as used, and return True; False if the limit leaves less.
+        """Count an amount as used, and return True; return False if the limit leaves less than the
+        amount.
 
-        After StoreUnavailable it may have been counted: a repeated call may count it twice, which
-        errs on the safe side of the limit. Raises StoreError.
+        After StoreUnavailable, the amount may already have been counted: a repeated call may count
+        it twice, which errs on the safe side of the limit. Raises StoreError.
         """
         if amount < 0:
             raise StoreError(f"an amount of {amount}: must not be negative")
@@ -78,8 +79,9 @@ class SharedSum:
         return self._change(drawn)
 
     def give_back(self, amount: int) -> None:
-        """Count an amount as not used that this process has drawn; a negative one as used beyond
-        it, limit or not. After StoreUnavailable do not call it again. Raises StoreError.
+        """Return an unused amount that this process has drawn; a negative amount is counted as used
+        in addition, regardless of the limit. Do not call this again after StoreUnavailable. Raises
+        StoreError.
         """
 
         def given_back(state: SumState) -> SumState:
@@ -88,7 +90,7 @@ class SharedSum:
         self._change(given_back)
 
     def leave(self, amount: int) -> None:
-        """Do as `give_back`, and let others know that this process will give back no more."""
+        """Like `give_back`, and also tell others that this process will return nothing more."""
         session = self._beats.me.session
 
         def left(state: SumState) -> SumState | None:
@@ -107,19 +109,19 @@ class SharedSum:
             return self._latest.state
 
     def may_others_give_back(self) -> bool:
-        """Return whether another process that lives has drawn and not left. Raises StoreError."""
+        """Return whether another living process has drawn and not left. Raises StoreError."""
         may_give_back = False
         for drawer in self.state().open.values():
             is_other = drawer.holder.session != self._beats.me.session
-            # each is looked at, since its lease begins with the first look
+            # every drawer is checked, since its lease starts with the first look
             if is_other and not self._beats.is_expired(drawer.holder):
                 may_give_back = True
 
         return may_give_back
 
     def _change(self, changed: Callable[[SumState], SumState | None]) -> bool:
-        """Add an entry after the latest one, and return True; False if `changed` refuses its
-        state.
+        """Add an entry after the latest one, and return True; return False if `changed` rejects the
+        state of the latest entry.
         """
         with self._lock:
             while True:
@@ -129,14 +131,14 @@ class SharedSum:
                     return False
 
                 entry = SumEntry(number=self._latest.number + 1, state=state)
-                # If another process was first, the change is made again, from its state.
+                # If another process was first, the change is recomputed from its state.
                 if self._store.create(self._key(entry.number), encode_value(entry)):
                     self._latest = entry
                     return True
 
     def _refresh(self) -> None:
-        """Read the latest entry: steps double until one is missing, then halve, since a listing
-        would take a request for each 1,000 entries. They have no gaps.
+        """Read the latest entry: step sizes double until an entry is missing, then halve, since a
+        listing would take a request per 1,000 entries. Entries have no gaps.
         """
         number = self._latest.number
         step = 1

@@ -1,6 +1,6 @@
 """Stores: files under keys, in a folder or an object store, shared by any number of processes.
 
-`create`, which succeeds for one caller only, is the base of all coordination: it needs no server,
+`create`, which succeeds for one caller only, is the basis of all coordination: it needs no server,
 no lock file and no common clock. docs/grid-workers.md lists what each kind of store guarantees.
 """
 
@@ -15,8 +15,8 @@ from typing import Protocol
 from ktdeval.errors import StoreError
 from ktdeval.values.lazy import maker
 
-MAX_KEY_BYTES = 900  #: of a key in UTF-8; object stores take 1,024 with the prefix of the store
-MAX_NAME_BYTES = 200  #: of one part of a key; file systems take 255
+MAX_KEY_BYTES = 900  #: size limit of a key in UTF-8; object stores allow 1,024, prefix included
+MAX_NAME_BYTES = 200  #: size limit of one part of a key; file systems allow 255
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\?#*<>|"\[\]{}\ud800-\udfff]')
 _FILE_URL = "file://"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -27,20 +27,24 @@ class BadKey(StoreError):
 
 
 class MissingKey(StoreError):
-    """There is nothing under a key."""
+    """Nothing is stored under a key."""
 
 
 class StoreUnavailable(StoreError):
-    """A store did not answer after all retries. What was being written may or may not be there."""
+    """A store did not respond after all retries. The data being written may or may not have been
+    stored.
+    """
 
 
 class NoConditionalWrites(StoreError):
-    """A store can't create a file only if it is absent, so processes can't coordinate through it."""
+    """A store can't create a file only if it does not exist, so processes can't coordinate through
+    it.
+    """
 
 
 @dataclass(frozen=True)
 class Stat:
-    """Entry of a listing for a key. `size` is in bytes; `version` changes with the content."""
+    """Listing entry for a key. `size` is in bytes; `version` changes with the content."""
 
     key: str
     size: int
@@ -50,50 +54,47 @@ class Stat:
 class Store(Protocol):
     """Files under keys. A key is a relative path of plain names, separated by `/`.
 
-    Every method raises BadKey for a malformed key, StoreUnavailable if the store does not answer
+    Every method raises BadKey for a malformed key, StoreUnavailable if the store does not respond
     after retries, and StoreError for any other failure. A key is never also a folder of other keys.
     """
 
-    place: str  #: path or URL that opens this store again
+    place: str  #: path or URL for opening this store again
 
     def read(self, key: str) -> bytes:
-        """Return the bytes under a key, whole. Raises MissingKey."""
+        """Return all bytes under a key. Raises MissingKey."""
 
     def exists(self, key: str) -> bool:
-        """Return whether there is something under a key."""
+        """Return whether a key exists."""
 
     def create(self, key: str, data: bytes) -> bool:
         """Write a new key, and return True; return False if the key exists.
 
-        Of any number of callers one gets True. Readers see all of `data` or nothing. Raises
-        NoConditionalWrites.
+        However many callers there are, only one gets True. Readers see all of `data` or nothing.
+        Raises NoConditionalWrites.
         """
 
     def replace(self, key: str, data: bytes) -> None:
-        """Write a key, whether it exists or not. Readers see the old content or all of the new
-        one; the last writer wins.
+        """Write a key, whether it exists or not. Readers see either the old content or all of the
+        new content; the last writer wins.
         """
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Yield the keys below a folder (`""`: all) in the order of their code points, lazily.
+        """Yield the keys below a folder (`""`: all) lazily, in code-point order.
 
-        A key that was created before the call is listed, unless it is deleted meanwhile.
+        A key that was created before the call is listed, unless it is deleted in the meantime.
         """
 
     def delete(self, key: str) -> None:
-        """Remove a key, if it exists."""
+        """Remove a key if it exists."""
 
     def local_path(self, key: str) -> Path | None:
-        """Return the path of a key's file, existing or not; None for a store that is not a
-        folder.
-        """
+        """Return the path of a key's file, existing or not; None if the store is not a folder."""
 
 
 def open_store(place: str | Path) -> Store:
-    """Return the store of a folder, which need not exist, or of a URL such as
-    `s3://BUCKET/PREFIX`.
+    """Return the store in a folder, which need not exist, or at a URL such as `s3://BUCKET/PREFIX`.
 
-    Raises StoreError if the URL's driver is unknown, not installed or refuses its settings.
+    Raises StoreError if the URL's driver is unknown, not installed or rejects its settings.
     """
     text = str(place)
     is_url = isinstance(place, str) and _URL.match(text) is not None
@@ -109,7 +110,7 @@ def open_store(place: str | Path) -> Store:
 
 
 def checked_key(key: str) -> str:
-    """Return a key. Raises BadKey if it is not a relative path of plain names."""
+    """Return the key unchanged. Raises BadKey if it is not a relative path of plain names."""
     problem = _key_problem(key)
     if problem:
         raise BadKey(f"key {key[:100]!r}: {problem}; use plain names, separated by '/'")
@@ -117,20 +118,20 @@ def checked_key(key: str) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text is a key: listings leave out all other files."""
+    """Return whether text is a valid key: listings omit all other files."""
     return not _key_problem(text)
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return a folder of keys without a slash at its end, or `""`. Raises BadKey."""
+    """Return a folder of keys without a trailing slash, or `""`. Raises BadKey."""
     return checked_key(prefix.removesuffix("/")) if prefix else prefix
 
 
 def _key_problem(key: str) -> str:
     """Return what is wrong with a key, or `""`.
 
-    Names that begin with a dot are kept for temporary files, which listings leave out; `.` and `..`
-    are among them.
+    Names that begin with a dot, including `.` and `..`, are reserved for temporary files, which
+    listings omit.
     """
     if _FORBIDDEN.search(key):
         return "has a character that not every store takes"

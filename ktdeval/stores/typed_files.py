@@ -1,4 +1,4 @@
-"""Typed values under the keys of a store, one JSON file each."""
+"""Typed values under the keys of a store, one JSON file per value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def encode_value(value: Value) -> bytes:
 
 
 def read_value(store: Store, key: str, kind: type[T]) -> T:
-    """Return the value under a key. Raises MissingKey; StoreError: it is malformed."""
+    """Return the value under a key. Raises MissingKey, and StoreError if it is malformed."""
     return decode_json(store.read(key), kind, f"{store.place}: {key}")
 
 
@@ -28,23 +28,23 @@ def find_value(store: Store, key: str, kind: type[T]) -> T | None:
 
 
 def value_name(key: str) -> str:
-    """Return the name of a value's file, without folder and ending."""
+    """Return the name of a value's file, without folder and suffix."""
     return key.rpartition("/")[2].removesuffix(".json")
 
 
 class ValueFolder(Generic[T]):
-    """Values of one kind in a folder of a store, by name, as they were read last."""
+    """Values of one type in a folder of a store, by name, as last read."""
 
     def __init__(self, store: Store, folder: str, kind: type[T]) -> None:
         self.store = store
         self.folder = folder
         self.values: dict[str, T] = {}
-        self.versions: dict[str, str] = {}  #: of the files, by name
+        self.versions: dict[str, str] = {}  #: file versions, by name
         self._kind = kind
 
     def read(self, wanted: Container[str] | None = None) -> dict[str, T]:
-        """Read the files that are new or have changed, of `wanted` names or of all; return all
-        values. Raises StoreError.
+        """Read the files that are new or have changed, either those with `wanted` names or all;
+        return all values. Raises StoreError.
         """
         values: dict[str, T] = {}
         versions: dict[str, str] = {}
@@ -56,7 +56,7 @@ class ValueFolder(Generic[T]):
             value = self.values.get(name)
             if value is None or self.versions.get(name) != stat.version:
                 value = find_value(self.store, stat.key, self._kind)
-            if value is not None:  # else it was deleted since the listing
+            if value is not None:  # None if it was deleted after the listing
                 values[name] = value
                 versions[name] = stat.version
 

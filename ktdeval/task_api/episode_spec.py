@@ -128,7 +128,7 @@ class EpisodeSpec:
 
     @property
     def span(self) -> Window:
-        """Window of an episode on a market. Raises StoreError: if it has no window."""
+        """Window of an episode on a market. Raises StoreError if it has no window."""
         if self.window is None:
             raise StoreError(f"episode {self.id} has no window, and its task asks about a market")
         return self.window

@@ -183,7 +183,7 @@ class MaskedConfig(TaskConfig):
         )
 
     def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
-        """Return the lens of one episode. Raises DataError: if the window lies outside the
+        """Return the lens of one episode. Raises DataError if the window lies outside the
         snapshot.
         """
         return Lens(

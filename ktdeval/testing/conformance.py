@@ -116,7 +116,7 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
 
 
 def _require_accepted(where: str, check: Callable[..., T], *args: Any) -> T:
-    """Return the result of a check of the suite. Raises ConformanceError: if the check refuses."""
+    """Return the result of a check of the suite. Raises ConformanceError if the check refuses."""
     try:
         return check(*args)
     except (ModelError, PluginError) as error:
@@ -288,7 +288,7 @@ def check_scoring_task(
     task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None
 ) -> None:
     """Check a scoring task's declaration and its first samples: pure, masked, with a form that can
-    be answered. Raises ConformanceError: if the task breaks its contract; LeakError: if a sample
+    be answered. Raises ConformanceError if the task breaks its contract; LeakError if a sample
     shows what its mask hides.
 
     Example:

@@ -29,7 +29,7 @@ _QUIET_STEP: Mapping[str, JsonValue] = {
 
 def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) -> StepRecord:
     """One step filled on `row` (decided on the row before): a hold in cash, except for `fields`,
-    named as in files. Raises TypeError: if a field is not one of a step record.
+    named as in files. Raises TypeError if a field is not one of a step record.
 
     Example:
         step_record(snapshot, 0, 1, nav_minor=101_000_000).filled_on  # 2024-01-03

@@ -1,4 +1,4 @@
-"""Public names of result cards: reading, checking, ranking keys. Listed in `__init__.pyi`."""
+"""Public names for result cards: reading, checking, ranking keys. Listed in `__init__.pyi`."""
 
 from ktdeval.values.lazy import lazy_exports
 

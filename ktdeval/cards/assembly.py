@@ -1,7 +1,7 @@
-"""Cards from their fields: built, derived again, checked and shown as rows, field by field.
+"""Cards assembled from their fields: built, recomputed, checked and shown as rows, field by field.
 
-Building a card derives fields from its facts, and checking one does so again: a reader can trust a
-headline without the records.
+Building a card derives fields from its facts, and checking it does so again, so a reader can trust
+a headline without the records.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def assemble_card(
     sources: CardSources,
     definitions: Mapping[str, Definition] | None = None,
 ) -> C:
-    """Return a card: its facts gathered from the records of a run, its other fields derived from
-    these. `definitions`: meaning of the metrics. Errors as of `build_card`.
+    """Return a card: its facts are gathered from the records of a run, and its other fields are
+    derived from these facts. `definitions`: definitions of the metrics. Raises as `build_card`
+    does.
     """
     fields = fields_of(sources.KIND)
     gathered: dict[str, Any] = {}
@@ -54,8 +55,8 @@ def assemble_card(
 
 
 def derive_fields(card: C) -> C:
-    """Recompute the fields of a card that follow from its facts, the definitions of its metrics and
-    its price.
+    """Recompute the fields of a card that are derived from its facts, the definitions of its
+    metrics and its price.
     """
     definitions: Mapping[str, Definition] = {}
     if isinstance(card, TradingCard):
@@ -70,7 +71,9 @@ def _derive_fields(fields: list[CardField], basis: DerivationBasis[Any]) -> dict
 
 
 def card_problems(card: AnyCard) -> Iterator[Problem]:
-    """Yield contradictions of a card with itself, in the order in which they rest on each other."""
+    """Yield internal contradictions of a card, in the order in which the fields depend on each
+    other.
+    """
     for field in fields_of(card.kind):
         yield from field.problems(getattr(card, field.name), card)
 
@@ -93,11 +96,11 @@ def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:
     """Build the result card of one evaluation (one task, model and agent over windows and seeds).
     `tell` is called for each episode before its metrics are computed.
 
-    Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and
+    Two calls with equal inputs give equal cards, whatever the order of specs, ledgers, metrics and
     missing episodes; only `provenance` is passed through unchanged. Raises CardError if the inputs
-    contradict each other (a spec of another task or snapshot, a planned episode that is neither
-    finished nor missing, a ledger that does not cover its window, two metrics of one name, a value
-    that is not strict JSON); PluginError if a metric returned something other than a
+    contradict each other (a spec for another task or snapshot, a planned episode that is neither
+    finished nor missing, a ledger that does not cover its window, two metrics with the same name, a
+    value that is not strict JSON); PluginError if a metric returned something other than a
     `MetricValue`, or a value outside its range.
     """
     sources = trading_sources(inputs, tell)
@@ -109,10 +112,11 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
     """Build the result card of one evaluation on a scoring task (one task, model and agent over
     windows and seeds).
 
-    Two calls with equal inputs give equal cards whatever the order of specs, episodes and missing
-    episodes; only `provenance` is passed through as it is. Raises CardError: the inputs contradict
-    each other (a spec of another task or snapshot, a planned episode that is neither finished nor
-    missing, an episode whose answers are not all its samples', a value that is not strict JSON);
-    PluginError: the task's scores are not those that it defines, or no scores.
+    Two calls with equal inputs give equal cards, whatever the order of specs, episodes and missing
+    episodes; only `provenance` is passed through unchanged. Raises CardError if the inputs
+    contradict each other (a spec for another task or snapshot, a planned episode that is neither
+    finished nor missing, an episode whose answers do not cover its samples, a value that is not
+    strict JSON); PluginError if the task's scores are not the ones that it defines, or are not
+    scores.
     """
     return assemble_card(ScoringCard, ScoringFacts, scoring_sources(inputs))

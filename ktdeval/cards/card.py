@@ -1,5 +1,5 @@
-"""Result cards as typed values, one class for each kind of evaluation: the facts that a run records
-(`ktdeval.cards.fields.recorded_facts`), and the fields that follow from them. Their JSON Schemas are
+"""Result cards as typed values, one class for each kind of evaluation: the facts recorded by a run
+(`ktdeval.cards.fields.recorded_facts`), and the fields derived from them. Their JSON Schemas are
 generated from these classes.
 """
 

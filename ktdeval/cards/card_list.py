@@ -1,4 +1,4 @@
-"""Cards of a run as a value that prints itself, in colours in a notebook."""
+"""A run's cards as a value that prints itself, in colour in a notebook."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ktdeval.cards.show import card_lines, html_text, plain_text, summary_lines
 
 
 class Cards(tuple[TradingCard | ScoringCard, ...]):
-    """Cards in the order of their tasks: a tuple whose text is what `ktdeval card show` prints, in
-    colours in a notebook.
+    """Cards in the order of their tasks: a tuple whose text form is what `ktdeval card show`
+    prints, in colour in a notebook.
     """
 
     __slots__ = ()
@@ -21,7 +21,7 @@ class Cards(tuple[TradingCard | ScoringCard, ...]):
         return plain_text(self._lines()).strip("\n")
 
     def _repr_html_(self) -> str:
-        """Return the same as HTML for a notebook; all text of cards is escaped."""
+        """Return the same text as HTML for a notebook; all text from cards is escaped."""
         return html_text(self._lines())
 
     def _lines(self) -> Iterable[Text]:

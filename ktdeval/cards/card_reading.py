@@ -1,5 +1,5 @@
-"""Kinds of cards, and their reading: strict JSON of its type, with figures that follow from the
-card's own episodes.
+"""Kinds of cards, and how they are read: strict JSON of the right type, with figures that follow
+from the card's own episodes.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ SomeCard = TypeVar("SomeCard", bound=Card)
 
 @dataclass(frozen=True, kw_only=True)
 class CardKind:
-    """Reading, checks and display of one kind of cards."""
+    """How one kind of card is read, checked and shown."""
 
-    name: str  #: `kind` of its cards
+    name: str  #: value of `kind` in its cards
     type: type[Card]  #: type of its cards
-    #: file of the JSON Schema generated from the type; it gives the line of a value that can't be
+    #: JSON Schema file generated from the type; used to locate the line of a value that can't be
     #: decoded
     schema: Path
     problems: Callable[[Any], Iterator[Problem]]  #: contradictions in a card, in order
-    derive: Callable[[Any], Any]  #: recomputes all fields of a card that follow from others
-    report: Callable[[Any], Report]  #: turns a card into words and figures
-    content: Callable[[Any], str]  #: how much a card holds, such as `episodes: 1, metrics: 28`
-    #: for a kind that trading cards may carry: the statement of its card on a trading task's
-    #: description and a snapshot's id, as `{"value": …}`, or null with the reason
+    derive: Callable[[Any], Any]  #: recomputes all derived fields of a card
+    report: Callable[[Any], Report]  #: turns a card into text and figures
+    content: Callable[[Any], str]  #: size of a card's content, such as `episodes: 1, metrics: 28`
+    #: for a kind that trading cards may carry: what its card says about a trading task's
+    #: description and a snapshot id, as `{"value": …}`, or null with the reason
     attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
-    #: for such a kind: verifies a card, given its file, plugins, where the data are (`data`,
-    #: `data_args`), and the runs that it rests on; the first line that differs, or None
+    #: for such a kind: verifies a card, given its file, plugins, the location of the data (`data`,
+    #: `data_args`), and the runs that it depends on; returns the first line that differs, or None
     verify: Callable[[Path, Plugins, Mapping[str, Any], Sequence[Path]], str | None] | None = None
-    #: shows that block on a trading card
+    #: shows the attached block on a trading card
     attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None
 
 
@@ -112,8 +112,8 @@ def attached_block(
 
 
 def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
-    """Return the kinds of cards by name; plugins (by default the installed ones) are asked only
-    where `kind` is not built in.
+    """Return the kinds of cards by name; plugins (by default the installed ones) are only asked if
+    `kind` is not built in.
     """
     if kind in _BUILT_IN:
         return _BUILT_IN
@@ -123,7 +123,7 @@ def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[
 
 # ---- reading
 
-_MAX_ERRORS = 50  #: Schema errors collected before the first one, by line, is reported
+_MAX_ERRORS = 50  #: Schema errors to collect before reporting the first by line
 
 _TYPES: Mapping[type, str] = {
     dict: "object",
@@ -136,8 +136,8 @@ _TYPES: Mapping[type, str] = {
 
 
 def card_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the cards of files and run folders (`RUN/cards/*.json`), in order, each once.
-    UsageError: a folder without cards.
+    """Return the card files given directly or in run folders (`RUN/cards/*.json`), in order,
+    without duplicates. Raises UsageError for a folder without cards.
     """
     files: dict[str, Path] = {}
     for path in paths:
@@ -155,8 +155,8 @@ def card_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def load_card(path: Path | str, kind: str | None = None) -> Card:
-    """Read and check a card file, of any kind by default. Raises CardError if it can't be read, is
-    not valid, or of another kind; names the file, the line and the field.
+    """Read and check a card file, of any kind by default. Raises CardError with the file, line and
+    field if it can't be read, is not valid, or is of another kind.
     """
     advice = "give a run folder, or a card in its folder cards"
     with wrap_os_error(f"{path}: can't read the card", advice, CardError):
@@ -178,7 +178,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
 
 
 def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
-    """Read and check the card of an evaluation. Raises as `load_card` does."""
+    """Read and check an evaluation's card. Raises as `load_card` does."""
     card = load_card(path)
     if not isinstance(card, TradingCard | ScoringCard):
         raise CardError(
@@ -188,15 +188,15 @@ def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
 
 
 def _refuse_other_kind(head: bytes, where: str) -> None:
-    """Raise CardError for a file that is of another kind by its first bytes."""
+    """Raise CardError if a file's first bytes show a different file format."""
     other = other_kind(head, table=False)
     if other:
         raise CardError(f"{where}: by its first bytes it is {other}; give a result card (JSON)")
 
 
 def parse_card(text: str, where: str) -> Card:
-    """Parse and check the text of a card; `where` starts the error messages. Raises CardError that
-    names the line and the field.
+    """Parse and check the text of a card; error messages start with `where`. Raises CardError with
+    the line and field.
     """
     try:
         card = loads_untrusted(text, MAX_LEVELS)
@@ -209,13 +209,13 @@ def parse_card(text: str, where: str) -> Card:
 
 
 def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> Card:
-    """Decode a parsed card and check it against itself: ids, totals, medians and labels must follow
-    from its episodes. `where` starts the error messages; `text` is what the card was parsed from,
-    for line numbers, by default the form in which cards are written. Raises CardError with one line:
-    file, line, field and fault.
+    """Decode a parsed card and check its consistency: ids, totals, medians and labels must follow
+    from its episodes. Error messages start with `where`; `text` is what the card was parsed from,
+    for line numbers, by default the form in which cards are written. Raises CardError with one
+    line: file, line, field and fault.
     """
     try:
-        # Also settles that the card can be hashed: no NaN, no lone surrogate, no foreign type.
+        # Also ensures that the card can be hashed: no NaN, no lone surrogate, no foreign type.
         dumps_canonical(card).encode()
     except (TypeError, ValueError) as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
@@ -247,7 +247,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
         raise CardError(f"{where}: {problem}") from error
 
-    # Lazily, one after the other: what a kind checks rests on the identities.
+    # Lazily, one after another: what a kind checks relies on the identities.
     contradiction = next(iter(kind.problems(typed)), None)
     if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
@@ -261,7 +261,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
 
 def derive_card(card: SomeCard) -> SomeCard:
-    """Return the card with all fields recomputed that follow from others."""
+    """Return the card with all derived fields recomputed."""
     return cast("SomeCard", card_kinds(card.kind)[card.kind].derive(card))
 
 
@@ -270,8 +270,8 @@ def _located_problem(text: str, path: JsonPath, problem: str) -> str:
 
 
 def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
-    """Return the first schema error in the file; the schema gives lines and near names, which the
-    type does not.
+    """Return the first schema error by its line in the file; the schema provides line numbers and
+    similar names, which the type does not.
     """
     validator = Draft202012Validator(json.loads(kind.schema.read_text(encoding="utf-8")))
     errors = [
@@ -284,7 +284,7 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
         errors,
         key=lambda error: (line_of(text, error.absolute_path), path_text(error.absolute_path)),
     )
-    # of a union, the branch that the value came nearest to
+    # in a union, the branch that the value is closest to
     while first.validator == "anyOf" and first.context:
         first = max(first.context, key=_nearness)
 
@@ -300,8 +300,8 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
 
 
 def _nearness(error: ValidationError) -> tuple[int, bool]:
-    """Return how near a value came to a branch of a union: how deep the error lies, and whether it
-    has the type.
+    """Return how close a value is to a branch of a union: how deep the error lies, and whether the
+    value has the type.
     """
     return len(error.absolute_path), error.validator not in ("enum", "const", "type")
 

@@ -1,7 +1,7 @@
-"""Published checklists, filled from what a run recorded.
+"""Published checklists, filled in from what a run recorded.
 
-An item is shown if the record holds one of its facts; nothing is filled in by hand. That a fact is
-shown does not say that it is sound.
+An item counts as shown if the record contains one of its facts; nothing is filled in by hand. That
+a fact is shown does not mean that it is sound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.yamlio import load_yaml
 
 _FOLDER = Path(__file__).with_name("checklists")
-_MAX_PARTS = 6  #: parts of a list or an object that are printed
+_MAX_PARTS = 6  #: maximum number of parts of a list or object that are printed
 _SHOWS_NOTHING = (None, "", "unknown", "bright")  #: a bright mask hides nothing
 
 
@@ -43,7 +43,7 @@ class Checklist(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class FilledItem:
-    """Item with the facts that the record holds, by their labels."""
+    """Item with the facts that the record contains, by label."""
 
     item: str
     facts: Mapping[str, str]
@@ -51,7 +51,7 @@ class FilledItem:
 
 
 def checklist_names() -> list[str]:
-    """Return the names of the checklists that ship."""
+    """Return the names of the bundled checklists."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
@@ -66,8 +66,8 @@ def load_checklist(name: str) -> Checklist:
 
 
 def fill_checklist(checklist: Checklist, record: JsonValue) -> list[FilledItem]:
-    """Return the items of a checklist with what a record holds. `record`: an object with `card`, a
-    card as JSON, and `judge`, the document of a judgement.
+    """Return the items of a checklist, filled in from a record. `record`: an object with `card`, a
+    card as JSON, and `judge`, a judgement document.
     """
     deciders = _value_at(record, "card.deciders") or []
     is_of_file = any(decider["kind"] == "file" for decider in deciders)
@@ -86,7 +86,7 @@ def fill_checklist(checklist: Checklist, record: JsonValue) -> list[FilledItem]:
 
 
 def _value_at(record: JsonValue, place: str) -> Any:
-    """Return the value at a dotted place; None if the record has no such field."""
+    """Return the value at a dotted path; None if the record has no such field."""
     value: Any = record
     for name in place.split("."):
         if not isinstance(value, Mapping):
@@ -110,7 +110,9 @@ def _fact_text(value: Any) -> str:
 
 
 def _object_text(value: Mapping[str, Any]) -> str:
-    """Return a figure with its unit and interval, or an object as its names and plain values."""
+    """Return a figure with its unit and interval, or any other object as its names and plain
+    values.
+    """
     if "value" in value:
         return _figure_text(value)
 
@@ -124,7 +126,7 @@ def _object_text(value: Mapping[str, Any]) -> str:
 
 
 def _figure_text(figure: Mapping[str, Any]) -> str:
-    """Return a figure with its unit and interval; empty: it is not defined."""
+    """Return a figure with its unit and interval; empty if it is undefined."""
     text = _fact_text(figure["value"])
     if not text:
         return ""

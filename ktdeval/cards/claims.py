@@ -1,6 +1,4 @@
-"""Sentences of a card: nothing was decided, nothing was traded, and what its memory measurement
-shows.
-"""
+"""Sentences on a card: that nothing was decided or traded, and what its memory measurement shows."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _WHERE = "`ktdeval view RUN` shows each step."
 
 
 def silence_claim(card: TradingCard | ScoringCard) -> str:
-    """Return the sentences; empty if something was decided and traded."""
+    """Return these sentences; empty if something was decided and traded."""
     coverage = card.coverage
     if coverage.is_undecided:
         failures: dict[str, int] = {}
@@ -67,8 +65,8 @@ def memory_claim(card: TradingCard) -> str:
 
 
 def _bound_words(card: TradingCard) -> str:
-    """Return what the certificate bounds. `card verify` derives its statement from the certificate
-    of the run.
+    """Return what the certificate bounds. `card verify` recomputes its statement from the
+    certificate's run.
     """
     if not card.certificate.value:
         return "no certificate bounds what a model recovers from its prompts"
@@ -81,7 +79,7 @@ def _bound_words(card: TradingCard) -> str:
 
 
 def _upper(card: TradingCard, score: str) -> float | None:
-    """Return the bound of a score; None if no attacker measured it."""
+    """Return the upper bound of a score; None if no attacker measured it."""
     bounds = (card.certificate.value or {}).get("bound")
     entry = bounds.get(score) if isinstance(bounds, Mapping) else None
     upper = entry.get("upper") if isinstance(entry, Mapping) else None
@@ -89,8 +87,9 @@ def _upper(card: TradingCard, score: str) -> float | None:
 
 
 def _limit_words(card: TradingCard) -> str:
-    """Return the sentence on the smallest memory that windows like these show; empty if it was not
-    measured. Memory shows only in a pair of masks, so the card needs its pair.
+    """Return the sentence on the smallest degree of memory that windows like these can detect;
+    empty if it was not measured. Memory only shows when a pair of masks is compared, so the card
+    needs its counterpart.
     """
     pair = _PAIRS.get(card.task.mask)
     family = card.task.config.get("family")
@@ -129,7 +128,7 @@ def _limit_words(card: TradingCard) -> str:
 
 
 def _long_windows(card: TradingCard, days: int) -> list[Span]:
-    """Return first and last day of the windows that are as long as the limits ask."""
+    """Return the first and last day of the windows that are long enough for the limits."""
     of_window = {part.name: part.days for part in card.windows}
     long = {}
     for episode in card.pooled:

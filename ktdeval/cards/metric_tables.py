@@ -44,24 +44,24 @@ NEVER_SHOWN = "never"
 
 
 def nearest_to_median(values: Sequence[float]) -> int:
-    """Index of the value nearest to the median of at least one; of equally near ones the first, so
-    that none is preferred for being higher or lower.
+    """Index of the value nearest to the median; values must not be empty. Of equally near values
+    the first, so that neither the higher nor the lower is preferred.
     """
     middle = median(values)
     distances = [abs(value - middle) for value in values]
     least = min(distances)
-    # The two in the middle of an even number are equally near but for rounding.
+    # In an even number of values, the middle two are equally near except for rounding.
     room = 1e-12 * max(abs(middle), *map(abs, values))
 
     return next(index for index, distance in enumerate(distances) if distance <= least + room)
 
 
 def return_claim(card: TradingCard) -> str:
-    """Return the sentence on skill: the median return, and of one episode the parts that add to its
-    return and the benchmark's.
+    """Return the sentence on skill: the median return, and for one episode the components that add
+    up to its return and the benchmark's return.
 
-    Medians over episodes do not add up; the parts of one episode do. It is the one whose return is
-    nearest to the median.
+    Medians over episodes do not add up; the components of one episode do. The episode chosen is the
+    one whose return is nearest to the median.
     """
     defined: list[TradingEpisode] = []
     total_returns: list[float] = []
@@ -90,7 +90,7 @@ def return_claim(card: TradingCard) -> str:
 
 
 def _parts_of_return(episode: TradingEpisode) -> str:
-    """Return the total return of an episode and its parts: `+1.63, of which common +1.41, …`."""
+    """Return the total return of an episode and its components: `+1.63, of which common +1.41, …`."""
     texts = {}
     for name, line in episode.metrics.items():
         if name in _SIGNED and line.value is not None:
@@ -108,7 +108,9 @@ def _parts_of_return(episode: TradingEpisode) -> str:
 
 
 def _benchmark_words(card: TradingCard, episode: TradingEpisode) -> str:
-    """Return the sentence on the benchmark over the days of an episode; empty without one."""
+    """Return the sentence on the benchmark over the days of an episode; empty if there is no
+    benchmark.
+    """
     held = _benchmark_return(card, episode.window)
     if held is None:
         return ""
@@ -117,14 +119,14 @@ def _benchmark_words(card: TradingCard, episode: TradingEpisode) -> str:
 
 
 def _benchmark_return(card: TradingCard, window: str) -> float | None:
-    """Return the total return of the benchmark over a window; None if it is not defined."""
+    """Return the total return of the benchmark over a window; None if it is undefined."""
     reference = card.reference.benchmark_buy_and_hold.get(window)
     return None if reference is None else reference.metrics.total_return.value
 
 
 def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Return the excess return of an episode: its total return minus that of the benchmark, bought
-    and held over the same days. None if either is not defined.
+    """Return the excess return of an episode: its total return minus that of the buy-and-hold
+    benchmark over the same days. None if either is undefined.
     """
     gain = episode.metrics.get("total_return")
     held = _benchmark_return(card, episode.window)
@@ -134,8 +136,8 @@ def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
 
 
 def excess_return(card: TradingCard) -> float | None:
-    """Return the excess return of a card: the median over its episodes, as of any metric. None
-    if no episode has one.
+    """Return the excess return of a card: the median over its episodes, as for any metric. None if
+    no episode has an excess return.
     """
     excesses = [episode_excess(card, episode) for episode in card.pooled]
     known = [excess for excess in excesses if excess is not None]
@@ -143,8 +145,8 @@ def excess_return(card: TradingCard) -> float | None:
 
 
 def price_index(episodes: Sequence[TradingEpisode], days_a_year: int) -> str:
-    """Return words on the dividend-like growth that a price index lacks; empty without the
-    information ratio's detail. `days_a_year`: of the card's snapshot.
+    """Return a note on the dividend-like growth that a price index lacks; empty without the
+    information ratio's detail. `days_a_year`: days per year of the card's snapshot.
     """
     rises: list[float] = []
     days: list[int] = []
@@ -172,14 +174,14 @@ def price_index(episodes: Sequence[TradingEpisode], days_a_year: int) -> str:
 
 
 def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
-    """Return selection by the industries in the fit: means over episodes, a row a scheme; heads are
-    `SCHEME_HEADS`.
+    """Return selection for each industry scheme used in the regression: means over episodes, one
+    row per scheme; the column heads are `SCHEME_HEADS`.
     """
     tables = selection_tables(card, "schemes")
     rows = []
     for scheme in ("strict", "paper", "coarse", "fine"):
         if scheme == "paper" and _PAPER_PARTS[-1] not in card.metrics:
-            continue  # the fit of KTD-Fin's paper, on the cards of its tasks alone
+            continue  # the regression of the KTD-Fin paper, only on the cards of its tasks
 
         every = [table.get(scheme) for table in tables]
         entries = [entry for entry in every if isinstance(entry, Mapping)]
@@ -198,7 +200,7 @@ def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
 
 
 def selection_tables(card: TradingCard, part: str) -> list[Mapping[str, Any]]:
-    """Return a mapping in the detail of selection, of each episode that has it."""
+    """Return a mapping from the detail of selection, for each episode that has it."""
     tables = []
     for episode in card.pooled:
         line = episode.metrics.get("selection_alpha")
@@ -211,7 +213,7 @@ def selection_tables(card: TradingCard, part: str) -> list[Mapping[str, Any]]:
 
 
 def panel(card: TradingCard) -> tuple[Grid, ...]:
-    """Return the headline figures, and all others."""
+    """Return the headline figures, then all others."""
     listed = {*DIAGNOSTICS}
     for names in _FAMILIES.values():
         listed |= {*names}
@@ -232,7 +234,7 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
 
 
 def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: TradingCard) -> Grid:
-    """Return the rows of metrics, each family below its name."""
+    """Return the rows of metrics, each family under its name."""
     several = len(card.pooled) > 1
     rows: list[tuple[str, ...]] = []
     for family, names in families.items():
@@ -250,7 +252,7 @@ def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: Tradin
 
 
 def _excluded_words(card: TradingCard) -> str:
-    """Return which windows figures are of, and which are excluded; empty if none is."""
+    """Return which windows the figures cover, and which are excluded; empty if none is excluded."""
     if not card.left_out:
         return ""
 
@@ -261,7 +263,7 @@ def _excluded_words(card: TradingCard) -> str:
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     """Return cards of one kind side by side: a row for each figure, a column for each card, named
-    by what differs (system, task); those of one name are numbered.
+    by what differs (system, task); cards with the same name are numbered.
     """
     labels = system_labels(map(System.of, cards))
     systems = [clean(labels[System.of(card)]) for card in cards]
@@ -283,7 +285,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
 
 
 def _number_heads(names: Sequence[Sequence[str]]) -> list[str]:
-    """Return the head of each column, from its names; equal heads get their number."""
+    """Return the head of each column, from its names; equal heads are numbered."""
     heads = [" ".join(words) for words in zip(*names, strict=True)]
     numbered = []
     for index, head in enumerate(heads, 1):
@@ -293,7 +295,7 @@ def _number_heads(names: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _ordered_names(figures: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the names of all figures: those of the panel in its order, then the others."""
+    """Return the names of all figures: those of the panel in panel order, then the others."""
     fixed: list[str] = []
     for family in (*_FAMILIES.values(), DIAGNOSTICS):
         fixed += family
@@ -313,7 +315,7 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
     unit = metric.unit
     spread = ""
 
-    # A median over several episodes of which one is defined has that episode's interval, not
+    # A median over several episodes with a single defined value has that episode's interval, not
     # quartiles.
     ends = metric.quartiles if several else metric.interval
     if ends and ends.low is not None:
@@ -329,5 +331,5 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
 
 
 def number(name: str, unit: str, value: float | None) -> str:
-    """Return a metric's value for tables: fractions in per cent, returns with their sign."""
+    """Return a metric's value formatted for tables: fractions in per cent, returns with their sign."""
     return figure_text(unit, value, "+" if name in _SIGNED else "")

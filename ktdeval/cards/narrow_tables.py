@@ -1,4 +1,4 @@
-"""Tables of cards made to fit a terminal: wide ones become several, one below the other."""
+"""Tables of cards made to fit a terminal: a wide table becomes several, one below the other."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ktdeval.cards.text_wrapping import (
     wrap_words,
 )
 
-_MIN_TEXT = 20  # columns: a text is never wrapped narrower
+_MIN_TEXT = 20  # columns: text is never wrapped narrower than this
 
 
 def indent_of(grid: Grid) -> str:
-    """Return what each row of a grid begins with; more below headings."""
+    """Return the indent of a grid's rows, which is deeper under headings."""
     has_headings = any(len(row) == 1 for row in grid.rows)
     return 2 * GAP if has_headings else GAP
 
 
 def column_widths(grid: Grid) -> list[int]:
-    """Return the width of each column: that of its longest cell. A head may be of several lines."""
+    """Return the width of each column: that of its longest cell. A head may span several lines."""
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
     return widths_of(full)
 
 
 def fit_grid(grid: Grid, width: int) -> list[Grid]:
-    """Return a grid as grids whose rows take at most `width` columns, where that is possible.
+    """Split a grid into grids whose rows take at most `width` columns, if possible.
 
-    Columns that do not fit next to the others go to a further grid, which repeats the first `left`
-    columns; those without any figure are left out. Texts are wrapped, and so are long heads.
+    Columns that do not fit next to the others go to an additional grid, which repeats the first
+    `left` columns; columns without any figure are omitted. Texts and long heads are wrapped.
     """
     room = width - len(indent_of(grid))
     if row_width(column_widths(grid)) <= room:
@@ -55,7 +55,7 @@ def fit_grid(grid: Grid, width: int) -> list[Grid]:
 
 
 def _short_heads(grid: Grid) -> Iterator[str]:
-    """Yield the heads of columns, wrapped to the width of their cells or of their longest word."""
+    """Yield the column heads, wrapped to the width of their cells or of their longest word."""
     rows = [row for row in grid.rows if len(row) > 1]
     for column, head in enumerate(grid.columns):
         cells = [cell_len(row[column]) for row in rows]
@@ -65,7 +65,9 @@ def _short_heads(grid: Grid) -> Iterator[str]:
 
 
 def _rewrap_grid(grid: Grid, width: int) -> Grid:
-    """Return names with their texts, wrapped to a width. A row without a name continues a text."""
+    """Return names with their texts, wrapped to a width. A row without a name continues the text
+    above.
+    """
     if len(grid.columns) != 2:
         return grid
 

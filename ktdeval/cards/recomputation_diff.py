@@ -1,4 +1,4 @@
-"""Comparison of recorded values with recomputed ones; the first difference is named by line and
+"""Comparison of recorded values with recomputed values; the first difference is given by line and
 field.
 """
 
@@ -19,14 +19,14 @@ from ktdeval.values.typed_json import to_plain
 
 JsonPath = Sequence[str | int]
 
-#: Fields of a card that two equal runs may give differently; a comparison skips them
+#: Card fields that may differ between two equal runs; a comparison skips them
 UNVERIFIED = frozenset({"provenance"})
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
 _ABSENT = object()
-# far above the last bits of a sum, far below what a card is read for
+# far above floating-point error in sums, far below any difference that matters on a card
 _RELATIVE = 1e-9
 _ABSOLUTE = 1e-12
 _Same = Callable[[object, object], bool]
@@ -50,7 +50,7 @@ def path_text(path: JsonPath) -> str:
 
 def line_of(text: str, path: JsonPath) -> int:
     """Return the line (from 1) of the value at `path` in a valid JSON text; if there is no such
-    value, that of the nearest enclosing one.
+    value, the line of the nearest enclosing value.
     """
     position = _after_blank(text, 0)
     for part in path:
@@ -101,9 +101,9 @@ def first_difference(
     recorded: JsonValue, recomputed: JsonValue, text: str | None = None
 ) -> str | None:
     """Return the first value, in file order, that differs, as `line 12: metrics.sharpe.value:
-    recorded 1.9, recomputed 0.9`. Values are equal when their JSON is: `1` and `1.0` differ, as do
+    recorded 1.9, recomputed 0.9`. Values are equal if their JSON is: `1` and `1.0` differ, as do
     `0.0` and `-0.0`. `text` is what `recorded` was read from; by default its `dumps_pretty` form,
-    which is how cards are written. None when all is equal.
+    which is how cards are written. None if all values are equal.
     """
     return _difference(recorded, recomputed, text, _is_same)
 
@@ -123,9 +123,10 @@ def _difference(
 def card_difference(
     recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue], text: str | None = None
 ) -> str | None:
-    """Return the `first_difference` of two cards, without the fields that can't be verified
-    (`UNVERIFIED`) and the last bits of figures, in which another processor's sums may differ.
-    A recorded card from before `deciders` is held to what follows from them: labels, eligibility.
+    """Return the `first_difference` of two cards, ignoring the fields that can't be verified
+    (`UNVERIFIED`) and the last bits of figures, in which sums on another processor may differ. A
+    recorded card from before `deciders` must still match what follows from them: labels,
+    eligibility.
     """
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
     for name in UNVERIFIED & recorded.keys():
@@ -139,7 +140,7 @@ def card_difference(
 
 
 def _without_served(episodes: JsonValue) -> JsonValue:
-    """Return episodes as cards from before `deciders` have them."""
+    """Return episodes in the form of cards from before `deciders`."""
     before: list[JsonValue] = []
     for episode in cast("Sequence[Mapping[str, JsonValue]]", episodes):
         before.append({name: value for name, value in episode.items() if name != "served"})
@@ -148,7 +149,7 @@ def _without_served(episodes: JsonValue) -> JsonValue:
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:
-    """Return the first difference of two typed values or JSON, without a line:
+    """Return the first difference between two typed values or JSON values, without a line:
     `exchanges[0].sent[1].content: recorded "…", recomputed "…"`.
     """
     if is_same_json(recorded, recomputed):
@@ -166,7 +167,7 @@ def steps_difference(
     recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]
 ) -> str | None:
     """Return the first step record of a ledger that differs; step k is on line k + 1 of a JSONL
-    file and in row k of a table: one line such as `line 18 (step 17, 2024-04-26):
+    file and in row k of a table. The result is one line such as `line 18 (step 17, 2024-04-26):
     orders[0].filled_shares: recorded 100, recomputed 200`.
     """
     for step, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
@@ -210,9 +211,11 @@ def _first_path(
 
 
 def _paired_members(left: object, right: object) -> list[tuple[str | int, object, object]] | None:
-    """Return the members of two objects or of two arrays, by key or index; None for other values."""
+    """Return the paired members of two objects or two arrays, by key or index; None for other
+    values.
+    """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        # Files are written with sorted keys, so this is their order.
+        # Files are written with sorted keys, so this is file order.
         keys = sorted({*left, *right})
         return [(key, left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in keys]
 
@@ -225,27 +228,27 @@ def _paired_members(left: object, right: object) -> list[tuple[str | int, object
 
 def is_same_json(left: object, right: object) -> bool:
     """Return whether two values are the same JSON. Most are, and packing both is much faster than
-    walking through them. MessagePack distinguishes what JSON does (1 from 1.0, 0.0 from -0.0) and
-    has NaN.
+    walking through them. MessagePack makes the same distinctions as JSON (1 from 1.0, 0.0 from
+    -0.0) and supports NaN.
     """
     try:
         return _ENCODER.encode(left) == _ENCODER.encode(right)
-    except (TypeError, ValueError, OverflowError):  # not all of it is plain
+    except (TypeError, ValueError, OverflowError):  # not all parts are plain values
         return False
 
 
 def _is_same(left: object, right: object) -> bool:
     if left is _ABSENT or right is _ABSENT:
         return left is right
-    # By their JSON: 1 differs from 1.0 and from true, and 0.0 from -0.0.
+    # As JSON: 1 differs from 1.0 and from true, and 0.0 from -0.0.
     if type(left) is type(right):
         return repr(left) == repr(right) if isinstance(left, float) else left == right
     return json.dumps(left) == json.dumps(right)
 
 
 def is_close(left: object, right: object) -> bool:
-    """Return whether two values are the same JSON, except for the last bits of floats, in which
-    other summation orders or libraries may differ.
+    """Return whether two values are the same JSON, except for the last bits of floats, which may
+    depend on the summation order or library.
     """
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)

@@ -1,4 +1,4 @@
-"""Reports of cards of evaluations as words and figures, the same in a terminal and on a page."""
+"""Reports on evaluation cards as text and figures, the same in a terminal and on a web page."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, percent, s
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
-_LONGEST_POLICY = 22  # characters; tables fit 80 columns
+_LONGEST_POLICY = 22  # characters; tables fit in 80 columns
 _LONGEST_UNIT = 6
 
 
 def trading_report(card: TradingCard) -> Report:
-    """Return the report of a valid trading card."""
+    """Return the report on a valid trading card."""
     grids = (*panel(card), _windows_grid(card))
     sentences = (silence_claim(card), memory_claim(card), return_claim(card))
     return assemble_report(card, grids, _trading_notes(card), sentences)
 
 
 def scoring_report(card: ScoringCard) -> Report:
-    """Return the report of a scoring card."""
+    """Return the report on a scoring card."""
     sentences = (silence_claim(card), *score_bounds_notes(card))
     return assemble_report(card, (_scores_grid(card),), _scoring_notes(card), sentences)
 
@@ -49,7 +49,7 @@ def scoring_report(card: ScoringCard) -> Report:
 
 
 def _windows_grid(card: TradingCard) -> Grid:
-    """Return for each window the model's median over seeds, and the benchmark below it."""
+    """Return, for each window, the model's median over seeds, with the benchmark below it."""
     rows: list[tuple[str, ...]] = []
     for window in card.windows:
         episodes = [episode for episode in card.episodes if episode.window == window.name]
@@ -65,7 +65,7 @@ def _windows_grid(card: TradingCard) -> Grid:
 def _window_rows(
     card: TradingCard, window: str, episodes: Sequence[TradingEpisode]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the row of the model, and that of the benchmark where the market has one."""
+    """Yield the row for the model, and the row for the benchmark if the market has one."""
     held = card.reference.benchmark_buy_and_hold[window].metrics.panel
     own: dict[str, Line] = {}
     for name in held:
@@ -89,7 +89,7 @@ def _window_rows(
 
 
 def _policy_name(card: TradingCard) -> str:
-    """Return the model's name, shortened to leave room for figures: the whole name is above."""
+    """Return the model's name, shortened to leave room for figures: the full name is shown above."""
     policy = clean(card.model.name)
     if len(policy) > _LONGEST_POLICY:
         policy = policy.rpartition("/")[2]
@@ -101,8 +101,8 @@ def _policy_name(card: TradingCard) -> str:
 
 
 def _least(lines: Iterable[Line | MetricLine], episodes: int) -> int:
-    """Return the smallest number of episodes on which one of these medians rests; `episodes` if
-    there are no medians.
+    """Return the smallest number of episodes behind any of these medians; `episodes` if there are
+    no medians.
     """
     return min((line.n for line in lines if line.n), default=episodes)
 
@@ -121,7 +121,7 @@ _HEADLINES = ("total_return", "sharpe", "max_drawdown", "information_ratio", "de
 
 
 def trading_summary(cards: Sequence[TradingCard]) -> Grid:
-    """Return the headline metrics of several cards, a row for each task."""
+    """Return the headline metrics of several cards, one row per task."""
     title = "All tasks (medians; return, drawdown and decided steps in %)"
     columns = ("task", "return", "sharpe", "drawdown", "info ratio", "decided")
     return Grid(title, columns, tuple(_summary_row(card) for card in cards))
@@ -145,7 +145,7 @@ def _summary_row(card: TradingCard) -> tuple[str, ...]:
 
 def figures_differ_in(cards: Iterable[TradingCard]) -> str:
     """Return what makes figures over episodes incomparable: windows (days covered), snapshots or
-    metric rules that differ between cards; empty if none does.
+    metric rules that differ between cards; empty if nothing differs.
     """
     windows = set()
     snapshots = set()
@@ -163,8 +163,8 @@ def figures_differ_in(cards: Iterable[TradingCard]) -> str:
 
 
 def figure_notes(card: TradingCard) -> Iterator[str]:
-    """Yield what medians of the return's parts do not do, windows that are excluded from figures
-    over episodes, and why metrics are not defined, a line each.
+    """Yield one line each on how to read medians of the return's components, on windows that are
+    excluded from figures over episodes, and on why metrics are undefined.
     """
     pooled = card.pooled
     several = len(pooled) > 1
@@ -194,7 +194,7 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
 
 
 def pace_notes(cards: Iterable[TradingCard]) -> Iterator[str]:
-    """Yield over how many days figures a year are, where some are of less than half a year."""
+    """Yield how many days annualised figures cover, if some cover less than half a year."""
     names: dict[str, None] = {}
     lengths: list[int] = []
     for card in cards:
@@ -220,7 +220,7 @@ def _trading_notes(card: TradingCard) -> Iterator[str]:
 
 
 def _resampling_notes(intervals: Iterable[Interval | UnsetType]) -> Iterator[str]:
-    """Yield the largest Monte-Carlo error of the ends of intervals, as a share of their width."""
+    """Yield the largest Monte Carlo error of interval ends, as a share of the interval width."""
     shares: list[float] = []
     draws = 0
     for interval in intervals:
@@ -240,7 +240,7 @@ def _resampling_notes(intervals: Iterable[Interval | UnsetType]) -> Iterator[str
 
 
 def _collinearity_notes(card: TradingCard) -> Iterator[str]:
-    """Yield the largest variance inflation of a style factor."""
+    """Yield the largest variance inflation factor of a style factor."""
     factors: list[tuple[float, str]] = []
     for table in selection_tables(card, "vif"):
         factors += [(value, name) for name, value in table.items() if isinstance(value, float)]
@@ -257,7 +257,7 @@ def _collinearity_notes(card: TradingCard) -> Iterator[str]:
 
 
 def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
-    """Return the headline scores of several cards, a column for each task."""
+    """Return the headline scores of several cards, one column per task."""
     names: dict[str, None] = {}
     for card in cards:
         headlines = [name for name in card.score_order if card.scores[name].headline]
@@ -277,8 +277,8 @@ def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Return names without the words that all begin with, except for the first: `a_probe,
-    a_probe_bright` to `a_probe, …bright`.
+    """Return names without their common leading words, except for the first name: `a_probe,
+    a_probe_bright` becomes `a_probe, …bright`.
     """
     words = [name.split("_") for name in names]
     shared = 0
@@ -294,7 +294,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 
 
 def _scores_grid(card: ScoringCard) -> Grid:
-    """Return a row for each score: the headlines first, the others below a heading of their own."""
+    """Return a row for each score: headlines first, the others under their own heading."""
     scores = card.scores
     headlines = [name for name in card.score_order if scores[name].headline]
     diagnostics = [name for name in card.score_order if not scores[name].headline]
@@ -313,7 +313,9 @@ def _scores_grid(card: ScoringCard) -> Grid:
 
 
 def _interval_head(card: ScoringCard) -> str:
-    """Return the head of the column of intervals: with their level, if they have one in common."""
+    """Return the head of the interval column, including the confidence level if all intervals share
+    it.
+    """
     levels = set()
     for score in card.scores.values():
         if score.interval and score.interval.level:
@@ -358,7 +360,7 @@ def _score_number(unit: str, value: float | None) -> str:
 
 
 def score_bounds_notes(card: ScoringCard) -> Iterator[str]:
-    """Yield for each headline score what failed model calls leave open."""
+    """Yield, for each headline score, what failed model calls leave undetermined."""
     for name in card.score_order:
         score = card.scores[name]
         bounds = score.detail.get(BOUNDS)
@@ -385,14 +387,14 @@ def _scoring_notes(card: ScoringCard) -> Iterator[str]:
     yield from absence_notes(card)
 
 
-# ---- both
+# ---- both kinds
 
 
 def assemble_report(
     card: AnyCard, grids: tuple[Grid, ...], notes: Iterable[str], sentences: Iterable[str]
 ) -> Report:
-    """Return the report of a card, with these tables of figures, notes and claims; empty claims are
-    left out.
+    """Return the report on a card, with these tables of figures, notes and claims; empty claims are
+    omitted.
     """
     return Report(
         title=clean(f"{card.task.name} · {card.model.name}"),
@@ -407,19 +409,19 @@ def assemble_report(
 
 
 def uncounted_tokens(card: AnyCard) -> str:
-    """Return why a card's cost is less than what was paid: the price is known, the amount is not;
-    empty if all tokens were counted.
+    """Return why a card's cost is an underestimate: the price is known but some tokens were not
+    counted; empty if all tokens were counted.
     """
     return unpaid_words(card, card.cost)
 
 
 def absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
     """Yield a line for each planned episode that did not finish, and for each of these fields that
-    the card does not have.
+    the card lacks.
     """
     yield from missing_notes(card.missing_episodes)
 
-    # A model of this machine has no provider that could change it.
+    # A local model has no provider that could change it.
     asked = () if card.provenance.calls is None else ("drift",)
     for name in (*fields, *asked):
         part = getattr(card, name)

@@ -1,5 +1,5 @@
-"""JSON Schemas of cards, generated from their types: `python -m ktdeval.cards.schema` writes those
-of the suite.
+"""JSON Schemas for cards, generated from their types: `python -m ktdeval.cards.schema` writes the
+suite's schemas.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
-# Files under `schema/`: the type that each describes, and its name in the schema's id.
+# Files under `schema/`: the type that each file describes, and its name in the schema id.
 SCHEMAS: dict[str, tuple[type[Card], str]] = {
     "result-card-v1.json": (TradingCard, "result-card"),
     "scoring-card-v1.json": (ScoringCard, "scoring-card"),
 }
 
-# Docs of a field: `#:` on its line or on those above it, or a line `field: what it is` below the
-# first paragraph of the docstring.
+# Documentation of a field: `#:` on its line or on the lines above it, or a line `field: what it is`
+# below the first paragraph of the docstring.
 _FIELD_COMMENT = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?: {2}#: (.*))?$", re.MULTILINE)
 _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
 
 
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a type of cards, with its source's texts; `name` is
-    such as `result-card`.
+    """Return the JSON Schema (draft 2020-12) for a card type, with descriptions from its source;
+    `name` is, for example, `result-card`.
     """
     schema: dict[str, Any] = json_schema(
         card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1"
@@ -51,7 +51,7 @@ def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
 
 
 def struct_types(root: type) -> dict[str, type]:
-    """Return a type and those of its fields, at all levels, by name."""
+    """Return a type and the types of its fields, recursively, by name."""
     types: dict[str, type] = {}
     pending = [root]
     while pending:
@@ -69,9 +69,7 @@ def struct_types(root: type) -> dict[str, type]:
 
 
 def _simple(schema: Any) -> Any:
-    """Return a schema with unions of plain types as one list of types, which gives shorter
-    errors.
-    """
+    """Return a schema with unions of plain types as one list of types, which gives shorter errors."""
     if isinstance(schema, list):
         return [_simple(part) for part in schema]
     if not isinstance(schema, dict):
@@ -85,15 +83,15 @@ def _simple(schema: Any) -> Any:
     del schema["anyOf"]
     names = [part["type"] for part in parts]
     for part in parts:
-        schema |= part  # each limit belongs to one type
+        schema |= part  # each bound belongs to one type
 
     names = [name for name in names if name != "integer" or "number" not in names]
     return {**schema, "type": names[0] if len(names) == 1 else names}
 
 
-@cache  # reading a source takes longer than all else of a schema
+@cache  # parsing the source takes longer than the rest of a schema
 def field_docs(part: type) -> Mapping[str, str]:
-    """Return by field its description in the source of a type, as a sentence."""
+    """Return the description of each field in a type's source, as a sentence."""
     comments = _FIELD_COMMENT.findall(inspect.getsource(part))
     below = (inspect.getdoc(part) or "").partition("\n\n")[2]
     docs = {field: tail or above.replace("#: ", "") for above, field, tail in comments}
@@ -107,14 +105,14 @@ def field_docs(part: type) -> Mapping[str, str]:
 
 
 def _described_schema(schema: dict[str, Any], part: type) -> dict[str, Any]:
-    """Return a schema with the sentences of the type's docstring, and the rule of figures."""
+    """Return a schema with descriptions from the type's docstring, and the rule for figures."""
     schema["description"] = " ".join((inspect.getdoc(part) or "").partition("\n\n")[0].split())
     for field, sentence in field_docs(part).items():
         if field in schema["properties"]:
             schema["properties"][field] = {"description": sentence, **schema["properties"][field]}
 
     if issubclass(part, Figure):
-        # Strict validators want each required field next to the rule that requires it.
+        # Strict validators expect each required field next to the rule that requires it.
         needed: dict[str, Any] = dict.fromkeys(part.NEEDED, True)
         schema["if"] = {"properties": {part.KEY: {"type": "null"}}}
         schema["then"] = {"properties": {"reason": True}, "required": ["reason"]}

@@ -1,4 +1,4 @@
-"""Short text of a card: what `repr(card)` gives in a Python session, some ten lines."""
+"""Short text form of a card: what `repr(card)` gives in a Python session, about ten lines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LABEL_WIDTH = 17  # characters
 
 
 def headline_metrics(metrics: Mapping[str, MetricLine]) -> dict[str, MetricLine]:
-    """Return the headlines among the metrics of a trading card."""
+    """Return the headline metrics of a trading card."""
     return {name: metrics[name] for name in HEADLINE_METRICS if name in metrics}
 
 
 def headline_scores(scores: Mapping[str, ScoreLine], order: Sequence[str]) -> dict[str, ScoreLine]:
-    """Return the first headlines among the scores of a scoring card."""
+    """Return the first headline scores of a scoring card."""
     names = [name for name in order if scores[name].headline]
     return {name: scores[name] for name in names[:_MAX_SCORES]}
 
@@ -39,7 +39,7 @@ def card_text(
 ) -> str:
     """Return a card as about ten lines: system, task, windows, labels, ranking, headline figures
     with their intervals, who decided, and how to verify it. `ranking`: a sentence on whether it may
-    be ranked; `figures`: the headlines, in their order.
+    be ranked; `figures`: the headline figures, in order.
     """
     planned = count(coverage.steps_planned, facts.STEP)
     rows = [
@@ -63,7 +63,7 @@ def card_text(
 
 
 def _windows_text(facts: AnyFacts) -> str:
-    """Return windows and market of a trading card; empty for another."""
+    """Return the windows and market of a trading card; empty for any other card."""
     if not isinstance(facts, TradingFacts):
         return ""
 
@@ -76,7 +76,7 @@ def _windows_text(facts: AnyFacts) -> str:
 
 
 def _figure(line: MetricLine | ScoreLine) -> str:
-    """Return a figure with its unit and what is known of its spread."""
+    """Return a figure with its unit and any known spread."""
     unit = unit_word(line.unit)
     text = f"{figure_text(line.unit, line.value)} {unit}".rstrip()
     if line.value is None and line.reason:

@@ -1,5 +1,5 @@
-"""Cards as tables for readers: with colours in a terminal, the same lines as plain text in a file
-or a pipe.
+"""Cards as tables for readers: in colour in a terminal, the same lines as plain text in a file or a
+pipe.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ _CLAIM_WIDTH = 80  # columns: sentences are wrapped for reading
 
 
 def make_report(card: Card) -> Report:
-    """Return the report of a card of any kind."""
+    """Return the report on a card of any kind."""
     return card_kinds(card.kind)[card.kind].report(card)
 
 
 def card_lines(card: Card, whole: bool = True, width: int | None = None) -> Iterable[Text]:
-    """Return the lines of a valid card; `whole`: all of it, else its first screen. `width`: most
-    columns of a line, None for as many as it takes.
+    """Return the lines of a valid card; `whole`: all lines, else its first screen. `width`: maximum
+    line width in columns, None for no limit.
     """
     return _report_lines(make_report(card), whole, width)
 
 
 def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
-    """Print lines: with colours in a terminal, plain text elsewhere; to standard output by
-    default.
-    """
+    """Print lines: in colour in a terminal, plain text elsewhere; to standard output by default."""
     console = Console() if console is None else console
     for line in lines:
         console.print(line, soft_wrap=True)
@@ -59,8 +57,8 @@ def html_text(lines: Iterable[Text]) -> str:
 
 
 def summary_lines(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
-    """Yield the lines of tables over cards, one for each kind, a row for each card of a trading
-    task, a column for each of another; and below, what the cards say of ranking. `width`: as of
+    """Yield the lines of summary tables, one per kind of card: a row for each trading card, a
+    column for each scoring card; below them, what the cards say about ranking. `width`: as in
     `card_lines`.
     """
     trading = [card for card in cards if isinstance(card, TradingCard)]
@@ -80,8 +78,8 @@ def _ranking_notes(cards: Sequence[TradingCard | ScoringCard], width: int | None
 
 
 def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
-    """Yield the lines of tables with a column for each card: every figure that any has; and below
-    what to know of each. `width`: as of `card_lines`.
+    """Yield the lines of tables with a column for each card, covering every figure on any card, and
+    below them notes on each card. `width`: as in `card_lines`.
     """
     for kind in (TradingCard, ScoringCard):
         several = [card for card in cards if isinstance(card, kind)]
@@ -96,8 +94,8 @@ def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Te
 def _notes_with_cards(
     heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard], *, with_figures: bool
 ) -> Iterable[str]:
-    """Yield labels, reasons against ranking and, where asked for, notes on figures, each with the
-    cards that it is of.
+    """Yield labels, reasons against ranking and, if requested, notes on figures, each with the
+    cards that it applies to.
     """
     columns_by_note: dict[str, list[str]] = {}
     for head, card in zip(heads, cards, strict=True):
@@ -165,7 +163,7 @@ def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Te
 
 
 def _wrap_text(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return a text as lines of at most `width` columns, each indented."""
+    """Return text as lines of at most `width` columns, each indented."""
     if width is None:
         return [f"{indent}{text}"]
 
@@ -173,7 +171,7 @@ def _wrap_text(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _label_lines(labels: Iterable[str], width: int | None) -> Iterable[Text]:
-    """Yield labels with their brackets, as many a line as fit."""
+    """Yield labels in brackets, as many per line as fit."""
     line = Text()
     for label in labels:
         mark = Text(f"[{label}]", style="reverse yellow")
@@ -200,7 +198,7 @@ def _note_lines(notes: Iterable[str], width: int | None = None) -> Iterable[Text
 
 
 def _grid_lines(grid: Grid, width: int | None = None) -> Iterable[Text]:
-    """Yield a table's title, columns and rows; one that is too wide becomes several."""
+    """Yield a table's title, columns and rows; a table that is too wide becomes several."""
     grids = [grid] if width is None else fit_grid(grid, width)
     for each in grids:
         yield from _table_lines(each)
@@ -208,8 +206,8 @@ def _grid_lines(grid: Grid, width: int | None = None) -> Iterable[Text]:
 
 def _table_lines(grid: Grid) -> Iterable[Text]:
     yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
-    # Not by a rich Table: it would fold names in a narrow terminal, and a heading can't span its
-    # columns.
+    # Not a rich Table, which would fold names in a narrow terminal, and in which a heading can't
+    # span columns.
     widths = column_widths(grid)
     indent = indent_of(grid)
     if any(grid.columns):
@@ -232,7 +230,7 @@ def _row_line(
     *,
     is_head: bool = False,
 ) -> Text:
-    """Return an aligned row: the first `left` cells to the left, the others to the right."""
+    """Return an aligned row: the first `left` cells left-aligned, the others right-aligned."""
     line = Text(indent)
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         is_number = column >= left

@@ -1,8 +1,9 @@
-"""Detached signatures on cards, verdicts and registrations: a DSSE envelope around an in-toto statement.
+"""Detached signatures for cards, verdicts and registrations: a DSSE envelope around an in-toto
+statement.
 
-The statement names the SHA-256 of the file that is signed and what the file is. A signature file has
-one form only, canonical JSON, so that each changed byte is found. It has no time: a signer's clock
-would prove nothing.
+The statement gives the SHA-256 of the signed file and what kind of file it is. A signature file has
+only one valid form, canonical JSON, so that any changed byte is detected. It has no timestamp: a
+signer's clock would prove nothing.
 
 Sources: the DSSE protocol and envelope v1.0.2 (secure-systems-lab), in-toto Statement v1.
 """
@@ -23,8 +24,8 @@ from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.typed_json import Value, encode_canonical, from_plain
 
-SUFFIX = ".sig"  #: Ending of signature files, after the whole name of the signed file
-MAX_BYTES = 65_536  #: of a signature file
+SUFFIX = ".sig"  #: suffix of signature files, after the full name of the signed file
+MAX_BYTES = 65_536  #: maximum size of a signature file
 MAX_SIGNATURES = 32
 
 PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
@@ -89,24 +90,26 @@ def signature_path(signed: Path) -> Path:
 
 
 def statement_bytes(sha256: str, predicate: Predicate) -> bytes:
-    """Return the only form of a statement about a file."""
+    """Return the unique byte form of a statement about a file."""
     subject = Subject(digest=Digest(sha256=sha256))
     return encode_canonical(Statement(predicate_type=predicate, subject=(subject,))).encode()
 
 
 def pre_authentication(payload: bytes) -> bytes:
-    """Return the bytes that a key signs: DSSE's encoding of type and payload with their lengths."""
+    """Return the bytes that a key signs: DSSE's encoding of the type and payload with their
+    lengths.
+    """
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def envelope_bytes(envelope: Envelope) -> bytes:
-    """Return the only form of a signature file."""
+    """Return the unique byte form of a signature file."""
     return (encode_canonical(envelope) + "\n").encode()
 
 
 def sign(sha256: str, predicate: Predicate, key: PrivateKey) -> Signature:
-    """Sign the statement about a file of this SHA-256."""
+    """Sign the statement about a file with this SHA-256."""
     made = key.sign(pre_authentication(statement_bytes(sha256, predicate)))
     return Signature(keyid=key.public.id, sig=made)
 
@@ -114,8 +117,8 @@ def sign(sha256: str, predicate: Predicate, key: PrivateKey) -> Signature:
 def parse_envelope(data: bytes, where: str) -> Envelope:
     """Decode a signature file.
 
-    Raises SignatureError if it is not JSON of this form, is written in another way than the
-    canonical one, or has a key id twice or out of order.
+    Raises SignatureError if it is not JSON of this form, is not in canonical form, or has key ids
+    that are repeated or out of order.
     """
     if len(data) > MAX_BYTES:
         raise SignatureError(f"{where}: has more than {MAX_BYTES:,} bytes")
@@ -152,11 +155,11 @@ def check_envelope(
     trusted: Mapping[str, PublicKey],
     where: str,
 ) -> tuple[str, ...]:
-    """Return the ids of the trusted keys that signed a file of this SHA-256, at least one.
+    """Return the ids of the trusted keys that signed a file with this SHA-256, at least one.
 
-    A signature that names a trusted key must verify; one of an unknown key says nothing. Raises
-    SignatureError if the signature file is malformed, is about another file, holds a false
-    signature, or none of a trusted key. `where`: the signature file, for messages.
+    A signature by a trusted key must verify; a signature by an unknown key is ignored. Raises
+    SignatureError if the signature file is malformed, is about another file, contains an invalid
+    signature, or has no signature by a trusted key. `where`: the signature file, for messages.
     """
     envelope = parse_envelope(data, where)
     payload = envelope.payload
@@ -190,8 +193,9 @@ def check_envelope(
 def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
     """Sign a file, and return the path of its signature file.
 
-    Signatures of other keys on the same bytes are kept; those on earlier bytes are replaced. Raises
-    SignatureError: the file or its signature file can't be read; StoreError: it can't be written.
+    Other keys' signatures on the same bytes are kept; signatures on earlier bytes are replaced.
+    Raises SignatureError if the file or its signature file can't be read; StoreError if it can't be
+    written.
     """
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         sha256 = file_sha256(path)
@@ -232,7 +236,7 @@ def _read_signature_file(path: Path) -> bytes:
 
 
 def _other_statement(payload: bytes, sha256: str, predicate: Predicate, where: str) -> str:
-    """Return a clause that says how a signed statement differs from the expected one."""
+    """Return a clause on how a signed statement differs from the expected one."""
     try:
         stated = from_plain(loads_untrusted(payload, levels=8), Statement, where, SignatureError)
     except (ValueError, SignatureError):

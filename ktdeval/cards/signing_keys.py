@@ -1,8 +1,8 @@
-"""Ed25519 keys (RFC 8032) that sign cards and verdicts, and their files.
+"""Ed25519 keys (RFC 8032) for signing cards and verdicts, and their files.
 
-A private key is PKCS #8 in PEM, readable by its owner only; a public key is SubjectPublicKeyInfo in
-PEM. Both are what `openssl genpkey -algorithm ed25519` writes. The arithmetic is that of
-`cryptography`, which is imported when a key is used.
+A private key is stored as PKCS #8 in PEM, readable only by its owner; a public key as
+SubjectPublicKeyInfo in PEM. Both match what `openssl genpkey -algorithm ed25519` writes. The
+arithmetic is done by `cryptography`, which is imported when a key is used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ktdeval.values.installation import install_command
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PUBLIC_SUFFIX = ".pub"  #: Ending of files of public keys
+PUBLIC_SUFFIX = ".pub"  #: suffix of public key files
 MAX_KEY_BYTES = 16_384
-KEY_BYTES = 32  #: of a public key
+KEY_BYTES = 32  #: length of a public key
 SIGNATURE_BYTES = 64
 _FIELD_PRIME = 2**255 - 19
 _SIGN_BIT = 1 << 255
@@ -42,13 +42,13 @@ _SMALL_ORDER = frozenset(
 signatures.
 """
 
-#: Called without arguments for the passphrase of an encrypted key
+#: Called without arguments to obtain the passphrase of an encrypted key
 AskPassphrase = Callable[[], str]
 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Public key, checked: canonical, and not of small order."""
+    """Validated public key: canonical, and not of small order."""
 
     raw: bytes  #: 32 bytes, as in RFC 8032
 
@@ -58,7 +58,7 @@ class PublicKey:
         return sha256_hex(self.raw)
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
-        """Return whether a signature of this key is on exactly these bytes."""
+        """Return whether a signature was made by this key on exactly these bytes."""
         crypto = _library()
         if len(signature) != SIGNATURE_BYTES:
             return False
@@ -71,7 +71,7 @@ class PublicKey:
         return True
 
     def to_pem(self) -> bytes:
-        """Return the file of the key."""
+        """Return the content of the key file."""
         crypto = _library()
         forms = crypto.serialization
         key = crypto.ed25519.Ed25519PublicKey.from_public_bytes(self.raw)
@@ -90,25 +90,25 @@ class PrivateKey:
 
     @classmethod
     def generate(cls) -> PrivateKey:
-        """Draw a key from the system's own randomness."""
+        """Generate a key from the operating system's randomness."""
         return cls(_library().ed25519.Ed25519PrivateKey.generate())
 
     @classmethod
     def from_seed(cls, seed: bytes) -> PrivateKey:
-        """Return the key of a seed of 32 bytes, the private key of RFC 8032."""
+        """Return the key for a 32-byte seed, the private key of RFC 8032."""
         return cls(_library().ed25519.Ed25519PrivateKey.from_private_bytes(seed))
 
     @property
     def public(self) -> PublicKey:
-        """Its public key."""
+        """The public key of the pair."""
         return PublicKey(self._key.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature of 64 bytes, the same for the same message."""
+        """Return the 64-byte signature of a message; it is deterministic."""
         return self._key.sign(message)
 
     def to_pem(self, passphrase: str) -> bytes:
-        """Return the file of the key, encrypted unless the passphrase is empty."""
+        """Return the content of the key file, encrypted unless the passphrase is empty."""
         forms = _library().serialization
         encryption = forms.NoEncryption()
         if passphrase:
@@ -120,8 +120,8 @@ class PrivateKey:
 def public_key(raw: bytes, where: str) -> PublicKey:
     """Return a public key from its 32 bytes.
 
-    Raises SignatureError for another length, a coordinate that is not canonical, or a point of small
-    order, for which signatures on any message can be made up.
+    Raises SignatureError for a different length, a coordinate that is not canonical, or a point of
+    small order, for which signatures on any message can be forged.
     """
     if len(raw) != KEY_BYTES:
         raise SignatureError(f"{where}: expected a key of {KEY_BYTES} bytes, got {len(raw)}")
@@ -139,8 +139,8 @@ def public_key(raw: bytes, where: str) -> PublicKey:
 
 
 def read_public_key(path: Path) -> PublicKey:
-    """Read the file of a public key. Raises SignatureError if it can't be read or is not an Ed25519
-    public key.
+    """Read a public key file. Raises SignatureError if it can't be read or is not an Ed25519 public
+    key.
     """
     data = _read_key_file(path)
     if b"PRIVATE KEY" in data:
@@ -162,8 +162,8 @@ def read_public_key(path: Path) -> PublicKey:
 
 
 def read_public_keys(path: Path) -> dict[str, PublicKey]:
-    """Read one public key, or all `*.pub` of a folder, by id. Raises SignatureError if a key can't
-    be read or the folder has no key.
+    """Read one public key, or all `*.pub` files in a folder, by id. Raises SignatureError if a key
+    can't be read or the folder contains no key.
     """
     files = [path]
     if path.is_dir():
@@ -176,10 +176,10 @@ def read_public_keys(path: Path) -> dict[str, PublicKey]:
 
 
 def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
-    """Read the file of a private key; `passphrase` is asked for only if it is encrypted.
+    """Read a private key file; `passphrase` is only called if it is encrypted.
 
     Raises SignatureError if others may read the file, it can't be read, it is not an Ed25519 key,
-    or the passphrase is wrong. No message holds any part of the key.
+    or the passphrase is wrong. No message contains any part of the key.
     """
     data = _read_key_file(path)
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):
@@ -210,9 +210,10 @@ def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
 
 
 def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
-    """Write a private key with mode 0600, and the public one next to it; return the latter's path.
+    """Write a private key with mode 0600, and the public key next to it; return the public key's
+    path.
 
-    Raises UsageError: one of the files is there; StoreError: it can't be written.
+    Raises UsageError if one of the files exists; StoreError if it can't be written.
     """
     public_path = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
     for file in (path, public_path):
@@ -222,7 +223,7 @@ def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
             )
 
     with wrap_os_error(f"{path}: can't write the key", "choose another folder", StoreError):
-        # O_EXCL: the mode holds from the first byte, and no link is followed.
+        # O_EXCL: the mode applies from the first byte, and no link is followed.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(key.to_pem(passphrase))
@@ -239,7 +240,7 @@ def _read_key_file(path: Path) -> bytes:
 
 
 class _CryptographyParts:
-    """Parts of `cryptography` that are used here."""
+    """Parts of `cryptography` used here."""
 
     def __init__(self) -> None:
         from cryptography.exceptions import (  # noqa: PLC0415 - an extra

@@ -1,5 +1,5 @@
-"""System: what cards are grouped by, never a name: a model, an agent, the parameters of both, and
-the settings of calls.
+"""System: what cards are grouped by, instead of a name: a model, an agent, the parameters of both,
+and the call settings.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import encode_canonical
 
-#: Names with their values as canonical JSON, by name: a mapping that can be a key
+#: Setting names and their values as canonical JSON, sorted by name: a hashable mapping
 Settings = tuple[tuple[str, str], ...]
 
-_SENT = "sent."  #: What begins the name of a setting that says how calls were put to the provider
-_LONGEST_VALUE = 40  #: Characters of a value in a label
-_MAX_LISTED = 12  #: Systems that a message lists
+_SENT = "sent."  #: prefix of settings that say how calls were sent to the provider
+_LONGEST_VALUE = 40  #: maximum number of characters of a value in a label
+_MAX_LISTED = 12  #: maximum number of systems that a message lists
 _SEPARATORS = {"(": ")", "{": "}"}
-#: Texts that would read as another kind of value
+#: Text that would read as another type of value
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class System:
-    """System under evaluation. Two cards are of the same system if all of its fields are equal;
-    seeds of episodes are not part of it.
+    """System under evaluation. Two cards belong to the same system if all of its fields are equal;
+    the seeds of episodes are not part of it.
     """
 
     model: str  #: name of the model, such as openai/gpt-4.1
     model_args: Settings  #: its parameters
     agent: str  #: name of the agent
     agent_args: Settings  #: its parameters
-    #: settings of calls, and with `sent.` before their names how calls were put to the provider
+    #: call settings and, prefixed with `sent.`, how calls were sent to the provider
     call: Settings
-    further: Settings = ()  #: models besides it that the agent asks: their facts by name
+    further: Settings = ()  #: additional models that the agent calls: their facts by name
 
     @classmethod
     def of(cls, card: Evaluation) -> System:
@@ -55,14 +55,16 @@ class System:
     def of_spec(
         cls, spec: EpisodeSpec, request_settings: Mapping[str, JsonValue] | None = None
     ) -> System:
-        """Return the system of a planned episode; `request_settings`: those of its run."""
+        """Return the system of a planned episode; `request_settings`: the request settings of its
+        run.
+        """
         call = _settings(spec.call) + _settings(request_settings or {}, _SENT)
         further = _settings({each.asked_as: _further(each) for each in spec.further_models})
         agent_args = _settings(spec.agent_args)
         return cls(spec.model, _settings(spec.model_args), spec.agent, agent_args, call, further)
 
     def without_seed(self) -> System:
-        """Return the system without seeds among the model's parameters: systems that differ only in
+        """Return the system without seeds in the model's parameters: systems that differ only in
         seeds are repeats.
         """
         others = [(name, value) for name, value in self.model_args if not is_seed(name)]
@@ -80,19 +82,19 @@ class System:
 
     @property
     def name(self) -> str:
-        """All of it but the settings of calls, as a pattern that matches it:
+        """Everything except the call settings, as a pattern that matches the system:
         `builtin/momentum(positions=3)@react`.
         """
         return f"{self.model_name}@{self.agent_name}"
 
     @property
     def of_model(self) -> System:
-        """The model with its parameters and settings of calls, in whatever agent."""
+        """The model with its parameters and call settings, in whatever agent."""
         return replace(self, agent="", agent_args=(), further=())
 
     def label(self, others: Collection[System]) -> str:
-        """Return a name that no other of these systems has: the model's, with all that
-        distinguishes it from those of one model.
+        """Return a name that is unique among these systems: the model's name, with everything that
+        distinguishes it from other systems with the same model.
         """
         alike = {other for other in others if other.model == self.model} | {self}
         text = _with_args(self.model, self._distinguishing(alike, "model_args"))
@@ -108,17 +110,18 @@ class System:
         return text
 
     def _distinguishing(self, alike: Collection[System], part: str) -> Settings:
-        """Return the settings that not all of these systems share."""
+        """Return the settings that these systems do not all share."""
         every = [set(getattr(other, part)) for other in alike]
         shared = set.intersection(*every)
         return tuple(each for each in getattr(self, part) if each not in shared)
 
     def matches(self, pattern: str) -> bool:
-        """Return whether a pattern `MODEL(NAME=VALUE,…)@AGENT(NAME=VALUE,…){NAME=VALUE,…}` fits.
+        """Return whether the system matches a pattern
+        `MODEL(NAME=VALUE,…)@AGENT(NAME=VALUE,…){NAME=VALUE,…}`.
 
-        Every part but the model may be left out, and then fits anything; models, agents and values
-        are globs. Of parameters those named must have such values, whatever the others are; `()` is
-        a model or agent without any. Labels have no say.
+        Every part except the model may be omitted, and then matches anything; models, agents and
+        values are globs. Named parameters must have the given values, whatever the other parameters
+        are; `()` matches a model or agent without parameters. Labels are ignored.
         """
         return any(self._fits(reading) for reading in _readings(pattern))
 
@@ -133,15 +136,15 @@ class System:
 
 
 def is_seed(name: str) -> bool:
-    """Return whether a parameter of a model is a seed."""
+    """Return whether a model parameter is a seed."""
     return name == "seed" or name.endswith("_seed")
 
 
 def system_labels(systems: Iterable[System]) -> dict[System, str]:
     """Return a unique name for each of these systems.
 
-    It is the label; if the own name of a model equals the label of another system, both get a
-    digest as well.
+    The name is the system's label; if a model's own name equals the label of another system, a
+    digest is appended to both.
     """
     every = dict.fromkeys(systems)
     labels = {system: system.label(every) for system in every}
@@ -154,9 +157,7 @@ def system_labels(systems: Iterable[System]) -> dict[System, str]:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the items of a list with commas between them; commas inside parentheses and braces
-    belong to a pattern.
-    """
+    """Split a comma-separated list; commas inside parentheses and braces belong to a pattern."""
     items = [""]
     depth = 0
     for letter in text:
@@ -175,7 +176,7 @@ def split_patterns(text: str) -> tuple[str, ...]:
 
 
 def check_match(item: str, systems: Iterable[System], where: str) -> None:
-    """Refuse a pattern that matches none of these systems. Raises UsageError, which begins with
+    """Reject a pattern that matches none of these systems. Raises UsageError, which starts with
     `where` and lists the systems and near matches.
     """
     every = dict.fromkeys(systems)
@@ -184,7 +185,7 @@ def check_match(item: str, systems: Iterable[System], where: str) -> None:
 
 
 def no_match(item: str, systems: Iterable[System], where: str) -> str:
-    """Return the words on a pattern that matches none of these systems."""
+    """Return the message for a pattern that matches none of these systems."""
     every = dict.fromkeys(systems)
     labels = sorted(system_labels(every).values())
     more = f" and {len(labels) - _MAX_LISTED} more" if len(labels) > _MAX_LISTED else ""
@@ -197,7 +198,7 @@ def no_match(item: str, systems: Iterable[System], where: str) -> str:
     )
 
 
-# ---- settings as keys and as words
+# ---- settings as keys and as text
 
 
 def _settings(values: Mapping[str, Any], prefix: str = "") -> Settings:
@@ -207,7 +208,7 @@ def _settings(values: Mapping[str, Any], prefix: str = "") -> Settings:
 
 
 def _further(model: FurtherModel) -> dict[str, JsonValue]:
-    """Return the fields that distinguish a further model from others."""
+    """Return the fields that distinguish an additional model from others."""
     return {
         "name": model.name,
         "args": dict(model.args),
@@ -216,14 +217,14 @@ def _further(model: FurtherModel) -> dict[str, JsonValue]:
 
 
 def _bare(value: str) -> str:
-    """Return a value without the quotes of a text."""
+    """Return a value without the quotes around text."""
     decoded = json.loads(value)
     return decoded if isinstance(decoded, str) else value
 
 
 def _shortened_value(value: str) -> str:
-    """Return a value as labels have it: a text without quotes unless it reads as a number, and of a
-    long one its beginning with a digest of the whole, so that no two values look alike.
+    """Return a value as shown in labels: text without quotes unless it would read as a number, and
+    a long value as its beginning plus a digest of the whole, so that no two values look alike.
     """
     word = _bare(value)
     if word != value and _NUMBER.fullmatch(word):
@@ -256,7 +257,7 @@ def _brace_call(call: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _PatternReading:
-    """One way to read a pattern; None: anything fits."""
+    """One way to read a pattern; None: matches anything."""
 
     model: str
     model_args: Settings | None
@@ -269,7 +270,7 @@ _ENDING = re.compile(r"(?s)(?P<rest>.*)(?P<open>[({])(?P<inside>[^(){}]*)(?P<clo
 
 
 def _readings(pattern: str) -> Iterator[_PatternReading]:
-    """Yield the ways to read a pattern: names of models may have parentheses or an @ themselves."""
+    """Yield the ways to read a pattern: model names may themselves contain parentheses or an @."""
     yield _PatternReading(pattern.strip(), None, None, None, None)
     rest, call = _take(pattern.strip(), "{")
     at = [index for index, letter in enumerate(rest) if letter == "@"]
@@ -283,9 +284,7 @@ def _readings(pattern: str) -> Iterator[_PatternReading]:
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:
-    """Return a text without the list in parentheses or braces at its end, and that list; None if it
-    has no such list.
-    """
+    """Split text from the list in parentheses or braces at its end; None if there is no such list."""
     found = _ENDING.fullmatch(text)
     if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:
         return text.strip(), None
@@ -294,8 +293,8 @@ def _take(text: str, opening: str) -> tuple[str, Settings | None]:
 
 
 def _have(settings: Settings, wanted: Sequence[tuple[str, str]] | None) -> bool:
-    """Return whether the settings have each of the wanted values; an empty list wants no settings
-    at all.
+    """Return whether the settings include each of the wanted values; an empty list requires that
+    there are no settings.
     """
     if wanted is None:
         return True

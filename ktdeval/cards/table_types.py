@@ -1,4 +1,4 @@
-"""Tables of words and figures, before any layout."""
+"""Tables of text and figures, before any layout."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-Row = tuple[str, str]  #: Name and text of a line
+Row = tuple[str, str]  #: name and text of a line
 
-UNDEFINED = "-"  #: Stands for a figure that is not defined
+UNDEFINED = "-"  #: placeholder for an undefined figure
 
-_LONGEST_TEXT = 64  # characters; tables fit 80 columns
+_LONGEST_TEXT = 64  # characters; tables fit in 80 columns
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Small table: the first `left` columns are words, the others numbers. A row of one cell is a
+    """Small table: the first `left` columns are text, the others numbers. A row with one cell is a
     heading.
     """
 
@@ -28,7 +28,7 @@ class Grid:
 
     @property
     def used_columns(self) -> list[int]:
-        """The first `left` columns, and those of the others that have a cell which is not empty."""
+        """The first `left` columns, and those other columns that have a non-empty cell."""
         rows = [row for row in self.rows if len(row) > 1]
         used = []
         for column in range(len(self.columns)):
@@ -38,7 +38,7 @@ class Grid:
         return used
 
     def with_columns(self, columns: Sequence[int]) -> Grid:
-        """Return the table of chosen columns, by index."""
+        """Return the table with only the chosen columns, by index."""
         rows: list[tuple[str, ...]] = []
         for row in self.rows:
             if len(row) == 1:
@@ -52,7 +52,9 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """Printed card, before any layout. Title to the first of the grids is the first screen."""
+    """Printed card, before any layout. The first screen runs from the title to the first of the
+    grids.
+    """
 
     title: str
     labels: tuple[str, ...]
@@ -65,7 +67,7 @@ class Report:
 
 
 def word_grid(title: str, rows: Iterable[Row]) -> Grid:
-    """Return names with their texts; long texts take several lines."""
+    """Return names with their texts; long texts span several lines."""
     lines: list[tuple[str, ...]] = []
     for name, value in rows:
         parts = textwrap.wrap(
@@ -78,8 +80,8 @@ def word_grid(title: str, rows: Iterable[Row]) -> Grid:
 
 
 def clean(text: object) -> str:
-    """Return one line without control characters: a card may be untrusted, and a terminal obeys
-    what it prints.
+    """Return text as one line without control characters: a card may be untrusted, and a terminal
+    interprets what is printed.
     """
     return "".join(
         " " if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter
@@ -88,14 +90,14 @@ def clean(text: object) -> str:
 
 
 def tally(counts: Mapping[str, int]) -> str:
-    """Return `schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
+    """Return `schema 12, bad_json 4`, most frequent first; `none` if all counts are zero."""
     present = [(name, number) for name, number in counts.items() if number]
     present.sort(key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name} {number:,}" for name, number in present) or "none"
 
 
 def share_of(number: int, total: int) -> str:
-    """Return `4 of 6`, or `6` for all."""
+    """Return `4 of 6`, or `6` if it is all."""
     return str(total) if number == total else f"{number} of {total}"
 
 
@@ -106,12 +108,12 @@ def count(number: int, noun: str) -> str:
 
 
 def percent(share: float, form: str = ".1f") -> str:
-    """Return a share in per cent, such as `12.5 %`. `form`: format of the number."""
+    """Return a share in per cent, such as `12.5 %`. `form`: number format."""
     return f"{100 * share:{form}} %"
 
 
 def dollars(value: float) -> str:
-    """Return a sum of money such as `1,234.57`; a small one with as many decimals as show two
+    """Return an amount of money such as `1,234.57`; a small amount with enough decimals to show two
     digits.
     """
     if value == 0 or value >= 1:

@@ -1,4 +1,6 @@
-"""Fold tables and texts to the width of a terminal: no line is cut, and every figure stays whole."""
+"""Fold tables and texts to the width of a terminal: no line is truncated, and every figure stays
+whole.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ Row = Sequence[str]
 
 
 def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
-    """Return rows as aligned lines. `table`: heads, then rows; `left`: whether each column is flush
-    left. Wide characters take two columns.
+    """Return rows as aligned lines. `table`: heads, then rows; `left`: whether each column is
+    left-aligned. Wide characters take two columns.
     """
     widths = column_widths(table)
     lines = []
@@ -28,11 +30,11 @@ def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
 
 
 def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list[str]:
-    """Return rows as lines of at most `width` columns; other arguments as of `aligned_lines`.
+    """Return rows as lines of at most `width` columns; other arguments are as in `aligned_lines`.
 
-    A table that is too wide becomes several, one below the other, each with the columns that name
-    the rows: the first ones, flush left. Where these leave no room for a figure, each row becomes a
-    list of its cells.
+    A table that is too wide becomes several, one below the other, each with the columns that
+    identify the rows: the leading left-aligned ones. If these leave no room for a figure, each row
+    becomes a list of its cells.
     """
     widths = column_widths(table)
     if row_width(widths) <= width:
@@ -60,15 +62,17 @@ def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list
 
 
 def folded_text(text: str, width: int) -> list[str]:
-    """Return a line of text as lines of at most `width` columns; further ones are indented by two
-    more. A word that is longer than a line is divided.
+    """Fold a line of text into lines of at most `width` columns; continuation lines are indented by
+    two more columns. A word that is longer than a line is split.
     """
     indent = text[: len(text) - len(text.lstrip())]
     return _divide_words(text, indent, indent + GAP, width)
 
 
 def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
-    """Yield lines of text as lines of at most `width` columns, or as long as they are."""
+    """Fold lines of text into lines of at most `width` columns, or leave them as they are if
+    `width` is None.
+    """
     for text in texts:
         if width is None:
             yield text
@@ -77,7 +81,7 @@ def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
 
 
 def column_widths(table: Sequence[Row]) -> list[int]:
-    """Return the width of each column: that of its longest cell. A cell may be of several lines."""
+    """Return the width of each column: that of its longest cell. A cell may span several lines."""
     widths = []
     for cells in zip(*table, strict=True):
         lines = "\n".join(cells).split("\n")
@@ -92,7 +96,7 @@ def row_width(widths: Sequence[int]) -> int:
 
 
 def pad_cell(cell: str, width: int, is_left: bool) -> str:
-    """Return a cell as wide as its column: flush left, or right."""
+    """Pad a cell to the width of its column: left-aligned or right-aligned."""
     padding = " " * (width - cell_len(cell))
     return cell + padding if is_left else padding + cell
 
@@ -100,8 +104,8 @@ def pad_cell(cell: str, width: int, is_left: bool) -> str:
 def bands(
     groups: Sequence[Sequence[int]], names: int, widths: Sequence[int], width: int
 ) -> Iterator[list[int]]:
-    """Yield the columns of each of the tables that a wide one becomes: the first `names`, and as
-    many groups as fit into `width`, at least one.
+    """Yield the columns of each of the tables that a wide table is split into: the first `names`
+    columns, and as many groups as fit into `width`, at least one.
     """
     taken = list(range(names))
     for group in groups:
@@ -116,8 +120,9 @@ def bands(
 
 
 def wrap_words(words: Iterable[str], first: str, further: str, width: int) -> list[str]:
-    """Return words as lines of at most `width` columns, which begin with `first` and `further`. A
-    word that is wider has a line of its own. (`textwrap` takes wide characters for narrow ones.)
+    """Return words as lines of at most `width` columns, which begin with `first` and then
+    `further`. A word that is too wide gets its own line. (`textwrap` treats wide characters as
+    narrow ones.)
     """
     lines: list[str] = []
     line = first
@@ -136,7 +141,7 @@ def wrap_words(words: Iterable[str], first: str, further: str, width: int) -> li
 
 
 def _leading(left: Sequence[bool]) -> int:
-    """Return how many of the first columns are flush left."""
+    """Return how many of the leading columns are left-aligned."""
     for column, is_left in enumerate(left):
         if not is_left:
             return column
@@ -145,7 +150,9 @@ def _leading(left: Sequence[bool]) -> int:
 
 
 def _column_groups(heads: Row, names: int) -> list[list[int]]:
-    """Return the columns after the names; one without a head, a unit, stays with that before it."""
+    """Return the columns after the names; a column without a head, such as a unit, stays with the
+    one before it.
+    """
     groups: list[list[int]] = []
     for column in range(names, len(heads)):
         if groups and not heads[column].strip():
@@ -157,7 +164,7 @@ def _column_groups(heads: Row, names: int) -> list[list[int]]:
 
 
 def _record_lines(table: Sequence[Row], width: int) -> list[str]:
-    """Return each row as a list of its cells, below one another and named by their heads."""
+    """Return each row as a list of its cells, one below another, labelled with their heads."""
     heads, *rows = table
     label_width = max(map(cell_len, heads))
     lines: list[str] = []
@@ -172,7 +179,7 @@ def _record_lines(table: Sequence[Row], width: int) -> list[str]:
 
 
 def _named_cells(heads: Row, row: Row) -> list[tuple[str, str]]:
-    """Return the cells of a row that are not empty, with their heads; a unit joins its figure."""
+    """Return the non-empty cells of a row with their heads; a unit is joined to its figure."""
     cells: list[tuple[str, str]] = []
     for head, cell in zip(heads, row, strict=True):
         if cells and not head.strip():
@@ -185,7 +192,7 @@ def _named_cells(heads: Row, row: Row) -> list[tuple[str, str]]:
 
 
 def _value_lines(label: str, value: str, width: int) -> list[str]:
-    """Return a value after its label, wrapped below itself; below its label if that is long."""
+    """Return a value after its label, wrapped under itself; on the next line if the label is long."""
     indent = " " * cell_len(label)
     if len(indent) > width // 2:
         return [*folded_text(label.strip(), width), *folded_text(GAP + value, width)]
@@ -194,7 +201,7 @@ def _value_lines(label: str, value: str, width: int) -> list[str]:
 
 
 def _divide_words(text: str, first: str, further: str, width: int) -> list[str]:
-    """Return a text as of `wrap_words`; a word that is wider than a line in pieces."""
+    """Wrap text like `wrap_words`; a word that is wider than a line is split."""
     room = max(width - max(cell_len(first), cell_len(further)), 1)
     pieces: list[str] = []
     for word in text.split():

@@ -1,4 +1,4 @@
-"""Activity in the episodes of a card: decisions, failures, orders, tokens, drift."""
+"""Activity in a card's episodes: decisions, failures, orders, tokens, drift."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ktdeval.trading.types import PROVENANCES, Provenance
 
 
 def gather_decisions(provenances: Iterable[Provenance]) -> Decisions:
-    """Count the steps of an episode by who decided them."""
+    """Count the steps of an episode by who made the decision."""
     counts = Counter(provenances)
     return Decisions(**{provenance: counts[provenance] for provenance in PROVENANCES})
 
 
 def derive_decisions(basis: DerivationBasis[AnyFacts]) -> Decisions:
-    """Return the sums over the finished episodes."""
+    """Return the totals over the finished episodes."""
     return add_up(Decisions, [episode.decisions for episode in basis.facts.episodes])
 
 
@@ -36,7 +36,7 @@ def derive_decisions(basis: DerivationBasis[AnyFacts]) -> Decisions:
 
 
 def derive_failures(basis: DerivationBasis[AnyFacts]) -> dict[str, int]:
-    """Return the sums over the finished episodes."""
+    """Return the totals over the finished episodes."""
     return add_counts(episode.failures for episode in basis.facts.episodes)
 
 
@@ -59,13 +59,15 @@ def gather_orders(steps: Iterable[StepRecord]) -> Orders:
 
 
 def derive_orders(basis: DerivationBasis[TradingFacts]) -> Orders:
-    """Return the sums over the finished episodes."""
+    """Return the totals over the finished episodes."""
     orders = [episode.orders for episode in basis.facts.episodes]
     return add_up(Orders, orders, rules=add_counts(one.rules for one in orders))
 
 
 def is_untraded(orders: Sequence[Orders]) -> bool:
-    """Return whether episodes finished and no order was filled in any of them, even in part."""
+    """Return whether there are finished episodes, and no order was filled in any of them, even in
+    part.
+    """
     return bool(orders) and not any(one.is_any_filled for one in orders)
 
 
@@ -85,14 +87,14 @@ def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
 
 
 def gather_calibration(sources: TradingSources) -> Calibration:
-    """Return the reliability table of the orders of all episodes that figures rest on."""
+    """Return the reliability table for the orders of all episodes included in the card's figures."""
     snapshot = sources.inputs.snapshot
     judged = pool(judged_orders(ledger, snapshot) for ledger in sources.pooled)
     return decode_part("calibration", calibration_table(judged), Calibration)
 
 
 def calibration_text(calibration: Calibration, facts: TradingFacts) -> str:
-    """Return words on a card's judged orders."""
+    """Return a description of the orders in a card's calibration."""
     excluded = {"no_fill": calibration.no_fill, "no_next_open": calibration.no_next_open}
     words = f"{count(calibration.n, 'order')} judged; left out: {tally(excluded)}"
     _, in_pooled = rests_on(facts)
@@ -103,7 +105,7 @@ def calibration_text(calibration: Calibration, facts: TradingFacts) -> str:
 
 
 def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
-    """Return the sums over the steps or samples of an episode."""
+    """Return the totals over the steps or samples of an episode."""
     sums = {}
     for name in UsageCounts.__struct_fields__:
         sums[name] = sum(getattr(record, name) for record in records)
@@ -111,8 +113,8 @@ def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
 
 
 def episode_tokens(episode: Finished) -> EpisodeMetric:
-    """Return the tokens of an episode, in and out; null if the provider did not count those of
-    every reply.
+    """Return the input and output tokens of an episode; null if the provider did not report them
+    for every reply.
     """
     if episode.uncounted:
         return EpisodeMetric(value=None, n=0, reason=not_counted(episode.uncounted))
@@ -120,19 +122,19 @@ def episode_tokens(episode: Finished) -> EpisodeMetric:
 
 
 def not_counted(replies: int) -> str:
-    """Return the reason of a figure that needs the tokens of replies which the provider did not
-    count.
+    """Return the reason why a figure is missing that needs the tokens of replies for which the
+    provider reported none.
     """
     return f"the provider did not count the tokens of {count(replies, 'reply')}"
 
 
 def derive_usage(basis: DerivationBasis[AnyFacts]) -> UsageCounts:
-    """Return the sums over the finished episodes."""
+    """Return the totals over the finished episodes."""
     return add_up(UsageCounts, [episode.usage for episode in basis.facts.episodes])
 
 
 def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the rows of research tool calls, or of submissions of a scoring card, and of tokens."""
+    """Yield the rows for research tool calls, or for submissions on a scoring card, and for tokens."""
     if facts.kind == "trading":
         words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
         yield field_label("usage.tool_calls"), words
@@ -143,7 +145,7 @@ def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
 
 
 def _token_words(usage: UsageCounts, facts: AnyFacts) -> str:
-    """Return the tokens in and out, and how many replies have no counts."""
+    """Return the input and output tokens, and how many replies lack token counts."""
     inside = _parts_of(
         {
             "read from the provider's cache": usage.cache_read_tokens,
@@ -168,7 +170,7 @@ def _parts_of(counts: Mapping[str, int]) -> str:
 
 
 def drift_text(drift: Drift, facts: AnyFacts) -> str:
-    """Return words on a drift that is known; empty for another."""
+    """Return a description of a known drift; empty if it is unknown."""
     if drift.value is None:
         return ""
 

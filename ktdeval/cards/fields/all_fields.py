@@ -1,4 +1,4 @@
-"""All fields of the cards of evaluations, a row of one table each."""
+"""All fields of evaluation cards, one table row per field."""
 
 from __future__ import annotations
 
@@ -82,21 +82,22 @@ def _no_text(value: object, facts: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CardField:
-    """One field of a card: a value that is either gathered from a run's records, or derived from the
-    card's own facts. Its type is declared in `ktdeval.cards.card`, its words in `words.json`.
+    """One field of a card: a value that is either gathered from a run's records, or derived from
+    the card's own facts. Its type is declared in `ktdeval.cards.card`, its wording in `words.json`.
 
-    Functions take its value and the facts of the card.
+    The functions take its value and the card's facts.
     """
 
-    name: str  #: its name in the class of cards
-    gather: Callable[[Any], Any] | None = None  #: its value, from `CardSources`
-    derive: Callable[[Any], Any] | None = None  #: its value, from a `DerivationBasis`
-    only: Kind | None = None  #: the one kind of cards that has it; None: both have
-    text: Callable[[Any, Any], str] = _no_text  #: its row named by its label; empty: none
-    rows: Callable[[Any, Any], Iterable[Row]] = _nothing  #: its other rows on a printed card
-    #: which table these rows are in: that of what ran, or that of what happened
+    name: str  #: name of the attribute in the card class
+    gather: Callable[[Any], Any] | None = None  #: computes its value from `CardSources`
+    derive: Callable[[Any], Any] | None = None  #: computes its value from a `DerivationBasis`
+    only: Kind | None = None  #: the only kind of card that has it; None: both kinds
+    text: Callable[[Any, Any], str] = _no_text  #: text of the row under its label; empty: no row
+    rows: Callable[[Any, Any], Iterable[Row]] = _nothing  #: its additional rows on a printed card
+    #: the table that contains these rows: what ran, or what happened
     table: Literal["run", "activity"] = "run"
-    #: where its value contradicts itself or the facts; what comes earlier in `FIELDS` holds
+    #: yields contradictions of its value with itself or the facts; may rely on earlier fields in
+    #: `FIELDS`
     problems: Callable[[Any, Any], Iterable[Problem]] = _nothing
 
 
@@ -213,5 +214,5 @@ FIELDS: tuple[CardField, ...] = (
 
 
 def fields_of(kind: str) -> list[CardField]:
-    """Return the fields of cards of a kind: `trading` or `scoring`."""
+    """Return the fields of a kind of card: `trading` or `scoring`."""
     return [field for field in FIELDS if field.only in (None, kind)]

@@ -1,4 +1,4 @@
-"""Attribution: the linked lines of the total return, medians over episodes."""
+"""Attribution: the linked components of the total return, as medians over episodes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Attribution(Figure, Value, frozen=True, kw_only=True):
 
 
 def derive_attribution(basis: DerivationBasis[TradingFacts]) -> Attribution:
-    """Return medians of the linked lines in the detail of the attribution metric, over the episodes
-    that figures rest on.
+    """Return medians of the linked components in the attribution metric's detail, over the episodes
+    included in the card's figures.
     """
     metrics = [episode.metrics for episode in basis.facts.pooled]
     entries = [own[METRIC] for own in metrics if METRIC in own]
@@ -60,7 +60,7 @@ def _no_attribution(reason: str) -> Attribution:
 
 
 def _line_names(entries: Sequence[EpisodeMetric]) -> list[str]:
-    """Return the names of all linked lines, in the order of their first occurrence."""
+    """Return the names of all linked components, in the order of first occurrence."""
     names: dict[str, None] = {}
     for entry in entries:
         names |= dict.fromkeys(_link_contributions(entry))
@@ -68,7 +68,7 @@ def _line_names(entries: Sequence[EpisodeMetric]) -> list[str]:
 
 
 def _linked_line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
-    """Return one linked line of one episode, in the form of a metric."""
+    """Return one linked component of one episode, in the form of a metric."""
     if entry.value is None:
         return entry
 
@@ -90,9 +90,7 @@ def _link_contributions(entry: EpisodeMetric) -> dict[str, float]:
 
 
 def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
-    """Return a mapping in a metric's detail; empty if a foreign card has something else
-    there.
-    """
+    """Return a mapping in a metric's detail; empty if a third-party card has something else there."""
     if not isinstance(entry.detail, Mapping):
         return {}
 

@@ -1,4 +1,4 @@
-"""Basic types of a card's fields, and sums over its episodes."""
+"""Basic types for card fields, and totals over a card's episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktdeval.errors import CardError
 from ktdeval.values.strict_json import dumps_canonical, plain
 from ktdeval.values.typed_json import Value, from_plain
 
-# An integer and a float are different JSON: a card keeps which of the two it was written with.
+# An integer and a float are different JSON: a card preserves which one was written.
 Number = int | float
 NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
@@ -28,14 +28,14 @@ EpisodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Limit = Annotated[int, Meta(ge=1)]
 Range = Annotated[list[Number | None], Meta(min_length=2, max_length=2)]
 
-Problem = tuple[JsonPath, str]  #: Where a card contradicts itself, and how
+Problem = tuple[JsonPath, str]  #: Location of a contradiction in a card, and what it is
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Value)
 
 
 class Figure:
-    """Base of figures: each has a value, or null and the `reason`; checked when one is made."""
+    """Base class of figures: each has a value, or null and the `reason`; checked on construction."""
 
     __slots__ = ()
     KEY: ClassVar[str] = "value"
@@ -59,12 +59,12 @@ class Figure:
                 raise ValueError(f"field {name!r} is missing")
 
 
-# ---- foreign values
+# ---- third-party values
 
 
 def strict_json(name: str, value: object) -> Any:
-    """Return a foreign value after a trip through strict JSON, so that a card in memory equals the
-    card in its file. `name` is its field. Raises CardError if it is not strict JSON.
+    """Return a third-party value after a round trip through strict JSON, so that a card in memory
+    equals the card in its file. `name` is its field. Raises CardError if it is not strict JSON.
     """
     try:
         return json.loads(dumps_canonical(plain(value)))
@@ -76,25 +76,25 @@ def strict_json(name: str, value: object) -> Any:
 
 
 def decode_part(name: str, value: object, type_: type[T]) -> T:
-    """Decode a foreign value as the card's field `name`. Raises CardError if it is not strict JSON
-    or does not have the field's type.
+    """Decode a third-party value as the card's field `name`. Raises CardError if it is not strict
+    JSON or does not have the field's type.
     """
     return from_plain(strict_json(name, value), type_, "card", CardError)
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
-    """Decode a part of a card after a trip through strict JSON. Raises CardError if a value is not
-    strict JSON, or not what the part holds.
+    """Decode a part of a card after a round trip through strict JSON. Raises CardError if a value
+    is not strict JSON, or does not have its field's type.
     """
     parts = {name: strict_json(name, value) for name, value in sorted(fields.items())}
     return from_plain(parts, type_, "card", CardError)
 
 
-# ---- sums
+# ---- totals
 
 
 def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
-    """Return the sum of counts, field by field except for `others`."""
+    """Return the totals of counts, field by field except for `others`."""
     records = list(counts)
     sums = {}
     for name in kind.__struct_fields__:
@@ -105,7 +105,7 @@ def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
 
 
 def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sums by name, of every name that occurs."""
+    """Return the totals by name, for every name that occurs."""
     totals: Counter[str] = Counter()
     for each in counts:
         totals.update(each)

@@ -1,5 +1,5 @@
-"""Calls of a model behind a network: how many, what they cost, and that their counts agree with
-each other, with the episodes, and with the tokens that these report.
+"""Calls to a model behind a network: how many there were, what they cost, and checks that their
+counts agree with each other, with the episodes, and with the tokens that the episodes report.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ModelCalls(Value, frozen=True, kw_only=True, omit_defaults=True):
     served_by: Counts = field(default_factory=dict)
 
     def are_of_another_model(self, asked: str) -> bool:
-        """Return whether the provider named a model other than `asked` in any answer."""
+        """Return whether the provider named a model other than `asked` in any reply."""
         return any(is_other_model(asked, served) for served in self.served_by)
 
 
@@ -98,8 +98,8 @@ class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
     batched: Count = 0
 
     def are_of_another_model(self, asked: str) -> bool:
-        """Return whether the provider named a model other than `asked` in any answer. With several
-        models, each answer is compared with the model that was asked for it.
+        """Return whether the provider named a model other than `asked` in any reply. With several
+        models, each reply is compared with the model that was called.
         """
         if self.models:
             parts = self.models.items()
@@ -108,17 +108,19 @@ class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
         return any(is_other_model(asked, served) for served in self.served_by)
 
     def without_served(self) -> Calls:
-        """Return the figures as cards have them that count what answered in `episodes.served`."""
+        """Return the figures in the form of cards that count the answering models in
+        `episodes.served`.
+        """
         models = {name: replace(own, served_by={}) for name, own in self.models.items()}
         return replace(self, served_by={}, models=models)
 
 
 def gather_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> Calls:
-    """Return the figures of the calls of these episodes, all sessions of the run together."""
+    """Return the call figures of these episodes, over all sessions of the run."""
     return decode_part("provenance", call_figures(records, episodes), Calls)
 
 
-# ---- checked
+# ---- checks
 
 _SUMS = ("attempts", "answered", "cached", "repeated", "unused", "failed_attempts", "tokens")
 """Counts of a card that are sums over its episodes."""
@@ -127,7 +129,7 @@ _CALLS = ("provenance", "calls")
 
 
 def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Problem]:
-    """Yield contradictions in a card's counts of calls; `usage`: that of each finished episode."""
+    """Yield contradictions in a card's call counts; `usage`: usage of each finished episode."""
     for name in _SUMS:
         parts = [getattr(own, name) for own in calls.episodes.values()]
         if _summed_counts(parts) != _summed_counts([getattr(calls, name)]):
@@ -154,8 +156,8 @@ def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Pr
 def unpaid_problems(
     calls: Calls, own: str, prices: Mapping[str, PriceEntry | None]
 ) -> Iterator[str]:
-    """Yield calls that can't have cost nothing. `own`: the card's model; `prices`: of all models, by
-    name.
+    """Yield calls that can't have been free. `own`: the card's model; `prices`: prices of all
+    models, by name.
     """
     parts: Mapping[str, Calls | ModelCalls] = calls.models or {own: calls}
     for model, counted in parts.items():
@@ -169,8 +171,8 @@ def unpaid_problems(
 
 
 def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
-    """Return how the number of batched answers contradicts a card's price, which is a batch's for
-    all answers or for none.
+    """Return how the number of batched replies contradicts a card's price, which is a batch price
+    for all replies or none.
     """
     if price is None:
         return None
@@ -182,8 +184,8 @@ def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
 
 
 def several_models_problem(calls: Calls, asked: Collection[str]) -> str | None:
-    """Return why calls can't be of one model; `asked`: the further models of an agent's roles, and
-    an empty name for the card's own.
+    """Return why the calls can't all be to one model; `asked`: the additional models of an agent's
+    roles, and an empty name for the card's own model.
     """
     if calls.models or len(asked) < 2:
         return None
@@ -191,8 +193,8 @@ def several_models_problem(calls: Calls, asked: Collection[str]) -> str | None:
 
 
 def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[str]:
-    """Yield episodes that report tokens of a model, and no call of a provider. `usage`: that of
-    each finished episode.
+    """Yield episodes that report model tokens but no calls to a provider. `usage`: usage of each
+    finished episode.
     """
     for id_, used in usage.items():
         if id_ not in calls.episodes and any(getattr(used, name) for name in USAGE_FIELDS):
@@ -203,7 +205,7 @@ def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterat
 
 
 def _count_problems(calls: Calls) -> Iterator[Problem]:
-    """Yield numbers of requests, and times of answers, that no calls have."""
+    """Yield impossible request counts and response times."""
     if calls.batched > calls.answered:
         yield (*_CALLS, "batched"), f"are more than the {calls.answered:,} that were answered"
 
@@ -229,7 +231,7 @@ def _count_problems(calls: Calls) -> Iterator[Problem]:
 
 
 def _model_problems(calls: Calls) -> Iterator[Problem]:
-    """Yield counts by model that do not add up to those of the card."""
+    """Yield counts by model that do not add up to the card's counts."""
     if not calls.models:
         return
 
@@ -246,8 +248,8 @@ def _model_problems(calls: Calls) -> Iterator[Problem]:
 
 
 def _is_sum(stated: float | None, total: float | None) -> bool:
-    """Return whether an amount in dollars equals a total, up to rounding in the last bits. Null, an
-    unknown amount, equals only null.
+    """Return whether an amount in dollars equals a total, up to rounding in the last bits. Null,
+    meaning an unknown amount, equals only null.
     """
     if stated is None or total is None:
         return stated is total
@@ -255,7 +257,7 @@ def _is_sum(stated: float | None, total: float | None) -> bool:
 
 
 def _summed_counts(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
-    """Return the sum of counts (under no name), or of counts by name; names without a count are
+    """Return the total of counts (under no name), or the totals by name; names without a count are
     omitted.
     """
     total: Counter[str] = Counter()
@@ -265,8 +267,8 @@ def _summed_counts(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
 
 
 def _token_problem(calls: EpisodeCalls, usage: UsageCounts) -> str | None:
-    """Return how an episode's tokens differ from those that were paid. They need not agree if a
-    reply came from the cache or was dropped.
+    """Return how an episode's tokens differ from the tokens that were paid for. They need not agree
+    if a reply came from the cache or was dropped.
     """
     if calls.cached or calls.unused:
         return None
@@ -283,12 +285,12 @@ def _token_problem(calls: EpisodeCalls, usage: UsageCounts) -> str | None:
     return None
 
 
-# ---- words
+# ---- wording
 
 
 def call_count_rows(calls: Calls) -> Iterator[Row]:
-    """Yield how often the provider was called, what failed, how long it took, what was paid, and
-    what it answered with.
+    """Yield rows on how often the provider was called, what failed, how long it took, what was
+    paid, and which model answered.
     """
     yield field_label("provenance.calls.requests"), _request_words(calls)
     if calls.unused:

@@ -1,5 +1,5 @@
-"""Sources of a card: what its fields are gathered from. The inputs are the plan, the market and facts
-about the run; a source is these in order, checked against each other.
+"""Sources of a card, from which its fields are gathered. The inputs are the plan, the market and
+facts about the run; the sources are these inputs in order and checked against each other.
 """
 
 from __future__ import annotations
@@ -37,75 +37,76 @@ from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue, plain
 from ktdeval.values.typed_json import encode_canonical
 
-WindowDays = Mapping[Window, DayArray]  #: Trading days of windows
+WindowDays = Mapping[Window, DayArray]  #: trading days of each window
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationInputs:
-    """Inputs of every card, whatever its task. No clock, no folder, no run: equal inputs give equal
-    cards.
+    """Inputs of every card, whatever its task. They include no clock, folder or run object: equal
+    inputs give equal cards.
     """
 
-    #: the task's `describe()`: its resolved config with data card and sources
+    #: the task's `describe()`: its resolved config, with data card and sources
     task: Mapping[str, JsonValue]
-    #: the market the episodes ran on, with its id; None where the task asks about none
+    #: the market that the episodes ran on, with its id; None if the task needs no market
     snapshot: MarketSnapshot | None
-    #: every episode of the plan, finished or not, in any order: of one task, model and agent, with
-    #: one set of call parameters
+    #: every episode of the plan, finished or not, in any order; all share one task, model, agent
+    #: and set of call parameters
     specs: Sequence[EpisodeSpec]
     artefacts: Mapping[str, str]  #: path relative to the run folder -> SHA-256 of the file
-    missing_episodes: Mapping[str, str]  #: id of each spec without a record -> its error
+    missing_episodes: Mapping[str, str]  #: id of each spec without a record -> error
     provenance: Provenance  #: the only part that may differ between two equal runs
-    price: PriceEntry | None = None  #: of the tokens; None where none is known, or none is due
-    #: `RemoteModel.settings()`; None for a model of this machine
+    price: PriceEntry | None = None  #: token price; None if unknown or not applicable
+    #: `RemoteModel.settings()`; None for a local model
     request_settings: Mapping[str, JsonValue] | None = None
-    #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
+    #: end of the model's training data; `none`: the model was not trained; `unknown`: not known
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
-    #: id of the registration with a leaderboard that the run was made under; None for a run under a
-    #: key of its own
+    #: id of the leaderboard registration that the run was made under; None if the run drew its own
+    #: key
     registration: str | None = None
-    drift: Drift = NOT_ASKED  #: how far the model's answers moved during the run
-    #: replies without counts of tokens, by the id of their episode
+    drift: Drift = NOT_ASKED  #: how far the model's answers shifted during the run
+    #: number of replies without token counts, by episode id
     uncounted: Mapping[str, int] = field(default_factory=dict)
-    #: models besides the run's own that its agent asked
+    #: models other than the run's own that its agent called
     further_models: Sequence[FurtherModelPart] = ()
-    #: calls by role and model, by the id of their episode
+    #: calls by role and model, by episode id
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
     deciders: Sequence[Decider] = ()  #: who decided, and whether they could look the market up
-    #: replies by the model that was asked and what answered, by the id of their episode
+    #: replies by the model that was called and the model that answered, by episode id
     served: Mapping[str, Sequence[Served]] = field(default_factory=dict)
-    #: what made the steps of each episode, by its id
+    #: the software that produced the steps of each episode, by episode id
     makers: Mapping[str, Sequence[StepMaker]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardInputs(EvaluationInputs):
-    """Inputs of the card of a trading task."""
+    """Inputs of a trading task's card."""
 
     snapshot: MarketSnapshot
-    rules: RuleSet  #: rule set of the metrics
-    #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
+    rules: RuleSet  #: rule set for the metrics
+    #: ledgers of the finished episodes, in any order; each is matched to one of `specs` by the id
+    #: of its `spec`
     ledgers: Sequence[Ledger]
     metrics: Sequence[Metric]  #: metric objects to apply; names are unique
-    #: plugin of each metric by its name, for messages
+    #: name of each metric's plugin, by metric name, for messages
     plugins: Mapping[str, str] = field(default_factory=dict)
     certificate: Attachment = NO_ATTACHMENT  #: statement of the attached card
-    #: transcripts by the id of their episode, for metrics that ask for one
+    #: transcripts by episode id, for metrics that need one
     transcripts: Mapping[str, RecordedTranscript] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringInputs(EvaluationInputs):
-    """Inputs of the card of a scoring task."""
+    """Inputs of a scoring task's card."""
 
-    #: the finished episodes, with all records in order of samples
+    #: the finished episodes, with all records in sample order
     answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]
-    #: spec.id -> samples of the episode (of its sample set, or its limit where less), for every
-    #: spec
+    #: spec.id -> number of samples in the episode (its sample set, or its limit if smaller), for
+    #: every spec
     samples: Mapping[str, int]
-    #: what the task's `summarise` gives over the records of all finished episodes together
+    #: result of the task's `summarise` over the records of all finished episodes together
     scores: Mapping[str, Score]
-    #: what each score means (`ScoringTask.scores`), in the order shown
+    #: definition of each score (`ScoringTask.scores`), in the order shown
     definitions: Mapping[str, ScoreDefinition]
 
 
@@ -114,43 +115,43 @@ class ScoringInputs(EvaluationInputs):
 
 @dataclass(frozen=True)
 class CardSources:
-    """Sources of the fields of any card."""
+    """Sources for the fields of any card."""
 
     KIND: ClassVar[str]
     """Kind of the card."""
 
     inputs: EvaluationInputs
-    planned: Sequence[EpisodeSpec]  #: by day, then seed
+    planned: Sequence[EpisodeSpec]  #: sorted by day, then seed
     days: WindowDays  #: trading days of each window
-    finished: Sequence[EpisodeSpec]  #: of the planned ones
-    #: the others, each with its error on one line
+    finished: Sequence[EpisodeSpec]  #: the planned episodes that finished
+    #: the planned episodes that did not finish, each with its error on one line
     missing: Sequence[tuple[EpisodeSpec, str]]
 
 
 @dataclass(frozen=True)
 class TradingSources(CardSources):
-    """Sources of the fields of a trading card."""
+    """Sources for the fields of a trading card."""
 
     KIND = "trading"
 
     inputs: CardInputs
-    ledgers: Mapping[str, Ledger]  #: of each finished episode, by its id
-    tell: Tell = tell_nobody  #: is told of each episode before its metrics are computed
+    ledgers: Mapping[str, Ledger]  #: ledger of each finished episode, by its id
+    tell: Tell = tell_nobody  #: called for each episode before its metrics are computed
 
     @property
     def by_window(self) -> dict[str, Ledger]:
-        """A ledger of each window with a finished episode: every one covers the same days."""
+        """One ledger for each window with a finished episode: all its ledgers cover the same days."""
         return {spec.span.name: self.ledgers[spec.id] for spec in self.finished}
 
     @property
     def years(self) -> list[int]:
-        """Numbers of days that annualised figures of the windows count with, ascending."""
+        """Days-per-year values used to annualise figures of the windows, ascending."""
         units = [self.inputs.snapshot.units_of(own) for own in self.days.values()]
         return sorted({each["days_a_year"] for each in units})
 
     @property
     def pooled(self) -> list[Ledger]:
-        """Ledgers of the episodes that figures over episodes rest on."""
+        """Ledgers of the episodes that are included in figures over episodes."""
         spans = {}
         for window, ledger in self.by_window.items():
             spans[window] = (ledger.steps[0].filled_on, ledger.steps[-1].filled_on)
@@ -161,16 +162,16 @@ class TradingSources(CardSources):
 
 @dataclass(frozen=True)
 class ScoringSources(CardSources):
-    """Sources of the fields of a scoring card."""
+    """Sources for the fields of a scoring card."""
 
     KIND = "scoring"
 
     inputs: ScoringInputs
-    answers: Mapping[str, Sequence[AnswerRecord]]  #: of each finished episode, by its id
+    answers: Mapping[str, Sequence[AnswerRecord]]  #: answers of each finished episode, by its id
 
 
 def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSources:
-    """Return the sources of a trading card. `tell` is called for each episode before its metrics
+    """Return the sources for a trading card. `tell` is called for each episode before its metrics
     are computed. Raises CardError if the inputs contradict each other.
     """
     planned = _ordered_plan(inputs)
@@ -182,7 +183,7 @@ def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSour
 
 
 def scoring_sources(inputs: ScoringInputs) -> ScoringSources:
-    """Return the sources of a scoring card. Raises CardError if the inputs contradict each other."""
+    """Return the sources for a scoring card. Raises CardError if the inputs contradict each other."""
     planned = _ordered_plan(inputs)
     answers = _answers_by_id(inputs, planned)
     days = planned_days(planned, inputs.snapshot)
@@ -194,15 +195,15 @@ def scoring_sources(inputs: ScoringInputs) -> ScoringSources:
 def planned_days(
     planned: Sequence[EpisodeSpec], snapshot: MarketSnapshot | None, limit: int | None = None
 ) -> WindowDays:
-    """Return the trading days of each window of a plan, both ends included, up to the first
-    `limit`.
+    """Return the trading days of each window in a plan, first and last day included, up to the
+    first `limit` days.
     """
     windows = dict.fromkeys(spec.window for spec in planned if spec.window is not None)
     return {window: days_of(window, snapshot)[:limit] for window in windows}
 
 
 def days_of(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
-    """Return the trading days of a window, both ends included."""
+    """Return the trading days of a window, first and last day included."""
     assert snapshot is not None, "a window needs a market"
     days = snapshot.days
     first = np.datetime64(window.first, "D")
@@ -210,7 +211,7 @@ def days_of(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
     return np.asarray(days[(days >= first) & (days <= last)])
 
 
-# ---- checked
+# ---- checks
 
 
 _OWN_FIELDS = ("window", "seed")
@@ -218,8 +219,8 @@ _OWN_FIELDS = ("window", "seed")
 
 
 def _ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
-    """Return planned episodes by day, then seed. Raises CardError if they differ in more than
-    window and seed, or from the inputs.
+    """Return the planned episodes sorted by day, then seed. Raises CardError if they differ in
+    anything but window and seed, or do not match the inputs.
     """
     if not inputs.specs:
         raise CardError("a card needs at least one planned episode")
@@ -266,7 +267,8 @@ def _missing_specs(
 ) -> list[tuple[EpisodeSpec, str]]:
     """Return the planned episodes that did not finish, each with its error on one line. `finished`:
     ids; `errors`: by id; `record`: what an unfinished episode lacks, such as `a ledger`. Raises
-    CardError if an unfinished episode has no error, or a finished or foreign one has.
+    CardError if an unfinished episode has no error, or if a finished or unknown episode has an
+    error.
     """
     unfinished = [spec for spec in planned if spec.id not in finished]
     for spec in unfinished:
@@ -290,8 +292,8 @@ def _ledgers_by_id(
     planned: Sequence[EpisodeSpec],
     days: WindowDays,
 ) -> dict[str, Ledger]:
-    """Return ledgers by the id of their episode. Raises CardError if one does not cover its days,
-    since a part must not pass for the whole.
+    """Return ledgers by episode id. Raises CardError if a ledger does not cover its days, since a
+    part must not pass for the whole.
     """
     specs = {spec.id: spec for spec in planned}
     ledgers: dict[str, Ledger] = {}
@@ -327,8 +329,8 @@ def _ledgers_by_id(
 def _answers_by_id(
     inputs: ScoringInputs, planned: Sequence[EpisodeSpec]
 ) -> dict[str, Sequence[AnswerRecord]]:
-    """Return answers by the id of their episode. Raises CardError if a sample has no answer, since
-    a part must not pass for the whole.
+    """Return answers by episode id. Raises CardError if a sample has no answer, since a part must
+    not pass for the whole.
     """
     planned_ids = {spec.id for spec in planned}
     answers: dict[str, Sequence[AnswerRecord]] = {}
@@ -359,7 +361,7 @@ def _answers_by_id(
 
 
 def samples_of(inputs: ScoringInputs, identity: str) -> int:
-    """Return the samples of an episode. Raises CardError: their number is not given."""
+    """Return the number of samples in an episode. Raises CardError if the number is not given."""
     if identity not in inputs.samples:
         raise CardError(f"episode {identity}: how many samples it has is not given")
     return inputs.samples[identity]

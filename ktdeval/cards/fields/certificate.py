@@ -1,4 +1,4 @@
-"""Statement of an attached card of another kind, such as the certificate of a mask."""
+"""Statement from an attached card of another kind, such as the certificate of a mask."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from ktdeval.cards.fields.recorded_facts import TradingFacts
 from ktdeval.cards.table_types import Row
 from ktdeval.registry.plugin_registry import load_plugins
 
-ATTACHED = "certificate"  #: The kind that trading cards carry, under the field of that name
+ATTACHED = (
+    "certificate"  #: kind of card that trading cards can carry, under the field of the same name
+)
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
 
 
 def attached_rows(certificate: Attachment, facts: TradingFacts) -> Iterator[Row]:
-    """Yield rows on an attached card, where its plugin is installed."""
+    """Yield rows on an attached card if its plugin is installed."""
     if certificate.value is None:
         return
 

@@ -1,4 +1,4 @@
-"""US dollars of the tokens of a card's replies, and what they bought."""
+"""Cost in US dollars of the tokens in a card's replies, and what the money bought."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval.values.typed_json import Value
 
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"
 
-_ROUNDING = 1 + 1e-9  # above which a sum is larger than another, whatever the order of adding
+_ROUNDING = 1 + 1e-9  # a sum above another by this factor is larger, whatever the summation order
 
 NO_FURTHER_PRICE = "no price of a further model is known; give one with --price-table"
 
@@ -55,14 +55,14 @@ class TradingCost(TokenCost, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CardPrices:
-    """Prices of the models of a card; None if a price is not known."""
+    """Prices of a card's models; None if a price is not known."""
 
     own: PriceEntry | None
-    further: Mapping[str, PriceEntry | None]  #: by the names that the agent asks them by
+    further: Mapping[str, PriceEntry | None]  #: by the names that the agent uses for the models
 
     def cost(self, usage: Usage, roles: Iterable[RoleUsage]) -> float | None:
-        """Return the US dollars of some tokens; None if a price is not known. `roles`: calls by
-        role; those of further models are priced at their own models' prices.
+        """Return the cost in US dollars of some tokens; None if a price is not known. `roles`:
+        calls by role; calls to additional models are priced at those models' own prices.
         """
         own = usage
         total = 0.0
@@ -78,13 +78,13 @@ class CardPrices:
 
 
 def card_prices(facts: Evaluation, own: PriceEntry | None) -> CardPrices:
-    """Return the prices of a card's models; `own`: that of its own."""
+    """Return the prices of a card's models; `own`: price of the card's own model."""
     return CardPrices(own, {model.asked_as: model.price for model in facts.further_models})
 
 
 def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
-    """Return the US dollars of the tokens of the replies of a card's finished episodes, paid now or
-    cached; of a trading card also what they bought.
+    """Return the cost in US dollars of the tokens in the replies of a card's finished episodes,
+    paid now or cached; for a trading card also what they bought.
     """
     facts = basis.facts
     prices = card_prices(facts, basis.price)
@@ -103,7 +103,7 @@ def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
         parts["return_per_usd"] = aggregate(map(_gain, total_returns, costs))
 
     uncounted = sum(episode.uncounted for episode in facts.episodes)
-    if uncounted:  # a sum of the others would look like all
+    if uncounted:  # a sum over the other replies would look like a sum over all
         return kind(value=None, reason=not_counted(uncounted), **parts)
 
     usage = derive_usage(basis).tokens
@@ -115,8 +115,8 @@ def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
 
 
 def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
-    """Return the US dollars of the tokens of an episode's replies, paid now or cached; null if
-    price or tokens are not known.
+    """Return the cost in US dollars of the tokens in an episode's replies, paid now or cached; null
+    if the price or tokens are not known.
     """
     if prices.own is None:
         return EpisodeMetric(value=None, n=0, reason=NO_PRICE)
@@ -130,7 +130,7 @@ def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
 
 
 def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMetric:
-    """Return `total_return` of one episode per dollar of its cost."""
+    """Return `total_return` of one episode per dollar of cost."""
     if total_return is None:
         reason = "metric total_return was not asked for"
     elif total_return.value is None:
@@ -145,11 +145,11 @@ def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMet
     return EpisodeMetric(value=None, n=0, reason=reason)
 
 
-# ---- checked
+# ---- checks
 
 
 def cost_problems(cost: TokenCost, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield a price that contradicts how the model was asked."""
+    """Yield a price that is inconsistent with how the model was called."""
     calls = facts.provenance.calls
     if calls is not None and (problem := batch_problem(calls, cost.price or None)):
         yield ("provenance", "calls", "batched"), problem
@@ -159,12 +159,12 @@ def cost_problems(cost: TokenCost, facts: AnyFacts) -> Iterator[Problem]:
         yield ("cost", "price"), f"is that of {FREE.source}, though sent_as says that one is asked"
 
 
-# ---- words
+# ---- wording
 
 
 def uncounted_tokens(card: Evaluation, cost: TokenCost) -> str:
-    """Return why a card's cost is less than what was paid: the price is known, the amount is not;
-    empty if all tokens were counted.
+    """Return why a card's cost is an underestimate: the price is known but some tokens were not
+    counted; empty if all tokens were counted.
     """
     calls = card.provenance.calls
     is_partial = cost.value is not None and calls is not None and calls.paid_usd is None
@@ -172,8 +172,8 @@ def uncounted_tokens(card: Evaluation, cost: TokenCost) -> str:
 
 
 def _long_prompts(facts: Evaluation, price: PriceEntry | UnsetType) -> str:
-    """Return why a card's cost, which takes all tokens at the rates of short prompts, is less than
-    what was paid: some prompts were long. Empty if none was, as far as calls were paid.
+    """Return why a card's cost, which prices all tokens at the rates for short prompts, is an
+    underestimate: some prompts were long. Empty if no paid prompt was long.
     """
     calls = facts.provenance.calls
     if calls is None or not price or not price.tiers:

@@ -1,4 +1,4 @@
-"""Coverage: how much of the plan was run, and how much of that the model decided."""
+"""Coverage: how much of the plan was run, and how much of that was decided by the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Coverage(Value, frozen=True):
 
     @property
     def missing(self) -> int:
-        """Planned episodes that did not finish."""
+        """Number of planned episodes that did not finish."""
         return self.episodes_planned - self.episodes_finished
 
     @property
@@ -38,20 +38,20 @@ class Coverage(Value, frozen=True):
 
     @property
     def is_undecided(self) -> bool:
-        """Return whether there are finished episodes, and the model decided no step of them."""
+        """Return whether there are finished episodes, but the model decided none of their steps."""
         return self.steps > 0 and self.steps_decided == 0
 
     @property
     def decided_percent(self) -> str:
-        """Share of the planned steps that the model decided, in per cent, rounded down so that 94.96
-        does not read as 95.
+        """Share of the planned steps that the model decided, in per cent, rounded down so that
+        94.96 does not read as 95.
         """
         tenths = 1000 * self.steps_decided // max(self.steps_planned, 1)
         return f"{tenths // 10}.{tenths % 10}"
 
 
 def derive_coverage(basis: DerivationBasis[AnyFacts]) -> Coverage:
-    """Return how much of the plan was run and decided, from the episodes."""
+    """Return how much of the plan was run and decided, computed from the episodes."""
     facts = basis.facts
     return Coverage(
         episodes_planned=len(facts.episodes) + len(facts.missing_episodes),

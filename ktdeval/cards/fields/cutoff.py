@@ -1,4 +1,6 @@
-"""End of a model's training data, and which days of a card lie before, across and after it."""
+"""Knowledge cutoff: the end of a model's training data, and which days of a card lie before, across
+and after it.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ STATES: Mapping[NoCutoff, str] = {
 
 
 def parse_cutoff_or_state(spelled: str, where: str) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of a day or month, or the state that `none` and `unknown` name. Raises
-    UsageError as `parse_cutoff`.
+    """Return the cutoff for a day or month, or the state given by `none` or `unknown`. Raises
+    UsageError as `parse_cutoff` does.
     """
     if spelled == "none":
         return "none"
@@ -66,8 +68,8 @@ def parse_cutoff(
     source: str = "",
     where: str = "--cutoff",
 ) -> CutoffEntry:
-    """Return the cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which
-    `where` starts: it is neither.
+    """Return the cutoff for a day (2024-06-01) or a month (2024-06). Raises UsageError, which
+    starts with `where`, if the text is neither.
     """
     try:
         first_day_of(spelled)
@@ -80,9 +82,9 @@ def parse_cutoff(
 
 
 def listed_cutoff(model: str, args: Mapping[str, Any]) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, else
-    the lower bound of reported_cutoffs.csv; or by the days of training that a policy's arguments
-    record; `none`: a rule that was not trained.
+    """Return the cutoff of a model (such as openai/gpt-4o) from the first matching pattern in
+    cutoffs.csv, else the lower bound from reported_cutoffs.csv; or from the training days recorded
+    in a policy's arguments; `none` for a rule that was not trained.
     """
     days = str(args.get("trained", "")).split(":")
     if model == "rl/policy" and len(days) == len(("first", "last")):
@@ -99,7 +101,9 @@ def listed_cutoff(model: str, args: Mapping[str, Any]) -> CutoffEntry | NoCutoff
 
 
 def _reported_cutoff(model: str) -> CutoffEntry | NoCutoff:
-    """Return the date that others report of what a model knows: its data end then or later."""
+    """Return the date that third parties report for what a model knows: a lower bound, since its
+    training data may end later.
+    """
     row = _read_reported_cutoffs().get(reported_name(model))
     if row is None:
         return "unknown"
@@ -109,8 +113,8 @@ def _reported_cutoff(model: str) -> CutoffEntry | NoCutoff:
 
 
 def _listed_row(model: str) -> dict[str, str] | None:
-    """Return the first row of cutoffs.csv that fits. A pattern without a provider fits the model's
-    own name, of any provider.
+    """Return the first matching row of cutoffs.csv. A pattern without a provider matches the
+    model's own name at any provider.
     """
     bare = _own_name(model)
     for row in _read_cutoff_list():
@@ -121,21 +125,21 @@ def _listed_row(model: str) -> dict[str, str] | None:
 
 
 def _own_name(model: str) -> str:
-    """Return the name that a vendor gives a model, from its name at a host: without region, vendor
-    and version of Amazon Bedrock, and without the route of a gateway.
+    """Return a vendor's own name for a model, given its name at a host: without the region, vendor
+    and version of Amazon Bedrock, and without a gateway's route.
     """
     return _AT_HOST.sub("", bare_model(model)).replace(":", "-")
 
 
 def reported_name(model: str) -> str:
-    """Return a model's name in reported_cutoffs.csv: its own, in which hosts write points as
+    """Return a model's name in reported_cutoffs.csv: its own name, in which hosts write dots as
     hyphens.
     """
     return _own_name(model).replace(".", "-")
 
 
 def listed_days() -> list[str]:
-    """Return the days on which rows of both lists were looked up, the earliest first."""
+    """Return the days on which rows of both lists were looked up, earliest first."""
     rows = [*_read_cutoff_list(), *_read_reported_cutoffs().values()]
     return sorted({row["checked"] for row in rows if row["checked"]})
 
@@ -147,14 +151,14 @@ def _read_cutoff_list() -> list[dict[str, str]]:
 
 @cache
 def _read_reported_cutoffs() -> dict[str, dict[str, str]]:
-    """Return the rows that `benchmarks/renew_model_facts.py` writes, by the model's name."""
+    """Return the rows written by `benchmarks/renew_model_facts.py`, by model name."""
     rows = csv_rows(Path(__file__).with_name("reported_cutoffs.csv"))
     return {row["name"]: row for row in rows}
 
 
 def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> CutoffEntry | NoCutoff:
-    """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the
-    listed one. Raises UsageError if the option is neither a date nor a state.
+    """Return the cutoff that a run records: the one given by `--knowledge-cutoff` (`option`), else
+    the listed one. Raises UsageError if the option is neither a date nor a state.
     """
     if option is None:
         return listed_cutoff(model, args)
@@ -162,8 +166,8 @@ def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutof
 
 
 def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of several models together: the latest; unknown if one is. With a lower bound
-    among them it is one itself.
+    """Return the joint cutoff of several models: the latest one; unknown if any is unknown. If any
+    is a lower bound, so is the result.
     """
     if "unknown" in cutoffs:
         return "unknown"
@@ -182,9 +186,10 @@ def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | No
 
 
 def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side]:
-    """Return [n] sides of each day's return, which runs from the close of the day before (`base` of
-    the first) to its own: `before` if it ends by the cutoff, `after` if it begins there or later,
-    `across` if it contains the cutoff or may, as each day after a lower bound.
+    """Return the side [n] of each day's return, which runs from the previous day's close (`base`
+    for the first) to the day's own close: `before` if it ends by the cutoff, `after` if it begins
+    at or after the cutoff, `across` if it contains or may contain the cutoff, as every day after a
+    lower bound.
     """
     begins = np.concatenate([[base], days[:-1]])
     first = cutoff.first
@@ -202,7 +207,7 @@ def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side
 
 
 def gather_cutoff(sources: CardSources) -> KnowledgeCutoff | NoCutoff:
-    """Return the cutoff of a card; if it has a date, with the count of days on each side of it, by
+    """Return the cutoff of a card; if it has a date, also the number of days on each side of it, by
     window.
     """
     entry = sources.inputs.knowledge_cutoff
@@ -243,7 +248,9 @@ def recorded_cutoff(card: Evaluation) -> KnowledgeCutoff | None:
 
 
 def card_cutoff(card: Evaluation) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of a card's model as it records it; where it is unknown, as listed."""
+    """Return the cutoff of a card's model as recorded on the card, or as listed if it is unknown
+    there.
+    """
     block = card.knowledge_cutoff
     if block != "unknown" or card.further_models:
         return block
@@ -252,18 +259,18 @@ def card_cutoff(card: Evaluation) -> CutoffEntry | NoCutoff:
 
 
 def cutoff_labels(block: KnowledgeCutoff | NoCutoff) -> dict[str, bool]:
-    """Return the labels on the sides of a card's windows, and whether each holds."""
+    """Return the labels on which side of the cutoff a card's windows lie, and whether each applies."""
     classes: set[Side] = set()
     if isinstance(block, KnowledgeCutoff):
         classes = {days.side for days in block.windows.values()}
     return {SEEN: classes == {"before"}, SPANS: "across" in classes or len(classes) > 1}
 
 
-# ---- checked
+# ---- checks
 
 
 def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield contradictions of a card's cutoff block with its windows. Only the market has the
+    """Yield contradictions between a card's cutoff block and its windows. Only the market has the
     trading days.
     """
     if not isinstance(block, KnowledgeCutoff):
@@ -280,7 +287,7 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
         return
 
     limit = None
-    if isinstance(facts, TradingFacts):  # a limit cuts samples, not days
+    if isinstance(facts, TradingFacts):  # a limit truncates samples, not days
         limit = facts.limit
 
     for window in facts.windows:
@@ -296,7 +303,7 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
 
 def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry) -> bool:
     """Return whether a window lies wholly on one side of the cutoff, but its days are counted
-    differently. The first return after the cutoff may begin before it.
+    otherwise. The first return after the cutoff may begin before it.
     """
     if window.last <= str(cutoff.first):
         return days.before != days.total
@@ -305,12 +312,12 @@ def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry)
     return window.first > str(cutoff.last) and days.after < days.total - 1
 
 
-# ---- words
+# ---- wording
 
 
 def cutoff_words(card: Evaluation) -> str:
-    """Return words on the model's cutoff and the sides of the days; on a card that records none,
-    which of the two states it is.
+    """Return a description of the model's cutoff and the sides of the days; for a card without a
+    dated cutoff, which of the two states applies.
     """
     block = card.knowledge_cutoff
     if isinstance(block, KnowledgeCutoff):
@@ -337,7 +344,7 @@ def _block_words(block: KnowledgeCutoff) -> str:
 
 
 def _origin(cutoff: CutoffEntry) -> str:
-    """Return who says when a model's training data end, and where."""
+    """Return who reports when a model's training data ends, and where."""
     confidence: str = cutoff.confidence
     if confidence == LOWER_BOUND:
         confidence = "reported, lower bound"
@@ -345,7 +352,7 @@ def _origin(cutoff: CutoffEntry) -> str:
 
 
 def window_words(card: Evaluation) -> str:
-    """Return the windows of a card that records a cutoff by their side: `before W1, W2; across
+    """Return the windows of a card that records a cutoff, grouped by side: `before W1, W2; across
     W3`.
     """
     block = recorded_cutoff(card)

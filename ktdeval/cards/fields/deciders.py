@@ -1,8 +1,8 @@
-"""Deciders: who made the decisions of a card, and whether they could look the market up.
+"""Deciders: who made the decisions of a card, and whether they could look up the market.
 
-One fact for all of them: a rule, a model behind a network, a program in a sandbox or without, code
-in ktdeval's own process, a person. A model or an agent is what its plugin says, where that is one of
-ktdeval's own; any other plugin's is code in this process, whatever it says of itself.
+One fact covers them all: a rule, a model behind a network, a program with or without a sandbox,
+code in ktdeval's own process, a person. For ktdeval's own plugins, a model or agent is what the
+plugin declares; any other plugin counts as code in this process, whatever it declares.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SHOWN: Mapping[ShownKind, str] = {
 
 
 def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> list[str]:
-    """Return why a card whose task hides something is not ranked: a reason for each decider. Cards
-    from before this field only record the isolation of an external agent.
+    """Return why a card whose task hides something is not ranked: one reason per decider. Cards
+    written before this field existed only record the isolation of an external agent.
     """
     reasons = []
     for decider in deciders:
@@ -42,7 +42,7 @@ def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) 
 
 
 def is_not_isolated(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> bool:
-    """Return whether a decider other than a person could look the market up."""
+    """Return whether a decider other than a person could look up the market."""
     if not deciders:
         return _has_open_walls(episodes)
     return any(each.looks_up and each.kind != "person" for each in deciders)
@@ -68,7 +68,7 @@ def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
 
 
 def decider_rows(deciders: Sequence[Decider], facts: object) -> Iterator[Row]:
-    """Yield a row for each decider, and one for what its sandbox showed."""
+    """Yield a row for each decider, and a row for what its sandbox exposed."""
     for decider in deciders:
         steps = f", {count(decider.steps, 'step')}" if decider.steps else ""
         yield field_label("deciders"), f"{decider.name}: {decider.words}{steps}"

@@ -1,4 +1,4 @@
-"""Parts of a card in each of its episodes: decisions, orders, tokens, roles, makers."""
+"""Parts of each episode on a card: decisions, orders, tokens, roles, makers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Decisions(Value, frozen=True, omit_defaults=True):
 
     @property
     def by_model(self) -> int:
-        """Steps that the model decided, or a majority of voters."""
+        """Number of steps decided by the model, or by a majority of voters."""
         return self.model + self.model_after_retry + self.elected
 
     @property
     def steps(self) -> int:
-        """All steps."""
+        """Total number of steps."""
         return self.by_model + self.fallback + self.error
 
 
@@ -63,7 +63,7 @@ class UsageCounts(Value, frozen=True):
 
     @property
     def tokens(self) -> Usage:
-        """Token counts only, in the form that prices take."""
+        """The token counts only, in the form that prices take."""
         return Usage(
             self.input_tokens,
             self.output_tokens,
@@ -90,7 +90,7 @@ class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tokens(self) -> Usage:
-        """Tokens of its replies, as far as they were counted."""
+        """Tokens of the role's replies, as far as they were counted."""
         return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
 
 
@@ -109,7 +109,7 @@ class Served(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
-    """Return the tokens of each further model that was asked."""
+    """Return the tokens of each additional model that was called."""
     tokens: dict[str, Usage] = {}
     for usage in usages:
         if usage.model:
@@ -137,7 +137,7 @@ class StepMaker(Maker, frozen=True):
 
     @property
     def maker(self) -> Maker:
-        """Only the maker: versions of ktdeval, code and Python."""
+        """The maker without the number of steps: versions of ktdeval, code and Python."""
         return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
 
 

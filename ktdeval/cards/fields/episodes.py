@@ -1,4 +1,4 @@
-"""Episodes of a card, finished and missing, and that they are a run's whole plan."""
+"""Episodes of a card, finished and missing, and the check that they make up a run's whole plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ktdeval.values.config_options import near_matches
 
 
 def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
-    """Return the card's entry of each finished episode, with its metrics computed."""
+    """Return the card entry for each finished episode, with its metrics computed."""
     inputs = sources.inputs
     episodes = []
     for done, spec in enumerate(sources.finished):
@@ -68,7 +68,7 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
 
 
 def gather_scoring_episodes(sources: ScoringSources) -> list[ScoringEpisode]:
-    """Return the card's entry of each finished episode."""
+    """Return the card entry for each finished episode."""
     episodes = []
     for spec in sources.finished:
         records = sources.answers[spec.id]
@@ -84,7 +84,7 @@ def _recorded_parts(
     records: Sequence[StepRecord] | Sequence[AnswerRecord],
     inputs: EvaluationInputs,
 ) -> dict[str, Any]:
-    """Return the fields that entries of finished episodes of both kinds have."""
+    """Return the fields that trading and scoring episodes have in common once finished."""
     return {
         "id": spec.id,
         "window": spec.window_name,
@@ -101,7 +101,7 @@ def _recorded_parts(
 
 
 def gather_missing_trading(sources: TradingSources) -> list[MissingTradingEpisode]:
-    """Return the card's entry of each episode that did not finish."""
+    """Return the card entry for each episode that did not finish."""
     return [
         MissingTradingEpisode(id=spec.id, window=spec.span.name, seed=spec.seed, error=error)
         for spec, error in sources.missing
@@ -109,7 +109,7 @@ def gather_missing_trading(sources: TradingSources) -> list[MissingTradingEpisod
 
 
 def gather_missing_scoring(sources: ScoringSources) -> list[MissingScoringEpisode]:
-    """Return the card's entry of each episode that did not finish, with its samples."""
+    """Return the card entry for each episode that did not finish, with its number of samples."""
     return [
         MissingScoringEpisode(
             id=spec.id,
@@ -122,20 +122,20 @@ def gather_missing_scoring(sources: ScoringSources) -> list[MissingScoringEpisod
     ]
 
 
-# ---- checked
+# ---- checks
 
 
-#: An episode of the plan, and its path on the card
+#: A planned episode, and its path on the card
 PlannedEpisode = tuple[JsonPath, Finished | MissingEpisode]
 
 
 def _cell_words(window: str | None, seed: int) -> str:
-    """Return words on an episode of the plan; a task without a market has no windows."""
+    """Return a description of a planned episode; a task without a market has no windows."""
     return f"seed {seed}" if window is None else f"seed {seed} of window {window}"
 
 
 def plan_of(facts: Evaluation) -> EpisodeSpec:
-    """Return what the specs of all episodes of a card share."""
+    """Return what the specs of all of a card's episodes have in common."""
     further = []
     for model in facts.further_models:
         further.append(FurtherModel(model.asked_as, model.name, model.args, model.tool_protocol))
@@ -160,12 +160,12 @@ def plan_of(facts: Evaluation) -> EpisodeSpec:
 
 
 def _plan_problems(facts: AnyFacts) -> Iterator[Problem]:
-    """Yield where finished and missing episodes together are not a run's whole plan."""
+    """Yield problems if finished and missing episodes together are not a run's whole plan."""
     windows: dict[str | None, Window | None] = {}
     for each in facts.windows:
         windows[each.name] = Window(each.name, each.first, each.last)
 
-    if not windows:  # a task without a market has one episode a seed
+    if not windows:  # a task without a market has one episode per seed
         windows[None] = None
 
     planned: list[PlannedEpisode] = []
@@ -182,8 +182,8 @@ def _id_problems(
     windows: Mapping[str | None, Window | None],
     spec: EpisodeSpec,
 ) -> Iterator[Problem]:
-    """Yield windows that the card does not have, and ids of episodes that do not follow from the
-    card's own fields. `spec`: what the specs of all its episodes share.
+    """Yield windows that the card does not have, and episode ids that do not follow from the card's
+    own fields. `spec`: what the specs of all its episodes have in common.
     """
     seen: set[str] = set()
     for where, episode in planned:
@@ -207,8 +207,8 @@ def _seed_problems(
     windows: Iterable[str | None],
     seeds: Sequence[int],
 ) -> Iterator[Problem]:
-    """Yield where the episodes are not a run's plan, each window with each seed of a range:
-    episodes were removed.
+    """Yield problems if the episodes are not a run's plan, each window with each seed in a range,
+    because episodes were removed.
     """
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         yield ("seeds",), "must be consecutive numbers, as those of a run are"
@@ -225,7 +225,7 @@ def _seed_problems(
 
 
 def trading_problems(episodes: Sequence[TradingEpisode], facts: TradingFacts) -> Iterator[Problem]:
-    """Yield where the episodes are not those of the plan, or contradict themselves."""
+    """Yield problems if the episodes are not the planned ones, or contradict themselves."""
     yield from _plan_problems(facts)
     for index, episode in enumerate(episodes):
         steps = facts.steps_of(episode.window)
@@ -239,7 +239,7 @@ def trading_problems(episodes: Sequence[TradingEpisode], facts: TradingFacts) ->
 
 
 def scoring_problems(episodes: Sequence[ScoringEpisode], facts: ScoringFacts) -> Iterator[Problem]:
-    """Yield where the episodes are not those of the plan, or contradict themselves."""
+    """Yield problems if the episodes are not the planned ones, or contradict themselves."""
     yield from _plan_problems(facts)
     yield from _limit_problems(facts)
     for index, episode in enumerate(episodes):
@@ -278,11 +278,11 @@ def _maker_problems(episodes: Iterable[Finished], facts: AnyFacts) -> Iterator[P
         yield ("provenance", "calls", "served_by"), "is counted by episode, in `served`"
 
 
-# ---- words
+# ---- wording
 
 
 def agent_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
-    """Yield what answered, and what code made the steps."""
+    """Yield rows on which model answered, and which code produced the steps."""
     listed = list(episodes)
     answered = served_words(listed)
     if answered:

@@ -1,4 +1,4 @@
-"""Parts of a card that hold what a run records: the types of its facts, but those of episodes."""
+"""Types of the facts that a run records on a card, except those of episodes."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class SnapshotPart(Value, frozen=True, kw_only=True):
 
     @property
     def is_placebo(self) -> bool:
-        """Return whether the market was derived from another one so that true selection is zero by
-        construction.
+        """Return whether the market was derived from another one so that true selection skill is
+        zero by construction.
         """
         return self.placebo is True
 
@@ -133,12 +133,12 @@ class SideDays(Value, frozen=True):
 
     @property
     def total(self) -> int:
-        """All trading days."""
+        """Total number of trading days."""
         return self.before + self.across + self.after
 
     @property
     def side(self) -> Side:
-        """Side of the whole window: that of all its days, or across."""
+        """Side of the whole window: the side of all its days, or across."""
         for side in SIDES:
             if getattr(self, side) == self.total:
                 return side
@@ -167,8 +167,8 @@ class CutoffEntry(Value, frozen=True):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Return whether the data may end later than stated, so that no day is known to be after
-        them.
+        """Return whether the data may end later than stated, so that no day is known to lie after
+        its end.
         """
         return self.confidence == LOWER_BOUND
 
@@ -179,7 +179,7 @@ class CutoffEntry(Value, frozen=True):
 
     @property
     def last(self) -> np.datetime64:
-        """Last day on which the data may end: that of the month if the day is not public."""
+        """Last day on which the data may end: the end of the month if the day is not public."""
         if self.date.count("-") > 1:
             return self.first
 
@@ -189,7 +189,9 @@ class CutoffEntry(Value, frozen=True):
 
 
 def first_day_of(date: str) -> np.datetime64:
-    """Return a day, or the first one of a month such as 2024-06. Raises DataError if it is neither."""
+    """Return a day, or the first day of a month such as 2024-06. Raises DataError if the text is
+    neither.
+    """
     return parse_day(f"{date}-01" if len(date) == len("2024-06") else date)
 
 
@@ -225,8 +227,8 @@ class DeciderWords:
     """Description of a kind of decider."""
 
     words: str
-    looks_up: bool  #: whether one could look the market up
-    is_ranked: bool  #: whether one is ranked where a task hides something
+    looks_up: bool  #: whether such a decider could look up the market
+    is_ranked: bool  #: whether such a decider is ranked if a task hides something
 
 
 DECIDERS: Mapping[DeciderKind, DeciderWords] = {
@@ -238,7 +240,7 @@ DECIDERS: Mapping[DeciderKind, DeciderWords] = {
     "plugin": DeciderWords("a function or plugin in the process", True, False),
     "remote_agent": DeciderWords("an agent elsewhere, not seen", True, False),
     "file": DeciderWords("decisions recorded elsewhere", True, False),
-    # what a person looks up is not seen: boards rank people among themselves
+    # what a person looks up is not visible: leaderboards rank people separately
     "person": DeciderWords("a person", True, True),
 }
 """All kinds. Deciders that could look the market up give a card the label `not isolated`, except
@@ -258,7 +260,7 @@ class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def looks_up(self) -> bool:
-        """Return whether the decider could look the market up."""
+        """Return whether the decider could look up the market."""
         return DECIDERS[self.kind].looks_up
 
     @property
@@ -308,7 +310,7 @@ class Attachment(Figure, Value, frozen=True, kw_only=True):
         return tuple((self.value or {}).get("labels", ()))
 
     def certifies(self, mask: MaskKind) -> bool:
-        """Return whether a card under this mask claims to be certified. Holders of the attacks'
+        """Return whether a card under this mask claims to be certified. Anyone who has the attack
         runs can verify the claim.
 
         A mask is certified if it was attacked by a whole probe set, with answers that name

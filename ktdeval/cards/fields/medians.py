@@ -1,4 +1,4 @@
-"""Figures of one episode, and medians of them over episodes."""
+"""Figures of single episodes, and their medians over episodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, interval: intervals.Interval, field: str) -> Interval:
-        """Return an interval as cards record it; `field` names the part of the card in errors."""
+        """Return an interval in the form recorded on cards; `field` is the part of the card to give
+        in errors.
+        """
         return decode_part(field, interval.to_json(), cls)
 
 
@@ -68,34 +70,36 @@ class Quartiles(Figure, Value, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Kind of the range, in the same field as an interval's kind."""
+        """Kind of the range, in a field of the same name as an interval's kind."""
         return QUARTILES
 
 
 class OrderedFigure(Figure):
-    """Figure with an order among its kind, which medians need."""
+    """Figure that can be ordered, as medians require."""
 
     __slots__ = ()
     value: Number | None
 
     @property
     def ordered(self) -> float | None:
-        """Value for sorting and medians: infinite if it is never reached, None if it is undefined."""
+        """Value for sorting and medians: infinite if the figure is never reached, None if it is
+        undefined.
+        """
         if self.value is None and self.reason is not UNSET and is_never(self.reason):
             return math.inf
         return self.value
 
 
 class HasInterval(Protocol):
-    """Figure that has an interval of its own, or none."""
+    """Figure that may have an interval of its own."""
 
     @property
     def interval(self) -> Interval | UnsetType | None:
-        """The interval, unset or None without one."""
+        """The interval, unset or None if there is none."""
 
 
 class OverEpisodes(OrderedFigure):
-    """Figure over several episodes: it has quartiles, or the interval of the only episode."""
+    """Figure over several episodes: it has quartiles, or the interval of its only episode."""
 
     __slots__ = ()
     quartiles: Quartiles | UnsetType
@@ -126,7 +130,7 @@ class EpisodeMetric(OrderedFigure, Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, value: MetricValue, interval: intervals.Interval | None = None) -> EpisodeMetric:
-        """Return a computed metric as cards record it."""
+        """Return a computed metric in the form recorded on cards."""
         detail = UNSET if value.detail is None else strict_json("episodes", value.detail)
         if value.value is None:
             return cls(value=None, n=int(value.n), detail=detail, reason=value.reason or UNSET)
@@ -138,8 +142,8 @@ class EpisodeMetric(OrderedFigure, Value, frozen=True, kw_only=True):
 def spread_of(
     figure: OverEpisodes | HasInterval,
 ) -> Quartiles | Interval | None:
-    """Return what tables show next to a figure: its quartiles over episodes, or its interval; None
-    without either.
+    """Return the range that tables show next to a figure: its quartiles over episodes, or its
+    interval; None if it has neither.
     """
     if isinstance(figure, OverEpisodes) and figure.quartiles is not UNSET:
         return figure.quartiles
@@ -147,13 +151,14 @@ def spread_of(
 
 
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
-    """Return the median of a metric over episodes, with quartiles (linear between order statistics)
-    if there are two or more; of a single episode, with its own interval.
+    """Return the median of a metric over episodes, with quartiles (linearly interpolated between
+    order statistics) if there are two or more episodes; for a single episode, with its own
+    interval.
 
-    Episodes where the metric is undefined are excluded, and counted by reason; if it is undefined
-    in all, the value is null. `never` is not undefined: an episode that never reaches the figure is
-    ranked later than any number. If the median is such an episode, it is null, and its reason gives
-    their number.
+    Episodes in which the metric is undefined are excluded, and counted by reason; if it is
+    undefined in all of them, the value is null. `never` is not undefined: an episode that never
+    reaches the figure ranks after any number. If the median falls on such an episode, it is null,
+    and its reason gives the number of such episodes.
     """
     defined: list[EpisodeMetric | Line] = []
     values: list[float] = []
@@ -195,8 +200,8 @@ def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
 
 
 def _quartiles(ordered: Sequence[float], never: str) -> Quartiles:
-    """Return the first and third quartile; without ends, and with the reason `never`, if one of them is
-    never reached.
+    """Return the first and third quartile; if either is never reached, null ends with the reason
+    `never`.
     """
     low = _quartile(ordered, 1)
     high = _quartile(ordered, 3)
@@ -206,8 +211,8 @@ def _quartiles(ordered: Sequence[float], never: str) -> Quartiles:
 
 
 def _quartile(ordered: Sequence[float], quarter: int) -> float:
-    """Return a quartile, linear between order statistics: to the last bit as `statistics.quantiles`
-    of finite values has it.
+    """Return a quartile, linearly interpolated between order statistics; for finite values it is
+    bit-for-bit equal to `statistics.quantiles`.
     """
     index, rest = divmod(quarter * (len(ordered) - 1), 4)
     if rest == 0:

@@ -1,4 +1,4 @@
-"""Metrics of a card: computed for each episode, with their medians and what they mean."""
+"""Metrics of a card: computed for each episode, with their medians and definitions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):
 
 
 def define_metrics(metrics: Sequence[Metric], years: Sequence[int]) -> dict[str, Definition]:
-    """Return the definition of each metric; `years`: the days a year of the episodes. Raises
-    CardError: a metric is given twice; PluginError: a definition is malformed.
+    """Return the definition of each metric; `years`: the days-per-year values of the episodes.
+    Raises CardError if a metric is given twice; PluginError if a definition is malformed.
     """
     counts = Counter(metric.name for metric in metrics)
     twice = [name for name, times in counts.items() if times > 1]
@@ -62,8 +62,8 @@ def define_metrics(metrics: Sequence[Metric], years: Sequence[int]) -> dict[str,
 
 
 def _definition(metric: Metric, years: Sequence[int]) -> Definition:
-    """Return the definition of a metric, with the days a year of the episodes in its formula: `252
-    or 365` where windows differ.
+    """Return the definition of a metric, with the episodes' days per year in its formula: `252 or
+    365` if windows differ.
     """
     try:
         definition = convert_value(metric, Definition, from_attributes=True)
@@ -78,7 +78,7 @@ def _definition(metric: Metric, years: Sequence[int]) -> Definition:
 
 
 def metrics_of(metrics: Iterable[Metric], transcript: RecordedTranscript | None) -> list[Metric]:
-    """Return the metrics of an episode; those that read conversations get its transcript."""
+    """Return the metrics of an episode; metrics that read conversations are given its transcript."""
     if transcript is None:
         return list(metrics)
 
@@ -98,8 +98,8 @@ def gather_metrics(
     market: MarketSnapshot,
     rules: RuleSet,
 ) -> dict[str, EpisodeMetric]:
-    """Compute the metrics of an episode; daily metrics with a value have an interval, of days
-    resampled in blocks. `owners`: plugin of each metric. Errors as of `compute_metric`.
+    """Compute the metrics of an episode; daily metrics with a value get a block-bootstrap interval
+    over days. `owners`: plugin of each metric. Raises as `compute_metric` does.
     """
     intervals = episode_intervals(ledger, market)
     figures = {}
@@ -114,8 +114,9 @@ def gather_metrics(
 def compute_metric(
     metric: Metric, ledger: Ledger, market: MarketSnapshot, rules: RuleSet, plugin: str
 ) -> MetricValue:
-    """Return a metric of one episode. Raises PluginError, which names it and its plugin: it raises,
-    returns something else than a `MetricValue`, or a value outside the range that it declares.
+    """Return a metric of one episode. Raises PluginError, naming the metric and its plugin, if the
+    metric raises, returns something other than a `MetricValue`, or a value outside its declared
+    range.
     """
     where = f"metric {metric.name!r}" + (f" of plugin {plugin}" if plugin else "")
     result = call_foreign(metric.compute, f"{where} can't be computed", ledger, market, rules)
@@ -142,7 +143,7 @@ def compute_metric(
 
 
 def derive_metrics(basis: DerivationBasis[TradingFacts]) -> dict[str, MetricLine]:
-    """Return each metric over the episodes that figures rest on."""
+    """Return each metric over the episodes that are included in figures over episodes."""
     metrics = [episode.metrics for episode in basis.facts.pooled]
     lines = {}
     for name, definition in basis.definitions.items():
@@ -153,11 +154,11 @@ def derive_metrics(basis: DerivationBasis[TradingFacts]) -> dict[str, MetricLine
     return lines
 
 
-# ---- checked
+# ---- checks
 
 
 def metric_problems(metrics: Mapping[str, MetricLine], facts: TradingFacts) -> Iterator[Problem]:
-    """Yield contradictions of the metrics of episodes with those of the card."""
+    """Yield contradictions between the episodes' metrics and the card's."""
     for index, episode in enumerate(facts.episodes):
         where = ("episodes", index, "metrics")
         surplus = sorted(set(episode.metrics) ^ set(metrics))

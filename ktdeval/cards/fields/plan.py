@@ -1,4 +1,4 @@
-"""Plan of a card's run: seeds, keys, models, settings, market, windows, rules."""
+"""The plan of a card's run: seeds, keys, models, settings, market, windows, rules."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def gather_mask_key(sources: CardSources) -> MaskKey | UnsetType:
 
 
 def gather_registration(sources: CardSources) -> str | UnsetType:
-    """Return the id of the registration that drew the key; unset for a run's own key."""
+    """Return the id of the registration that drew the key; unset if the run drew its own key."""
     registration = sources.inputs.registration
     return UNSET if registration is None else registration
 
 
 def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
-    """Return words on the registration whose board drew the key. Whether the card answers a question
-    of it is the board's to say: a card vouches for nothing.
+    """Return a description of the registration whose leaderboard drew the key. Whether the card
+    answers one of its questions is for the leaderboard to say: the card itself guarantees nothing.
     """
     if not registration:
         return "none: exploratory, no question was fixed before the run"
@@ -74,36 +74,38 @@ def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
 # ---- models and agent
 
 
-PEOPLE = "human/"  #: Begins the names of models that are people
-DECLARED = "declared/"  #: Begins the names of models that submit what a file declares
+PEOPLE = "human/"  #: Prefix of the names of models that are people
+DECLARED = "declared/"  #: Prefix of the names of models that submit what a file declares
 NOT_RECORDED = "the decisions were made elsewhere, so there is no record of a model"
 """Reason against ranking a card of declared decisions."""
 
 
 def is_person(model: str) -> bool:
-    """Return whether this full model name denotes a person."""
+    """Return whether this full model name refers to a person."""
     return model.startswith(PEOPLE)
 
 
 def is_declared(model: str) -> bool:
-    """Return whether the model of this full name submits decisions that were made elsewhere."""
+    """Return whether the model with this full name submits decisions that were made elsewhere."""
     return model.startswith(DECLARED)
 
 
 def gather_model(sources: CardSources) -> Pluggable:
-    """Return the model of a plan, with its parameters."""
+    """Return the plan's model, with its parameters."""
     spec = sources.planned[0]
     return Pluggable(name=spec.model, args=strict_json("model", spec.model_args))
 
 
 def gather_agent(sources: CardSources) -> Pluggable:
-    """Return the agent of a plan, with its parameters."""
+    """Return the plan's agent, with its parameters."""
     spec = sources.planned[0]
     return Pluggable(name=spec.agent, args=strict_json("agent", spec.agent_args))
 
 
 def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield models that are asked otherwise than that of the card, and prices that contradict it."""
+    """Yield additional models if only they or only the card's model are behind a network, and
+    prices that contradict how they are called.
+    """
     for number, model in enumerate(models):
         where = ("further_models", number)
         if (model.request_settings is None) != (facts.request_settings is None):
@@ -119,7 +121,7 @@ def with_args(entry: Pluggable, facts: object = None) -> str:
 
 
 def further_rows(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Row]:
-    """Yield a row for each further model."""
+    """Yield a row for each additional model."""
     for model in models:
         words = model.asked_as
         if model.name != model.asked_as:
@@ -130,17 +132,17 @@ def further_rows(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterato
         yield field_label("further_models"), words
 
 
-# ---- settings of calls
+# ---- call settings
 
 
 def gather_call(sources: CardSources) -> dict[str, Any]:
-    """Return the sampling and transport parameters of calls."""
+    """Return the sampling and transport parameters of model calls."""
     call: dict[str, Any] = strict_json("call", sources.planned[0].call)
     return call
 
 
 def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:
-    """Return how calls were put to the provider; None for a model of this machine."""
+    """Return how calls were sent to the provider; None for a local model."""
     settings: dict[str, Any] | None = strict_json("sent_as", sources.inputs.request_settings)
     return settings
 
@@ -151,7 +153,7 @@ def call_text(call: Mapping[str, Any], facts: AnyFacts) -> str:
 
 
 def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the parameters that the provider does not take."""
+    """Yield the parameters that the provider does not support."""
     unsent: list[str] = []
     for field in ("not_sent", "omit"):
         names = (settings or {}).get(field) or ()
@@ -164,7 +166,7 @@ def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator
 # ---- task that a scoring task asks about
 
 
-#: Field of a scoring task's config that holds the config of its target task
+#: Field of a scoring task's config that contains the config of its target task
 TARGET_CONFIG = "subject_config"
 
 
@@ -176,7 +178,7 @@ class TargetTaskPart(Value, frozen=True):
 
 
 def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None:
-    """Return the trading task that a scoring task's config asks about; None without one."""
+    """Return the trading task that a scoring task's config asks about; None if there is none."""
     target = basis.facts.task.config.get(TARGET_CONFIG)
     if not isinstance(target, Mapping):
         return None
@@ -184,7 +186,7 @@ def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None
 
 
 def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[Row]:
-    """Yield the row of the task that a scoring task asks about."""
+    """Yield the row on the task that a scoring task asks about."""
     if target is not None:
         yield field_label("subject"), f"{target.name} ({target.hash[:12]})"
 
@@ -193,13 +195,13 @@ def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[
 
 
 def gather_market(sources: CardSources) -> SnapshotPart | None:
-    """Return the market of a card, with the units of its trading days; None without one."""
+    """Return the market of a card, with the units of its trading days; None if there is none."""
     snapshot = sources.inputs.snapshot
     return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
 
 
 def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
-    """Return a market as cards describe it, with the units of these trading days."""
+    """Return a market as described on cards, with the units of these trading days."""
     meta = snapshot.meta
     fields = {
         "id": snapshot.id,
@@ -233,7 +235,7 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
 
 
 def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
-    """Return words that name the market; empty without one."""
+    """Return a description of the market; empty if there is none."""
     if snapshot is None:
         return ""
     return f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
@@ -256,7 +258,7 @@ def gather_windows(sources: CardSources) -> list[WindowPart]:
 
 
 def window_problems(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield windows without a market, a market without windows, and one that appears twice."""
+    """Yield windows without a market, a market without windows, and windows that appear twice."""
     if (facts.snapshot is None) == bool(windows):
         yield ("windows",), "are given, but the card has no market" if windows else "are missing"
 
@@ -265,7 +267,7 @@ def window_problems(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[
 
 
 def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row of windows and of the limit; none without either."""
+    """Yield the row on windows and the limit; no row if there is neither."""
     texts = [f"{window.name} {window.first}…{window.last}" for window in windows]
     spans = ", ".join(texts[:2])
     if len(texts) > 2:
@@ -280,7 +282,7 @@ def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]
         yield name, ", ".join(filter(None, (spans, limited)))
 
 
-# ---- rules of metrics and fills
+# ---- rules for metrics and fills
 
 
 #: Field of a task's config with the SHA-256 of the table of duties (`ktdeval.market.rules.fees`)
@@ -288,8 +290,8 @@ DUTIES = "duties"
 
 
 def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
-    """Return the row that says which costs fills had at the venues of the market: `flat` ones, the
-    same on all days, or `dated` ones, with the duties of each day.
+    """Return the row on the trading costs of fills at the market's venues: `flat` costs are the
+    same on all days, `dated` costs include the duties of each day.
     """
     trading = task.config.get("trading")
     is_paper = isinstance(trading, Mapping) and trading.get("board_rules") == "paper"
@@ -315,6 +317,6 @@ def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
 
 
 def rule_rows(rules: str, facts: TradingFacts) -> Iterator[Row]:
-    """Yield the costs of fills, and the rule set of the metrics."""
+    """Yield the trading costs of fills, and the rule set for the metrics."""
     yield costs_row(facts.task, facts.snapshot.venues)
     yield field_label("rules"), rules

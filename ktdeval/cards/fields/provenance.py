@@ -1,5 +1,5 @@
-"""Provenance of a card: when, where and from which calls it was made. Two equal runs may differ in
-it.
+"""Provenance of a card: when, where and from which calls it was made. It may differ between two
+equal runs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _VERSION = re.compile(
 _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
-# ---- checked
+# ---- checks
 
 
 def made_at(provenance: Provenance) -> datetime | None:
-    """Return when a card was made, in UTC; None if it states no time."""
+    """Return when a card was made, in UTC; None if it gives no time."""
     try:
         moment = datetime.fromisoformat(provenance.created_at)
     except ValueError:
@@ -42,8 +42,8 @@ def made_at(provenance: Provenance) -> datetime | None:
 
 
 def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield counts of calls that contradict each other or the episodes, and times and versions that
-    none can be.
+    """Yield call counts that contradict each other or the episodes, and impossible times and
+    versions.
     """
     where = ("provenance",)
     calls = provenance.calls
@@ -72,12 +72,12 @@ def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Pro
 
 
 def is_version(text: str) -> bool:
-    """Return whether a text is a valid package version (PEP 440)."""
+    """Return whether text is a valid package version (PEP 440)."""
     return _VERSION.fullmatch(text) is not None
 
 
 def unknown_version(provenance: Provenance, installed: str) -> str | None:
-    """Return why the suite that is installed can't know the version that made a card."""
+    """Return why the installed suite can't check a card that a later version made; None if it can."""
     made_by = _release(provenance.suite_version)
     own = _release(installed)
     if made_by is None or own is None or made_by <= own:
@@ -89,7 +89,9 @@ def unknown_version(provenance: Provenance, installed: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...] | None:
-    """Return the numbers of a release without trailing zeros; None if the text is not a version."""
+    """Return the release numbers of a version without trailing zeros; None if the text is not a
+    version.
+    """
     match = _VERSION.fullmatch(version)
     if match is None:
         return None
@@ -101,10 +103,10 @@ def _release(version: str) -> tuple[int, ...] | None:
     return tuple(numbers)
 
 
-# ---- words
+# ---- wording
 
 
 def provenance_rows(provenance: Provenance, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the rows of the calls of a provider."""
+    """Yield the rows on calls to a provider."""
     if provenance.calls is not None:
         yield from call_count_rows(provenance.calls)

@@ -1,4 +1,4 @@
-"""Ranking: whether a card may be ranked, and every reason against it."""
+"""Rank eligibility: whether a card may be ranked, and every reason against it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD_BY_ACCOUNT = (
 """Reason against ranking a card of a task that hides prices and shows what they come to."""
 
 
-MAY_BE_RANKED = "may be ranked"  #: Words for readers
+MAY_BE_RANKED = "may be ranked"  #: wording for readers
 
 
 class Rankable(Value, frozen=True):
@@ -34,15 +34,15 @@ class Rankable(Value, frozen=True):
 
     @property
     def words(self) -> str:
-        """One line for readers."""
+        """One-line description for readers."""
         if self.value:
             return MAY_BE_RANKED
         return f"may not be ranked: {'; '.join(self.reasons)}"
 
 
 def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
-    """Return whether a card is rankable, with every reason against it. Cards of synthetic markets
-    are ranked on their own.
+    """Return whether a card is rankable, with every reason against it. Cards for synthetic markets
+    are ranked separately.
     """
     facts = basis.facts
     coverage = derive_coverage(basis)

@@ -1,4 +1,4 @@
-"""Facts of a card: what a run records, which its other fields follow from."""
+"""Facts of a card: what a run records, from which the card's other fields are derived."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Card(Value, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Dicts, lists and numbers: the JSON of the card's file."""
+        """The card's file as dicts, lists and numbers."""
         return cast("dict[str, Any]", msgspec.to_builtins(self))
 
 
@@ -87,7 +87,7 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def aliases(self) -> str:
-        """Mask key, which fixes the aliases of its episodes; empty if it has no key."""
+        """Mask key, which determines the aliases of the card's episodes; empty if there is no key."""
         return self.mask_key or ""
 
 
@@ -110,25 +110,25 @@ class TradingFacts(Evaluation, frozen=True):
 
     @property
     def planned_steps(self) -> int:
-        """Steps of the whole plan, missing episodes included."""
+        """Number of steps in the whole plan, including missing episodes."""
         finished = [episode.window for episode in self.episodes]
         missing = [episode.window for episode in self.missing_episodes]
         return sum(map(self.steps_of, (*finished, *missing)))
 
     @property
     def decided_steps(self) -> int:
-        """Steps of the finished episodes that the model decided."""
+        """Number of steps in the finished episodes that the model decided."""
         return sum(episode.decisions.by_model for episode in self.episodes)
 
     def steps_of(self, window: str) -> int:
-        """Return the steps of an episode of a window: its days, or the limit where that is less."""
+        """Return the number of steps of an episode in a window: its days, or the limit if smaller."""
         days = next(one.days for one in self.windows if one.name == window)
         return min(days, self.limit or days)
 
     @property
     def excluded(self) -> dict[str, str]:
-        """Finished windows that are excluded from figures over episodes, and why. Raises CardError
-        if a day of theirs does not exist.
+        """Finished windows that are excluded from figures over episodes, with the reason. Raises
+        CardError if one of their days does not exist.
         """
         spans = {one.window: (one.first_day, one.last_day) for one in self.episodes}
         try:
@@ -138,7 +138,7 @@ class TradingFacts(Evaluation, frozen=True):
 
     @property
     def pooled(self) -> list[TradingEpisode]:
-        """Episodes that figures over episodes rest on."""
+        """Episodes that are included in figures over episodes."""
         excluded = self.excluded
         return [episode for episode in self.episodes if episode.window not in excluded]
 
@@ -157,27 +157,27 @@ class ScoringFacts(Evaluation, frozen=True):
 
     @property
     def planned_steps(self) -> int:
-        """Samples of the whole plan, missing episodes included."""
+        """Number of samples in the whole plan, including missing episodes."""
         finished = sum(episode.steps for episode in self.episodes)
         return finished + sum(episode.steps for episode in self.missing_episodes)
 
     @property
     def decided_steps(self) -> int:
-        """Samples of the finished episodes with a valid answer of the model."""
+        """Number of samples in the finished episodes with a valid answer from the model."""
         return sum(episode.answered for episode in self.episodes)
 
     @property
     def pooled(self) -> list[ScoringEpisode]:
-        """Episodes that figures over episodes rest on: all that are finished."""
+        """Episodes that are included in figures over episodes: all finished ones."""
         return self.episodes
 
 
-AnyFacts = TradingFacts | ScoringFacts  #: Facts of a card of either kind
+AnyFacts = TradingFacts | ScoringFacts  #: facts of a card of either kind
 
 
 def rests_on(facts: TradingFacts) -> tuple[str, str]:
-    """Return which episodes counts and figures over episodes are of, as text; empty if these are
-    the same.
+    """Return descriptions of the episodes behind counts and behind figures over episodes; empty if
+    both use the same episodes.
     """
     finished = len(facts.episodes)
     pooled = len(facts.pooled)
@@ -194,9 +194,9 @@ F_co = TypeVar("F_co", bound=Evaluation, covariant=True)
 
 @dataclass(frozen=True)
 class DerivationBasis(Generic[F_co]):
-    """Inputs from which the derived fields of a card follow."""
+    """Inputs from which a card's derived fields are computed."""
 
-    facts: F_co  #: of the card
-    price: PriceEntry | None  #: of the tokens of its own model; None where none is known
-    #: meaning of the metrics of its episodes, by name
+    facts: F_co  #: facts of the card
+    price: PriceEntry | None  #: token price of the card's own model; None if unknown
+    #: definitions of its episodes' metrics, by name
     definitions: Mapping[str, Definition] = with_default(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Calls, tokens and cost by the role of a team that asked and the model that was asked."""
+"""Calls, tokens and cost by the calling role of a team and the model called."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RoleCost(RoleUsage, frozen=True, kw_only=True):
 
 
 def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
-    """Return the sums by role and model, in the order in which they first occur."""
+    """Return the totals by role and model, in the order of first occurrence."""
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for usage in usages:
         total = sums.setdefault((usage.role, usage.model), dict.fromkeys(_SUMMED, 0))
@@ -47,9 +47,7 @@ def derive_roles(basis: DerivationBasis[AnyFacts]) -> list[RoleCost]:
 def role_costs(
     episodes: Sequence[Finished], price: PriceEntry | None, models: Sequence[FurtherModelPart]
 ) -> list[RoleCost]:
-    """Return calls and cost by role and model over these episodes; empty if no role is
-    recorded.
-    """
+    """Return calls and cost by role and model over these episodes; empty if no role is recorded."""
     prices: dict[str, PriceEntry | None] = {"": price}
     for model in models:
         prices[model.asked_as] = model.price
@@ -70,11 +68,11 @@ def role_costs(
     return costs
 
 
-# ---- checked
+# ---- checks
 
 
 def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield calls by role that do not add up to their episode, or belong to a model that the card
+    """Yield calls by role that do not add up to their episode's, or belong to a model that the card
     does not have.
     """
     known = {"", *(model.asked_as for model in facts.further_models)}
@@ -94,11 +92,11 @@ def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Proble
             yield where, "do not add up to the uncounted replies of the episode"
 
 
-# ---- words
+# ---- wording
 
 
 def role_rows(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Row]:
-    """Yield tokens and cost of each model of a card with more than one."""
+    """Yield the tokens and cost of each model on a card with several models."""
     by_model: dict[str, list[RoleCost]] = {}
     for cost in costs:
         by_model.setdefault(cost.model, []).append(cost)
@@ -115,7 +113,7 @@ def role_rows(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Row]:
 
 
 def sum_known(amounts: Iterable[float | None]) -> float | None:
-    """Return the sum of amounts in US dollars; None if an amount is not known."""
+    """Return the total of amounts in US dollars; None if any amount is unknown."""
     total = 0.0
     for amount in amounts:
         if amount is None:

@@ -22,8 +22,8 @@ from ktdeval.task_api.unanswered import BOUNDS
 
 
 def gather_scores(sources: ScoringSources) -> dict[str, ScoreLine]:
-    """Return each score with its definition. Raises PluginError: one is missing, unknown, or not a
-    `Score` with a value or a reason; CardError: a figure is not strict JSON.
+    """Return each score with its definition. Raises PluginError if a score is missing, unknown, or
+    not a `Score` with a value or a reason; CardError if a figure is not strict JSON.
     """
     task = sources.planned[0].task
     scores = sources.inputs.scores
@@ -50,7 +50,7 @@ def gather_scores(sources: ScoringSources) -> dict[str, ScoreLine]:
 
 
 def _check_score(where: str, score: Score, definition: ScoreDefinition) -> None:
-    """Raise PluginError, which `where` starts, for a score that breaks the contract."""
+    """Raise PluginError, which starts with `where`, for a score that breaks the contract."""
     if not isinstance(score, Score):
         raise PluginError(
             f"{where} is a {type(score).__name__}; summarise() must return Score objects"
@@ -93,24 +93,24 @@ def _score_line(score: Score, definition: ScoreDefinition) -> ScoreLine:
 
 
 def recorded_as(card: ScoringFacts, score: str, recorded: Container[str]) -> str | None:
-    """Return the name of a score in recorded answers: its own, or with the task's rule set before
-    it (`paper_overall`).
+    """Return the name of a score in recorded answers: its own, or prefixed with the task's rule set
+    (`paper_overall`).
     """
     names = (score, f"{card.task.config.get('rules')}_{score}")
     return next((name for name in names if name in recorded), None)
 
 
-# ---- checked
+# ---- checks
 
 
 def order_problems(order: Sequence[str], facts: ScoringFacts) -> Iterator[Problem]:
-    """Yield an order of scores that is not one of all."""
+    """Yield a problem if the score order does not list exactly the card's scores."""
     if sorted(order) != sorted(facts.scores):
         yield ("score_order",), "must name every score once, and nothing else"
 
 
 def score_problems(scores: Mapping[str, ScoreLine], facts: ScoringFacts) -> Iterator[Problem]:
-    """Yield contradictions of scores with the number of samples, and with their own detail."""
+    """Yield contradictions between scores and the number of samples or their own detail."""
     steps = sum(episode.steps for episode in facts.episodes)
     for name, score in scores.items():
         problems = (
@@ -166,8 +166,8 @@ def _bounds_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
 
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
-    """Yield what does not follow from the number of successes of a share: value, Wilson's interval,
-    the exact bound.
+    """Yield what does not follow from a share's number of successes: value, Wilson interval, exact
+    bound.
     """
     n = score.n
     successes = score.detail.get("successes")

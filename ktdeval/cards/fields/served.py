@@ -1,5 +1,5 @@
-"""Who answered: replies by model asked and by the model that its provider names, counted from the
-transcripts.
+"""Which models answered: replies by the model called and the model named by its provider, counted
+from the transcripts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ktdeval.cards.table_types import count
 
 
 def is_of_another_model(facts: AnyFacts) -> bool:
-    """Return whether a provider named a model other than the one that was asked, in any answer.
-    Cards from before `episodes.served` have the names in the figures of calls.
+    """Return whether a provider named a model other than the one called, in any reply. Cards
+    written before `episodes.served` existed have the names in the call figures.
     """
     asked = {model.asked_as: model.name for model in facts.further_models}
     asked[""] = facts.model.name
@@ -31,7 +31,7 @@ def is_of_another_model(facts: AnyFacts) -> bool:
 
 
 def add_served(parts: Iterable[Served]) -> list[Served]:
-    """Return replies added up by model and name, in order of these."""
+    """Return reply counts added up by model and name, sorted by model and name."""
     groups: dict[tuple[str, str], list[Served]] = {}
     for part in parts:
         groups.setdefault((part.model, part.name), []).append(part)
@@ -59,8 +59,8 @@ def lacks_own_settings(episodes: Iterable[Finished]) -> bool:
 
 
 def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[Problem]:
-    """Yield replies of a model that the card does not have. `known`: the further models, by the
-    names that the agent asks them by.
+    """Yield replies of a model that the card does not have. `known`: the additional models, by the
+    names that the agent uses for them.
     """
     for place, own in enumerate(episode.served):
         where = ("episodes", index, "served", place)
@@ -71,7 +71,7 @@ def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[
 
 
 def served_words(episodes: Iterable[Finished]) -> str:
-    """Return what answered, with the number of replies; empty if no provider named itself."""
+    """Return which models answered, with the number of replies; empty if no provider named a model."""
     parts = chain.from_iterable(episode.served for episode in episodes)
     names = []
     for own in add_served(parts):

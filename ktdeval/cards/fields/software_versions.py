@@ -1,5 +1,6 @@
-"""Makers of a card's episodes: which ktdeval, which code of it and of its plugins, and which Python
-made how many steps of each. An episode that was resumed after an upgrade has several.
+"""Makers of a card's episodes: which version of ktdeval, which code (including its plugins), and
+which Python produced how many steps of each episode. An episode that was resumed after an upgrade
+has several makers.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from ktdeval.cards.fields.provenance import is_version
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row
 
-# ---- derived and checked
+# ---- derivation and checks
 
 
 def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> bool:
-    """Return whether a card's episodes have more than one maker, or one maker made a part and the
-    maker of the rest is not recorded. `episodes`: steps and makers of each episode.
+    """Return whether a card's episodes have more than one maker, or some steps have a maker and the
+    maker of the others is not recorded. `episodes`: steps and makers of each episode.
     """
     makers: set[Maker | None] = set()
     for steps, made_by in episodes:
@@ -30,8 +31,8 @@ def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> boo
 
 
 def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iterator[Problem]:
-    """Yield makers of an episode that appear twice or are of no version, and more steps than it
-    has.
+    """Yield makers of an episode that appear twice or have an invalid version, and a total number
+    of steps above the episode's.
     """
     where = ("episodes", index, "made_by")
     for number, made in enumerate(made_by):
@@ -46,11 +47,11 @@ def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iter
         yield where, f"the episode has {steps} steps, {listed} are listed"
 
 
-# ---- words
+# ---- wording
 
 
 def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
-    """Yield a row for each maker of a card that has several, with its number of steps."""
+    """Yield a row for each maker of a card with several makers, with its number of steps."""
     steps: Counter[Maker] = Counter()
     for episode in episodes:
         for made in episode.made_by:

@@ -16,12 +16,12 @@ from ktdeval.values.strict_json import JsonValue
 
 #: Field of a task's config that says why its cards are never ranked
 NEVER_RANKED = "never_ranked"
-#: Field of a task's data card that says what a holder of a price database gains behind its mask
+#: Field of a task's data card that says what someone with a price database learns behind its mask
 IDENTIFIABLE = "identifiable"
-#: Field of a task's config that is true where its account tells what it hides
+#: Field of a task's config that is true if its account reveals what it hides
 BY_ACCOUNT = "identifiable_by_account"
-#: Field of a task's config that says which task's decisions were executed again at another capital
-#: or cost
+#: Field of a task's config that says which task's decisions were re-executed with different capital
+#: or costs
 TRANSPLANTED = "transplanted"
 
 
@@ -29,7 +29,7 @@ TRANSPLANTED = "transplanted"
 
 
 def gather_task(sources: CardSources) -> TaskPart:
-    """Return the task of a plan, with its resolved config."""
+    """Return the plan's task, with its resolved config."""
     spec = sources.planned[0]
     fields: dict[str, object] = {
         "name": spec.task,
@@ -47,18 +47,18 @@ def gather_task(sources: CardSources) -> TaskPart:
 
 
 def never_ranked(config: Mapping[str, Any]) -> str:
-    """Return why a task is never ranked, by its config; empty if it may be."""
+    """Return why a task is never ranked, according to its config; empty if it may be ranked."""
     reason = config.get(NEVER_RANKED)
     if not reason:
         return ""
     return clean(str(reason))
 
 
-# ---- checked
+# ---- checks
 
 
 def identity_problems(task: TaskPart, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield where a card's task and windows don't follow from the task's config."""
+    """Yield problems if a card's task and windows don't follow from the task's config."""
     if content_hash(task.config) != task.hash:
         yield ("task", "hash"), "is not the hash of the task's config"
 
@@ -68,8 +68,8 @@ def identity_problems(task: TaskPart, facts: AnyFacts) -> Iterator[Problem]:
 def task_problems(
     task: TaskPart, windows: Sequence[WindowPart], config: Mapping[str, JsonValue]
 ) -> Iterator[Problem]:
-    """Yield where a card's task and windows differ from the task's config. A field that the config
-    lacks is not compared. A window that the config does not name must be named by its days,
+    """Yield problems if a card's task and windows differ from the task's config. A field that the
+    config lacks is not compared. A window that is not in the config must be named by its days,
     `FIRST:LAST`.
     """
     for name in ("name", "version", "mask", "mode"):
@@ -98,7 +98,7 @@ def task_problems(
 
 
 def _configured_days(window: str, dates: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the first and last day that a config gives a window, or that its name gives."""
+    """Return the first and last day that a config gives for a window, or that its name gives."""
     if window not in dates:
         first, _, last = window.partition(":")
         return {"first": first, "last": last} if last else {}
@@ -107,13 +107,11 @@ def _configured_days(window: str, dates: Mapping[str, Any]) -> Mapping[str, Any]
     return days if isinstance(days, Mapping) else {}
 
 
-# ---- words
+# ---- wording
 
 
 def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row that names the task, its version, mask and mode, and that says what a compact
-    prompt left out.
-    """
+    """Yield the row with the task's name, version, mask and mode, and what a compact prompt omits."""
     words = f"{task.name}, version {task.version}"
     variant = ", ".join(filter(None, (task.mask, task.mode)))
     if variant:

@@ -1,4 +1,4 @@
-"""Units of figures, and how readers see them."""
+"""Units of figures, and how they are shown to readers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def is_fraction(unit: str) -> bool:
 
 
 def unit_word(unit: str) -> str:
-    """Return the word of a unit for tables."""
+    """Return the short name of a unit for tables."""
     return clean(unit_of(unit).shown)
 
 
 def unit_of(unit: str) -> FigureUnit:
-    """Return how figures of a unit are shown, and the word printed next to them."""
+    """Return how figures with a unit are shown, and the word printed next to them."""
     units = read_words().units
     if unit in units:
         return units[unit]
@@ -37,11 +37,13 @@ def unit_of(unit: str) -> FigureUnit:
 
 
 def figure_text(unit: str, value: float | None, sign: str = "") -> str:
-    """Return a figure for tables: fractions in per cent. `sign`: `+` shows the sign of gains."""
+    """Return a figure formatted for tables, with fractions in per cent. `sign`: `+` shows the sign
+    of gains.
+    """
     if value is None:
         return UNDEFINED
     if unit == "count":
         return f"{value:,.10g}"
 
     shown = unit_of(unit)
-    return f"{shown.factor * value:{sign}z,.{shown.decimals}f}"  # z: no zero below zero
+    return f"{shown.factor * value:{sign}z,.{shown.decimals}f}"  # z: no negative zero

@@ -35,7 +35,7 @@ Label = Literal[
     "mixed code",
     "transplanted",
     "declared",
-]  # of cards of evaluations
+]  # labels of evaluation cards
 TradingLabel = Literal[
     "never decided",
     "never traded",
@@ -47,7 +47,7 @@ TradingLabel = Literal[
 
 
 def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
-    """Return the labels of a card, in their order."""
+    """Return the labels of a card, in display order."""
     facts = basis.facts
     coverage = derive_coverage(basis)
     conditions = {
@@ -65,7 +65,7 @@ def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
 
 
 def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
-    """Return the labels on a market, and whether each holds."""
+    """Return the labels about the market, and whether each applies."""
     if snapshot is None:
         return {}
     return {
@@ -76,8 +76,8 @@ def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
 
 
 def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
-    """Return the labels on who made the decisions, other than the model that the card names, and on
-    what computed them; and whether each holds.
+    """Return the labels about who made the decisions, if not the model named on the card, and about
+    what code computed them, and whether each applies.
     """
     facts = basis.facts
     models = [facts.model.name, *(each.name for each in facts.further_models)]
@@ -96,7 +96,7 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
 
 
 def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bool]:
-    """Return the labels that only a trading card can have, and whether each holds."""
+    """Return the labels that only a trading card can have, and whether each applies."""
     mask = facts.task.mask
     hides_assets = mask in ("stock_blind", "blinded")
     is_certified = facts.certificate.certifies(mask)

@@ -1,4 +1,4 @@
-"""Words of cards for readers, from `words.json`: fields, labels, who decided, failures, units."""
+"""Wording of cards for readers, from `words.json`: fields, labels, deciders, failures, units."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CardWords(msgspec.Struct, frozen=True):
     units: dict[str, FigureUnit]
 
 
-#: Names that readers see for metrics whose own name is an abbreviation
+#: Reader-facing names of metrics whose own name is an abbreviation
 METRIC_WORDS: Mapping[str, str] = {
     "hhi": "concentration (HHI)",
     "ece": "calibration error (ECE)",
@@ -53,17 +53,17 @@ METRIC_WORDS: Mapping[str, str] = {
 
 @cache
 def read_words() -> CardWords:
-    """Return the words of cards."""
+    """Return the wording of cards."""
     return msgspec.json.decode(WORDS_FILE.read_bytes(), type=CardWords)
 
 
 @cache
 def card_words() -> Mapping[str, Any]:
-    """Return the words of cards as plain values, for pages.
+    """Return the wording of cards as plain values, for web pages.
 
-    `fields` (by dotted path), `labels`, `provenance` and `failures` have `label`, `unit`,
-    `meaning` and `section` (of the docs, may be empty); `units` say how figures are `shown`, with
-    how many `decimals`, multiplied by which `factor`; `metrics` have `unit`, `better` and
+    `fields` (by dotted path), `labels`, `provenance` and `failures` have `label`, `unit`, `meaning`
+    and `section` (of the docs, may be empty); `units` have the word `shown`, the number of
+    `decimals` and the `factor` by which figures are multiplied; `metrics` have `unit`, `better` and
     `meaning`.
     """
     metrics = {}
@@ -80,11 +80,11 @@ def field_label(path: str) -> str:
 
 
 def label_word(label: str) -> str:
-    """Return a label of a card as readers see it; one that is not known here as it is."""
+    """Return a card label as shown to readers; an unknown label is returned unchanged."""
     words = read_words().labels.get(label)
     return label if words is None else words.label
 
 
 def metric_word(name: str) -> str:
-    """Return the name that readers see for a metric: its own, unless that is an abbreviation."""
+    """Return the reader-facing name of a metric: its own, unless that is an abbreviation."""
     return METRIC_WORDS.get(name, name)

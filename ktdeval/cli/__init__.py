@@ -1,4 +1,6 @@
-"""Public names of the command line, whose top is `ktdeval.cli.main`. Listed in `__init__.pyi`."""
+"""Public names for the command line, whose entry point is `ktdeval.cli.main`. Listed in
+`__init__.pyi`.
+"""
 
 from ktdeval.values.lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Amounts of money in options."""
+"""Amounts of money in command-line options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 
 from ktdeval.errors import UsageError
 
-MAX_CASH = 10**15  #: of minor units a ledger's integers hold 92,000 times as many
+MAX_CASH = 10**15  #: in minor units, a ledger's integers hold 92,000 times as many
 
 
 def capital_of(text: str, option: str = "--cash") -> int:

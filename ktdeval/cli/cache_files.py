@@ -1,8 +1,8 @@
-"""Actions of `ktdeval files` on the cache of model replies: list it, check it, prune it.
+"""Actions of `ktdeval files` on the cache of model replies: list, check and prune it.
 
 A reply is stored under the hash of its request, so that no call is paid for twice. Runs share one
 file in the cache folder, unless they were started with `--cache run` or `--cache FILE`. The folder
-also keeps arrays derived from markets, which runs map into memory and rebuild if missing.
+also holds arrays derived from markets, which runs memory-map and rebuild if missing.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def list_cache(file: Path | None, as_json: bool) -> None:
 
 
 def _arrays(file: Path | None) -> ArrayCache | None:
-    """Return the cache of arrays derived from markets; None if a file of replies is named."""
+    """Return the cache of arrays derived from markets; None if a specific cache file is given."""
     from ktdeval.runner.plans.data_source import array_cache
 
     if file is not None:
@@ -79,20 +79,22 @@ def _arrays(file: Path | None) -> ArrayCache | None:
 
 
 def _bytes_on_disk(path: Path) -> int:
-    """Return the size of a cache file with the write-ahead log that SQLite keeps next to it."""
+    """Return the size of a cache file including the write-ahead log that SQLite keeps next to it."""
     log = path.with_name(f"{path.name}-wal")
     return sum(part.stat().st_size for part in (path, log) if part.exists())
 
 
 def _model_row(use: ModelUse) -> tuple[str, ...]:
-    """Return the listing's row of a model, its numbers flush right below their titles."""
+    """Return a model's row in the listing, its numbers right-aligned under their titles."""
     numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
     cells = [f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:])]
     return (f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day)
 
 
 def prune_cache(file: Path | None, options: PruneOptions) -> None:
-    """Remove the replies that options select. Raises UsageError if they don't go together."""
+    """Remove the replies selected by the options. Raises UsageError if the options are
+    incompatible.
+    """
     from datetime import UTC, datetime
 
     from ktdeval.calls.cache_admin import PrunedReplies, PruneRule
@@ -151,7 +153,7 @@ def _prune_arrays(dry_run: bool, as_json: bool) -> None:
 def check_cache(file: Path | None, as_json: bool) -> int:
     """Check the file and every reply in it. Return 1 if something is wrong.
 
-    A damaged reply is never used: its call is made again, and the new reply replaces it.
+    A damaged reply is never used: its call is repeated, and the new reply replaces it.
     """
     from ktdeval.calls.cache_admin import CheckedReplies
 
@@ -171,9 +173,9 @@ def check_cache(file: Path | None, as_json: bool) -> int:
 
 @contextmanager
 def _open_cache(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
-    """Open the cache file that an option names, or the shared one, which may not exist yet.
+    """Open the cache file given by an option, or the shared cache, which may not exist yet.
 
-    Raises StoreError if a named file does not exist.
+    Raises StoreError if a given file does not exist.
     """
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.models.model_connection import cache_path
@@ -192,7 +194,7 @@ def _open_cache(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
 
 
 def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
-    """Warn if a glob matches nothing: it may be mistyped, or the replies were removed before."""
+    """Warn if a glob matches nothing: it may be mistyped, or the replies were already removed."""
     from fnmatch import fnmatchcase
 
     if glob is None:

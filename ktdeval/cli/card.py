@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 
 def print_cards(paths: Sequence[Path]) -> None:
-    """Print the first screen of a card, or a table of several, and the commands to see them whole."""
+    """Print the first screen of a card, or a table of several cards, with the commands that show
+    them in full.
+    """
     from ktdeval.cards.card_reading import load_card
     from ktdeval.cards.show import card_lines, print_lines, summary_lines
 
@@ -70,7 +72,7 @@ card.add_command(sign)
 
 @dataclass(frozen=True, kw_only=True)
 class ShowOptions:
-    """Options of `card show`."""
+    """Options for `card show`."""
 
     whole: bool = flag(
         False,
@@ -121,7 +123,7 @@ def show(paths: tuple[Path, ...], options: ShowOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(RecordedOptions, JsonOptions):
-    """Options of `card verify`."""
+    """Options for `card verify`."""
 
     signed_by: Path | None = flag(
         None,
@@ -158,13 +160,13 @@ def verify(path: Path, options: VerifyOptions) -> int:
 class _CardReport:
     """Result of checking a card."""
 
-    text: str  #: of a card without findings
+    text: str  #: text for a card without findings
     findings: Sequence[Finding] = ()
-    facts: Mapping[str, JsonValue] = field(default_factory=dict)  #: for JSON
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)  #: facts for JSON output
 
 
 def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
-    """Return what verifies a card by its records, and shows how far it is."""
+    """Return a function that verifies a card from its records, and shows its progress."""
     from ktdeval.cli.progress import work_shown
     from ktdeval.runner.scoring.verify import verify_card
 
@@ -205,10 +207,10 @@ def _check_alone(file: Path) -> _CardReport:
 def _check_cards(
     path: Path, check: Callable[[Path], _CardReport], passed: str, as_json: bool
 ) -> int:
-    """Print the findings about each card, and return the exit code; `passed`: word for a card
-    without findings.
+    """Print the findings on each card, and return the exit code; `passed`: word for a card without
+    findings.
 
-    Raises KtdevalError: the first card that can't be checked, after the others are printed.
+    Raises KtdevalError for the first card that can't be checked, after printing the others.
     """
     from ktdeval.cards.card_reading import card_files
     from ktdeval.values.findings import Finding, exit_code, findings_json
@@ -222,7 +224,7 @@ def _check_cards(
         except KtdevalError as error:
             failures.append(error)
             report = _CardReport("", [Finding(message=error.line)])
-            is_shown = len(failures) > 1  # the first is raised
+            is_shown = len(failures) > 1  # the first failure is raised instead
         else:
             is_shown = True
 
@@ -255,7 +257,7 @@ def _print_report(file: Path, report: _CardReport, passed: str) -> None:
 
 
 def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:
-    """Raise SignatureError unless each card is signed by one of the keys."""
+    """Raise SignatureError unless each card is signed with one of the keys."""
     from ktdeval.cards.card_reading import card_files
     from ktdeval.cards.signatures import SIGNED_CARD, check_signature
     from ktdeval.cards.signing_keys import read_public_keys

@@ -1,4 +1,4 @@
-"""Cards as data frames: a row for each card, and a row for each of its figures."""
+"""Cards as data frames: one row per card, or one row per figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIGURE_COLUMNS = ("value", "low", "high", "bounds", "n", "unit", "better", "rea
 
 
 def card_frame(cards: Iterable[TradingCard | ScoringCard]) -> pd.DataFrame:
-    """Return one row for each card, by task.
+    """Return one row per card, sorted by task.
 
     Columns: model, agent, windows, finished episodes, share of steps that the model decided,
     whether the card may be ranked and the reasons against it, labels, and the headline figures.
@@ -33,7 +33,7 @@ def card_frame(cards: Iterable[TradingCard | ScoringCard]) -> pd.DataFrame:
 
 
 def figure_frame(cards: Iterable[TradingCard | ScoringCard]) -> pd.DataFrame:
-    """Return one row for each task and metric (or score) of cards: value, ends, n, unit."""
+    """Return one row per task and metric (or score) of cards: value, ends, n, unit."""
     rows: list[dict[str, Any]] = []
     for card in cards:
         rows.extend(_figure_rows(card))
@@ -71,7 +71,9 @@ def _headlines(card: TradingCard | ScoringCard) -> dict[str, float | None]:
 
 
 def _figure_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:
-    """Yield a row for each metric or score of a card: first in the task's order, then the rest."""
+    """Yield a row for each metric or score of a card: first those in the task's order, then the
+    rest.
+    """
     lines: Mapping[str, Any]
     if isinstance(card, TradingCard):
         lines = card.metrics

@@ -1,4 +1,4 @@
-"""`ktdeval card checklist`: a published checklist, filled from what a run recorded."""
+"""`ktdeval card checklist`: a published checklist, filled in from what a run recorded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ktdeval.cards.checklist import Checklist, FilledItem
     from ktdeval.values.strict_json import JsonValue
 
-_JUDGE = "judge.json"  #: document of a judgement in the folder of its run
+_JUDGE = "judge.json"  #: judgement document in the folder of its run
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChecklistOptions(JsonOptions):
-    """Options of `card checklist`."""
+    """Options for `card checklist`."""
 
     name: str = flag(
         name="--as",
@@ -56,7 +56,9 @@ def checklist(path: Path, options: ChecklistOptions) -> None:
 
 
 def _records(path: Path) -> dict[str, JsonValue]:
-    """Return the records of the cards at a path, by file; of a judgement without a card its own."""
+    """Return the records of the cards at a path, by file; for a judgement without a card, its own
+    record.
+    """
     from ktdeval.cards.card_reading import card_files, load_card
     from ktdeval.values.files import read_plain
     from ktdeval.values.strict_json import loads_untrusted

@@ -1,4 +1,4 @@
-"""Commands of `ktdeval`: its own, groups that plugins share, and those of plugins."""
+"""Commands of `ktdeval`: built-in commands, groups shared by plugins, and plugin commands."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ktdeval.registry.plugin_registry import Plugins, hints
 BUILT_IN = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
 """Commands of ktdeval itself by name."""
 
-_OTHERS = "Others"  #: title of the commands of plugins that name no group
+_OTHERS = "Others"  #: title for plugin commands that specify no group
 
 
 class SharedGroup(LazyGroup):
-    """Group whose commands come from several plugins, such as `compare`: each offers one by a
-    command of two words, `compare luck`.
+    """Group whose commands come from several plugins, such as `compare`: each plugin offers a
+    two-word command such as `compare luck`.
     """
 
     def __init__(
         self, plugins: Plugins, name: str, members: Sequence[str], settings: Mapping[str, Any]
     ) -> None:
-        """Make a group of `shared_groups` (hints.json). A default and an example of which no
-        installed plugin has the command are left out.
+        """Create a group from `shared_groups` (hints.json). A default or an example is omitted if
+        no installed plugin has its command.
         """
         default = settings["default"]
         words = settings["help"]
@@ -52,8 +52,8 @@ class SharedGroup(LazyGroup):
 
 
 def all_commands(plugins: Plugins) -> dict[str, LazyCommand | SharedGroup]:
-    """Return the commands by their first word, in the order of help: built-in ones, groups that
-    several plugins share, then the commands of plugins.
+    """Return the commands by their first word, in help order: built-in commands, groups shared by
+    several plugins, then plugin commands.
     """
     commands: dict[str, LazyCommand | SharedGroup] = dict(BUILT_IN)
     of_plugins = plugins.specs("commands")
@@ -73,7 +73,7 @@ def all_commands(plugins: Plugins) -> dict[str, LazyCommand | SharedGroup]:
 def by_title(
     commands: Mapping[str, LazyCommand | SharedGroup],
 ) -> dict[str, dict[str, click.Command]]:
-    """Return commands by the title of their group and by name, in the order of help."""
+    """Return commands by group title and by name, in help order."""
     titles: dict[str, str] = hints()["command_groups"]
     groups: dict[str, dict[str, click.Command]] = {}
     for title in [*titles.values(), _OTHERS]:

@@ -1,7 +1,8 @@
-"""Completion of values of options: names that plugins offer, and fixed words.
+"""Completion of option values: names that plugins offer, and fixed words.
 
-A completer is what click's `shell_complete=` takes. Plugins are loaded only where names are asked
-for, and those of `--plugin` never: completing a line executes nothing that the line names.
+A completer is what click's `shell_complete=` accepts. Plugins are only loaded if names are
+requested, and `--plugin` plugins are never loaded: completing a line executes nothing that the line
+refers to.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from ktdeval.registry.plugin_registry import Plugins, load_plugins
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
-COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell's script asks for words
+COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell requests completions
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-#: Words that may be typed, each with what it is; "" without a text
+#: Words that may be typed, each with its description; "" if it has none
 Words = Mapping[str, str]
 
 
 def complete_words(words: Iterable[str]) -> Completer:
-    """Return a completer of fixed words, also after a comma."""
+    """Return a completer for fixed words, also after a comma."""
     fixed = dict.fromkeys(words, "")
     return _completer(lambda _context: fixed)
 
 
 def complete_names(kind: str) -> Completer:
-    """Return a completer of the names of a kind: tasks with their groups, models, agents, metrics,
-    data, runners, windows. The last name of a list with commas is completed.
+    """Return a completer for names of a kind: tasks with their groups, models, agents, metrics,
+    data, runners, windows. In a comma-separated list, the last name is completed.
     """
     if kind == "windows":
         return _completer(_windows_of_tasks)
@@ -47,7 +48,7 @@ def complete_path(kind: str) -> Completer:
 
 
 def _markets(_context: click.Context) -> Words:
-    """Return the data providers that make a market: others make data of another form."""
+    """Return the data providers that make a market: others make data in another form."""
     specs = load_plugins().specs("data")
     return {name: spec.summary for name, spec in specs.items() if "form" not in spec.extra}
 
@@ -61,7 +62,7 @@ def complete_data(
 
 
 def names_of(plugins: Plugins, kind: str) -> Words:
-    """Return the names of a kind that a command line takes, each with its summary."""
+    """Return the names of a kind that the command line accepts, each with its summary."""
     specs = plugins.specs(kind)
     names: dict[str, str] = {}
     for spec in specs.values():
@@ -69,7 +70,7 @@ def names_of(plugins: Plugins, kind: str) -> Words:
             names.setdefault(group, f"group of {kind}")
 
     for name, spec in specs.items():
-        # A provider of models is followed by the name of one of its models.
+        # A model provider is followed by the name of one of its models.
         is_provider = kind == "models" and "/" not in name
         names[f"{name}/" if is_provider else name] = spec.summary
 
@@ -93,14 +94,14 @@ def _completer(words: Callable[[click.Context], Words]) -> Completer:
 
 
 def _windows_of_tasks(context: click.Context) -> Words:
-    """Return the windows of the tasks that the line names so far, or of all tasks."""
+    """Return the windows of the tasks given so far on the command line, or of all tasks."""
     plugins = load_plugins()
     specs = plugins.specs("tasks")
     given = context.params.get("tasks") or context.params.get("task") or ()
     patterns = given.split(",") if isinstance(given, str) else list(given)
     try:
         chosen = [specs[name] for name in plugins.resolve_tasks(patterns)]
-    except KtdevalError:  # no task yet, or a name that is not finished
+    except KtdevalError:  # no task yet, or an incomplete name
         chosen = list(specs.values())
 
     windows: dict[str, str] = {}
@@ -111,7 +112,7 @@ def _windows_of_tasks(context: click.Context) -> Words:
 
 
 def _windows_of(spec: Spec) -> Words:
-    """Return the windows of a task in YAML, each with its days."""
+    """Return the windows of a task defined in YAML, each with its days."""
     windows = spec.extra.get("config", {}).get("windows", {})
     texts = {}
     for name, window in windows.items():

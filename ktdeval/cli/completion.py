@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 from ktdeval.cli.completers import COMPLETION
 from ktdeval.errors import KtdevalError
 
-# As click's, but no space follows what is to be continued: a provider's slash.
+# As click's, but without a space after a word that continues: a provider's slash.
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n'
@@ -36,13 +36,15 @@ class _Bash(BashComplete):
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the incomplete one, and it. Bash makes `=` a word of its own."""
+        """Return the words before the incomplete word, and the incomplete word. Bash treats `=` as
+        a word of its own.
+        """
         words, incomplete = super().get_completion_args()
         return [word for word in words if word != "="], incomplete
 
 
 class _Fish(FishComplete):
-    # A word may have commas: only the first ends the kind.
+    # A word may contain commas: only the first one ends the kind.
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'
     )
@@ -56,7 +58,7 @@ def _shell(name: str, root: click.Command) -> ShellComplete:
 
 
 def answer(instruction: str, root: click.Command) -> int:
-    """Print what the script of a shell asked for, and return the exit code.
+    """Print what a shell's script requested, and return the exit code.
 
     `instruction`: the shell's name, and `source` or `complete`, such as `bash_complete`. Nothing is
     printed on stderr, where the user is typing.
@@ -73,7 +75,7 @@ def answer(instruction: str, root: click.Command) -> int:
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             words = shell.complete()
-    except (KtdevalError, click.ClickException, OSError):  # a line that can't be understood yet
+    except (KtdevalError, click.ClickException, OSError):  # a line that can't be parsed yet
         return 1
 
     click.echo(words)

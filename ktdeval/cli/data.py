@@ -54,7 +54,7 @@ def data(context: click.Context, options: DataOptions) -> None:
 
 
 def print_providers(plugins: Plugins, as_json: bool) -> None:
-    """Print each data provider with its kind (generated, imported, fetched) and what it is."""
+    """Print each data provider with its kind (generated, imported, fetched) and its description."""
     specs = plugins.specs("data").values()
     if as_json:
         print_json(
@@ -71,16 +71,17 @@ data.add_command(make)
 
 
 class _CheckCommand(click.Command):
-    """Command that refuses the name of a provider, except for facts: a source is checked by `data
-    make`.
+    """Command that rejects a provider name unless `--facts` is given: a provider's source is
+    checked by `data make`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words. Raises UsageError if they name a provider."""
+        """Parse the arguments. Raises UsageError if they name a provider."""
         name = next((word for word in args if not word.startswith("-")), "")
         providers = loaded_plugins(ctx).specs("data")
         is_provider = name in providers and "--facts" not in args
-        # A stored snapshot precedes a provider of the same name, as it does after `--data`.
+        # A stored snapshot takes precedence over a provider of the same name, as it does after
+        # `--data`.
         if is_provider and stored_market(name) is None and not ctx.resilient_parsing:
             raise UsageError(
                 f"{name!r} is a data provider, and `data check` takes a folder; check a source with"
@@ -92,7 +93,7 @@ class _CheckCommand(click.Command):
 
 @dataclass(frozen=True, kw_only=True)
 class DataCheckOptions(JsonOptions):
-    """Options of `data check`."""
+    """Options for `data check`."""
 
     facts: bool = flag(
         False,
@@ -124,8 +125,8 @@ def check(context: click.Context, folder: Path, options: DataCheckOptions) -> in
 
 
 def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
-    """Return a stored market, or that of a data provider with its defaults. Raises UsageError,
-    DataError: the folder holds no market, or the provider needs arguments.
+    """Return a stored market, or the market that a data provider makes with its defaults. Raises
+    UsageError or DataError if the folder holds no market, or the provider needs arguments.
     """
     from ktdeval.runner.plans.data_source import open_snapshot
 
@@ -144,8 +145,8 @@ def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
 
 
 def _form_of(plugins: Plugins, folder: Path) -> DataForm | None:
-    """Return the form of a folder's data; None for that of a market. Raises UsageError if there is
-    no such folder.
+    """Return the form of a folder's data; None for a market. Raises UsageError if the folder does
+    not exist.
     """
     if not folder.exists():
         raise UsageError(
@@ -198,7 +199,7 @@ def _label_counts(labels: Iterable[str]) -> dict[str, int]:
 
 
 def _kind_facts(snapshot: MarketSnapshot) -> dict[str, Any]:
-    """Return the boards of a market of A-shares; kinds, venues and units of any other."""
+    """Return the boards of an A-share market; for any other market its kinds, venues and units."""
     if not snapshot.instruments:
         return {"boards": _label_counts(snapshot.boards)}
 
@@ -212,7 +213,7 @@ def _kind_facts(snapshot: MarketSnapshot) -> dict[str, Any]:
 
 
 def _snapshot_facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
-    """Return the facts that `data info` shows, by name."""
+    """Return the facts shown by `data info`, by name."""
     meta = snapshot.meta
     members = snapshot.member.sum(axis=1)
     files = [path for path in folder.iterdir() if path.is_file()]
@@ -241,7 +242,7 @@ def _snapshot_facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
 
 
 def _optional_facts(snapshot: MarketSnapshot) -> dict[str, str]:
-    """Return the sizes of minutes and documents, if the snapshot has them."""
+    """Return the sizes of minute bars and documents, if the snapshot has them."""
     facts = {}
     minutes = snapshot.minutes
     if minutes:

@@ -1,5 +1,5 @@
-"""Output of `ktdeval data check` and `data make --check-only`: findings, or the stylised facts of a
-market, as a table or JSON.
+"""Output of `ktdeval data check` and `data make --check-only`: findings, or a market's stylised
+facts, as a table or JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:
-    """Print the findings of a market's check; return the exit code, 1 if there are errors."""
+    """Print the findings from a market's check; return the exit code, 1 if there are errors."""
     from ktdeval.market.assembly import with_repairs_that_work
     from ktdeval.market.checks.quality import check
 
@@ -39,12 +39,12 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
 
 
 def _is_json(as_json: bool) -> bool:
-    """Return whether a command, or the group before it, was given `--json`."""
+    """Return whether `--json` was given to a command, or to its group."""
     return as_json or bool(inherit_option(click.get_current_context(), "as_json"))
 
 
 def report_facts(market: MarketSnapshot, as_json: bool) -> None:
-    """Print the stylised facts of each kind of asset next to the ranges of real markets."""
+    """Print the stylised facts for each kind of asset next to the ranges for real markets."""
     from ktdeval.stats.stylised_facts import panels_of, stylised_facts
 
     facts: list[StylisedFact] = []
@@ -97,8 +97,8 @@ def _ends(low: float | None, high: float | None) -> str:
 
 
 def report_form(form: DataForm, folder: Path, as_json: bool) -> int:
-    """Print the findings about a folder of another form than a market's; return the exit code, 1 if
-    there are errors.
+    """Print the findings on a folder that does not hold a market but another data form; return the
+    exit code, 1 if there are errors.
     """
     findings = form.check(folder)
     errors = count_level(findings, "error")

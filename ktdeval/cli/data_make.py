@@ -1,4 +1,6 @@
-"""`ktdeval data make`: data of a provider, whose parameters are the command's further options."""
+"""`ktdeval data make`: make a provider's data; the provider's parameters are additional options of
+the command.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MakeOptions(JsonOptions):
-    """Options of `ktdeval data make` that every provider has."""
+    """Options for `ktdeval data make` that apply to every provider."""
 
     out: Path | None = flag(
         None,
@@ -68,7 +70,7 @@ class MakeOptions(JsonOptions):
 
 
 def provider_kind(spec: Spec) -> str:
-    """Return how a provider comes to its data: generated, imported or fetched."""
+    """Return how a provider obtains its data: generated, imported or fetched."""
     if "read" in spec.extra:
         return "imported"
     if "fetch" in spec.extra:
@@ -78,12 +80,12 @@ def provider_kind(spec: Spec) -> str:
 
 
 class ProviderCommand(click.Command):
-    """`ktdeval data make PROVIDER`: the provider's parameters as options, and the common ones."""
+    """`ktdeval data make PROVIDER`: the provider's parameters as options, plus the common options."""
 
     def __init__(self, plugins: Plugins, spec: Spec, common: Sequence[click.Parameter]) -> None:
         hints = {} if spec.params is None else get_type_hints(spec.params)
         self._fields = {field.name: field for field in params_of(spec)}
-        #: options and arguments of the provider itself
+        #: the provider's own options and arguments
         self.own = [field_option(field, hints[name]) for name, field in self._fields.items()]
         _check_names(spec, self.own, common)
         super().__init__(
@@ -92,15 +94,15 @@ class ProviderCommand(click.Command):
             callback=partial(_make_of_provider, plugins, spec),
             help=f"Source: {spec.summary}.",
             short_help=spec.summary,
-            # The callback says what to do about a word too many.
+            # The callback handles unexpected words.
             context_settings={"allow_extra_args": True},
         )
         words = ("ktdeval data make", spec.name, spec.extra.get("example", ""), "--out my-market")
         example(" ".join(word for word in words if word))(self)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words. Raises UsageError if a required parameter is given neither by an option
-        nor by --set or --spec; the message has the options to add.
+        """Parse the arguments. Raises UsageError if a required parameter is given neither as an
+        option nor through --set or --spec; the message lists the options to add.
         """
         rest = super().parse_args(ctx, args)
         is_whole = ctx.resilient_parsing or ctx.params["recipe"] is not None
@@ -114,8 +116,8 @@ class ProviderCommand(click.Command):
         return rest
 
     def _missing(self, ctx: click.Context) -> list[str]:
-        """Return the required options that are not given, as help writes them; none if a name that
-        is misspelt explains what is missing.
+        """Return the required options that are missing, as written in help; empty if a misspelt
+        name explains what is missing.
         """
         given = given_params(
             {name: ctx.params[name] for name in self._fields}, ctx.params["set"], ctx.params["spec"]
@@ -130,7 +132,7 @@ class ProviderCommand(click.Command):
                 continue
 
             if isinstance(parameter, click.Argument):
-                # Older versions of click have no help record of an argument.
+                # Older versions of click have no help record for an argument.
                 missing.append(parameter.human_readable_name)
             elif (record := parameter.get_help_record(ctx)) is not None:
                 missing.append(record[0])
@@ -138,7 +140,7 @@ class ProviderCommand(click.Command):
         return missing
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the provider, then those of every provider."""
+        """Write the provider's options, then those common to all providers."""
         common = [each for each in self.get_params(ctx) if each not in self.own]
         groups = {f"Options of {self.name}": self.own, "Options": common}
         write_groups(ctx, formatter, groups, col_max=30)
@@ -147,7 +149,7 @@ class ProviderCommand(click.Command):
 def _check_names(
     spec: Spec, own: Sequence[click.Parameter], common: Sequence[click.Parameter]
 ) -> None:
-    """Raise PluginError if a parameter of a provider has the name of a common option."""
+    """Raise PluginError if a provider's parameter has the name of a common option."""
     taken = {name for each in common for name in (each.name, *each.opts)}
     for parameter in own:
         if taken & {parameter.name, *parameter.opts}:
@@ -158,7 +160,9 @@ def _check_names(
 
 
 class MakeCommand(click.Command):
-    """One command for all providers: the first word is the provider, whose options may follow."""
+    """A single command for all providers: the first word is the provider, and its options may
+    follow.
+    """
 
     def make_context(
         self,
@@ -167,7 +171,7 @@ class MakeCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Read the words; where they name a provider, as its own command does."""
+        """Parse the arguments; if they name a provider, as its own command does."""
         context = click.Context(self, info_name=info_name, parent=parent, **extra)
         position = self._provider_at(context, args)
         if position is None:
@@ -187,7 +191,7 @@ class MakeCommand(click.Command):
         return command.make_context(f"{info_name} {name}", rest, parent, **extra)
 
     def of_provider(self, context: click.Context, name: str) -> ProviderCommand | None:
-        """Return the command of a provider, or None if no provider has that name."""
+        """Return a provider's command, or None if no provider has that name."""
         plugins = loaded_plugins(context)
         spec = plugins.specs("data").get(name)
         if spec is None:
@@ -203,12 +207,12 @@ class MakeCommand(click.Command):
         return [command for command in commands if command is not None]
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
-        """Return the words of the usage line."""
+        """Return the parts of the usage line."""
         return ["PROVIDER", "[OPTIONS OF PROVIDER]", "--out DIR"]
 
     def _provider_at(self, context: click.Context, args: Sequence[str]) -> int | None:
-        """Return the index of the word that names a provider: the first that is neither an option
-        of every provider nor its value. None if no word does.
+        """Return the index of the word that names a provider: the first word that is neither a
+        common option nor its value. None if there is none.
 
         Raises UsageError if another option precedes it.
         """
@@ -230,7 +234,7 @@ class MakeCommand(click.Command):
 
 
 def loaded_plugins(context: click.Context) -> Plugins:
-    """Return the plugins that the group `data` has loaded, or load them."""
+    """Return the plugins loaded by the group `data`, or load them."""
     return context.find_object(Plugins) or open_plugins()
 
 
@@ -256,14 +260,14 @@ def make(context: click.Context, provider: str | None, options: MakeOptions) -> 
 
 
 def _make_of_provider(plugins: Plugins, spec: Spec, /, **values: Any) -> int:
-    """Take a provider's parameters from the values of options, and make its data."""
+    """Take a provider's parameters from the option values, and make its data."""
     own = {field.name: values.pop(field.name) for field in params_of(spec)}
     return _make_given(plugins, spec, own, **values)
 
 
 @options_of(MakeOptions)
 def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: MakeOptions) -> int:
-    """Make the data of a provider, or check its source; return the exit code."""
+    """Make a provider's data, or check its source; return the exit code."""
     unexpected = click.get_current_context().args
     if unexpected:
         raise UsageError(
@@ -306,10 +310,10 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
 def given_params(
     own: Mapping[str, Any], by_name: Mapping[str, Any] | None, file: Path | None
 ) -> Mapping[str, Any]:
-    """Return the parameters that a command line gives a provider.
+    """Return the parameters that a command line sets for a provider.
 
-    `own`: values of its options, None if an option is not given. `by_name`, of `--set`, overrides
-    the `file` of `--spec`, and `own` overrides both; mappings merge key by key.
+    `own`: values of its options, None if an option is not given. `by_name`, from `--set`, overrides
+    the `file` from `--spec`, and `own` overrides both; mappings are merged key by key.
     """
     given = {name: value for name, value in own.items() if value is not None}
     in_file = {}
@@ -320,14 +324,16 @@ def given_params(
 
 
 def _params(spec: Spec, args: Mapping[str, Any]) -> Any:
-    """Return a provider's parameters, None if it takes none. Raises ConfigError if one is wrong."""
+    """Return a provider's parameters, None if it takes none. Raises ConfigError if a parameter is
+    wrong.
+    """
     if spec.params is None:
         return None
     return build_params(spec.params, args, f"data provider {spec.name}")
 
 
 def _named_out(options: MakeOptions) -> Path:
-    """Return the folder to write. Raises UsageError if none is named."""
+    """Return the output folder. Raises UsageError if none is given."""
     if options.out is None:
         raise UsageError(
             "name the folder to write: --out DIR; or only check the source: --check-only"
@@ -336,7 +342,7 @@ def _named_out(options: MakeOptions) -> Path:
 
 
 def _print_summary(stored: MarketSnapshot, out: Path) -> None:
-    """Print name, days and assets of a stored snapshot, its repairs and notes."""
+    """Print the name, days, assets, repairs and notes of a stored snapshot."""
     days = f"{len(stored.days)} days {stored.days[0]}…{stored.days[-1]}"
     click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
     for repair in stored.meta.repairs:
@@ -347,7 +353,7 @@ def _print_summary(stored: MarketSnapshot, out: Path) -> None:
 
 
 def _warn(out: Path) -> None:
-    """Print the warnings on a snapshot's data."""
+    """Print the warnings about a snapshot's data."""
     from ktdeval.market.checks.quality import check, raw_from_snapshot
     from ktdeval.market.snapshots.storage import load_snapshot
 
@@ -365,7 +371,7 @@ def _fetch(
     out: Path,
     expected: tuple[Path, Recipe] | None = None,
 ) -> None:
-    """Fetch a market, store it with a recipe, and warn of problems in the data."""
+    """Fetch a market, store it with a recipe, and warn about problems in the data."""
     from ktdeval.runner.plans.snapshot_recipe import RECIPE, fetch_snapshot
 
     query = _pin_query(spec, args, out)
@@ -375,8 +381,8 @@ def _fetch(
 
 
 def _pin_query(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]:
-    """Return the query of a fetch: what would change with the day of the query is fixed, so that a
-    recipe repeats it.
+    """Return the query of a fetch with everything fixed that would depend on the day of the query,
+    so that a recipe repeats it.
     """
     pin = spec.extra.get("pin", dict)
     query: Mapping[str, Any] = pin({"answers": f"{out}.answers", **args})
@@ -384,7 +390,7 @@ def _pin_query(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, A
 
 
 def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
-    """Fetch the market of a recipe again, and compare."""
+    """Fetch a recipe's market again, and compare."""
     from ktdeval.runner.plans.snapshot_recipe import load_recipe
 
     if options.check_only or options.as_json or options.spec is not None:
@@ -405,7 +411,7 @@ def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
 def _check_source(
     plugins: Plugins, spec: Spec, args: Mapping[str, Any], options: MakeOptions
 ) -> int:
-    """Check a source before it is stored, with its repairs applied; return the exit code."""
+    """Check a source, with its repairs applied, before it is stored; return the exit code."""
     from ktdeval.market.assembly import apply_repairs
     from ktdeval.market.checks.quality import raw_from_snapshot
 

@@ -1,4 +1,4 @@
-"""Examples on help pages: a line to type, at the end of a command's help."""
+"""Examples on help pages: a command line at the end of a command's help."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ C = TypeVar("C", bound=click.Command)
 
 _WIDTH = 80  # columns
 _INDENT = "  "
-#: A word of a shell, with its quotes
+#: A shell word, with its quotes
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^ '"])+""")
 
 
 def example(line: str) -> Callable[[C], C]:
-    """Decorate a command with a line that calls it, which its help shows; write it above
-    `@click.command()`. A line of more than 80 columns is continued as a shell takes it.
+    """Decorate a command with an example command line that its help shows; place it above
+    `@click.command()`. A line of more than 80 columns is continued in shell syntax.
     """
 
     def decorate(command: C) -> C:
@@ -38,8 +38,8 @@ def _write_example(line: str, _context: click.Context, formatter: click.HelpForm
 
 
 def continued_lines(line: str) -> Iterator[str]:
-    r"""Yield a command as indented lines of at most 80 columns, where its words allow it: each but
-    the last ends with `\`, and an option is next to its value.
+    r"""Yield a command as indented lines of at most 80 columns where possible: each line but the
+    last ends with `\`, and an option stays next to its value.
     """
     room = _WIDTH - len(" \\")
     shown = _INDENT
@@ -55,7 +55,7 @@ def continued_lines(line: str) -> Iterator[str]:
 
 
 def _options_with_values(line: str) -> Iterator[str]:
-    """Yield the words of a command, an option together with the word behind it."""
+    """Yield the words of a command, each option joined with the word after it."""
     option = ""
     for word in _WORD.findall(line):
         if word.startswith("--") and not option:

@@ -1,4 +1,4 @@
-"""Families of tasks and of models: the short forms of `ktdeval tasks` and `ktdeval models`."""
+"""Families of tasks and models: the short listings of `ktdeval tasks` and `ktdeval models`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ktdeval.hookspecs import COMPACT, Spec
 
-WIDTH = 100  #: most columns of a line, where no terminal is narrower
+WIDTH = 100  #: maximum columns of a line, unless the terminal is narrower
 _GAP = "  "
 
 MASK_SUFFIXES = {
@@ -25,24 +25,24 @@ _OF_ALL = {**MASK_SUFFIXES, COMPACT: "any task in fewer tokens"}
 
 @dataclass(frozen=True)
 class TaskFamily:
-    """Tasks that belong together, as one line of a listing."""
+    """Related tasks, as one line of a listing."""
 
-    name: str  #: what `--tasks` takes for all of them
+    name: str  #: name that `--tasks` takes for all of them
     summary: str
     specs: tuple[Spec, ...]
-    #: narrower groups, each with its tasks; `--tasks` takes them too
+    #: narrower groups, each with its tasks; `--tasks` takes these too
     groups: Mapping[str, tuple[Spec, ...]]
 
 
 def family_of(spec: Spec) -> str:
-    """Return the family of a task: its first group, which is the `family` of a task file; without
-    groups the task is a family of its own.
+    """Return the family of a task: its first group, which is the `family` in a task file; a task
+    without groups is its own family.
     """
     return next(iter(spec.groups), spec.name)
 
 
 def families(specs: Iterable[Spec]) -> list[TaskFamily]:
-    """Return the families of tasks by name; each task is in one."""
+    """Return the families of tasks, sorted by name; each task belongs to one."""
     by_name: dict[str, list[Spec]] = {}
     for spec in specs:
         by_name.setdefault(family_of(spec), []).append(spec)
@@ -62,7 +62,7 @@ def families(specs: Iterable[Spec]) -> list[TaskFamily]:
 
 
 def _family_summary(specs: Sequence[Spec]) -> str:
-    """Return the line of a family: that of its task file, else of its first task."""
+    """Return the summary of a family: the one in its task file, else its first task's."""
     for spec in specs:
         lineage = spec.extra.get("lineage", ())
         if lineage and lineage[-1].family_summary:
@@ -72,8 +72,8 @@ def _family_summary(specs: Sequence[Spec]) -> str:
 
 
 def suffixes_of(specs: Iterable[Spec]) -> dict[str, str]:
-    """Return what the ends of names of tasks mean: those of masks, then those that task files
-    declare. Of two files that declare one, the first counts.
+    """Return the meanings of task name suffixes: those for masks, then those declared in task
+    files. If two files declare the same suffix, the first takes precedence.
     """
     meanings = dict(_OF_ALL)
     for spec in specs:
@@ -85,7 +85,7 @@ def suffixes_of(specs: Iterable[Spec]) -> dict[str, str]:
 
 
 def split_name(name: str, suffixes: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Return a task's name without its suffixes, and these, in their order."""
+    """Return a task's name without its suffixes, and the suffixes in order."""
     longest_first = sorted(suffixes, key=len, reverse=True)
     found: list[str] = []
     while True:
@@ -98,8 +98,8 @@ def split_name(name: str, suffixes: Iterable[str]) -> tuple[str, tuple[str, ...]
 
 
 def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
-    """Return a line for each family and each narrower group, and what ends of names mean; a line
-    takes at most `width` columns.
+    """Return a line for each family and each narrower group, and the meanings of suffixes; lines
+    have at most `width` columns.
     """
     suffixes = suffixes_of(specs)
     rows = [("FAMILY", "TASKS", "SUMMARY")]
@@ -124,8 +124,8 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
 
 
 def model_family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
-    """Return the names of models by family, wrapped to `width` columns: first the providers, any of
-    whose models may be named, then the models that are named in full.
+    """Return the names of models by family, wrapped to `width` columns: first the providers, which
+    accept any of their models, then the models with full names.
     """
     providers = [spec.name for spec in specs if "/" not in spec.name]
     names_by_family: dict[str, list[str]] = {}
@@ -157,7 +157,7 @@ def _wrapped_names(names: Iterable[str], width: int) -> list[str]:
 
 
 def _align_rows(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield rows of name, number and text as lines; numbers are flush right."""
+    """Yield rows of name, number and text as lines; numbers are right-aligned."""
     names, numbers, _texts = zip(*rows, strict=True)
     name_width = max(map(len, names))
     number_width = max(map(len, numbers))
@@ -166,7 +166,7 @@ def _align_rows(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _bases(family: str, specs: Iterable[Spec], suffixes: Iterable[str]) -> list[str]:
-    """Return the names of tasks without their suffixes and the family's name, each once."""
+    """Return the names of tasks without their suffixes and the family's name, without duplicates."""
     known = list(suffixes)
     bases: dict[str, None] = {}
     for spec in specs:
@@ -177,7 +177,7 @@ def _bases(family: str, specs: Iterable[Spec], suffixes: Iterable[str]) -> list[
 
 
 def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Yield the lines of suffixes with their meanings: in two columns, where these fit."""
+    """Yield the lines of suffixes with their meanings: in two columns if they fit."""
     column = max(len(suffix) for suffix, _ in meanings) + len(_GAP)
     cells = [f"{suffix:<{column}}{meaning}" for suffix, meaning in meanings]
     room = max(map(len, cells)) + len(_GAP)
@@ -192,7 +192,7 @@ def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str
 
 
 def _shortened_line(line: str, width: int) -> str:
-    """Return a line of at most `width` columns."""
+    """Return a line shortened to at most `width` columns."""
     if len(line) <= width:
         return line
     return f"{line[: width - 1]}…"

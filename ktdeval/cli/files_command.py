@@ -1,4 +1,4 @@
-"""`ktdeval files`: list, check, compact and prune what runs and the cache of replies keep."""
+"""`ktdeval files`: list, check, compact and prune the files of runs and the reply cache."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ktdeval.cli.options import (
 )
 from ktdeval.errors import UsageError
 
-CACHE = "cache"  #: word for the shared cache of replies; a folder of that name is ./cache
+CACHE = "cache"  #: word for the shared reply cache; a folder of that name is ./cache
 
 
 class FilesPlace(RunPath):
-    """Run, folder of runs, URL or cache file; the word `cache` is the shared cache."""
+    """Run, folder of runs, URL or cache file; the word `cache` means the shared cache."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; the word `cache` is returned unchanged."""
@@ -32,7 +32,7 @@ class FilesPlace(RunPath):
             return Path(CACHE)
 
         path = super().convert(value, param, ctx)
-        if str(path) == CACHE:  # one written ./cache
+        if str(path) == CACHE:  # a file or folder given as ./cache
             return path.absolute()
         return path
 
@@ -55,7 +55,7 @@ def files() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions(JsonOptions):
-    """Options of `files list`: which episodes of runs."""
+    """Options for `files list`: which episodes of runs."""
 
     model: str | None = flag(
         None, help="only those of models that match, such as 'openai/*'", metavar="GLOB"
@@ -162,7 +162,7 @@ def _is_cache(place: Path) -> bool:
 
 
 def _cache_file(place: Path) -> Path | None:
-    """Return a cache file; None: the shared one."""
+    """Return a cache file; None for the shared cache."""
     if place == Path(CACHE):
         return None
     return place

@@ -12,7 +12,7 @@ _MAX_MEGABYTES = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PruneOptions(JsonOptions):
-    """Options of `files prune`: which replies."""
+    """Options for `files prune`: which replies."""
 
     older_than: float | None = flag(
         None,

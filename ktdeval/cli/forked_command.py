@@ -1,7 +1,9 @@
-"""Commands of ktdeval in forks of this process, which share what it has imported and loaded.
+"""ktdeval commands in forked child processes, which share what this process has imported and
+loaded.
 
-A fork has a copy of all that its parent holds, and of no thread but the one that forked. So only a
-process without other threads forks, before it opens clients, databases or locks (`can_fork`).
+A forked child has a copy of everything that its parent holds, but only the thread that forked. So
+only a process without other threads forks, before it opens clients, databases or locks
+(`can_fork`).
 """
 
 from __future__ import annotations
@@ -23,25 +25,27 @@ T = TypeVar("T")
 
 
 def can_fork() -> bool:
-    """Return whether forks of this process are safe: on Linux, and without a second thread."""
+    """Return whether forking this process is safe: on Linux, and without a second thread."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
 @dataclass(frozen=True)
 class CommandStreams:
-    """File descriptors that a forked command begins with."""
+    """File descriptors with which a forked command starts."""
 
     stdin: int
     stdout: int
     stderr: int
-    #: descriptors only of this process, such as the other end of a pipe: the fork closes them
+    #: descriptors only for this process, such as the other end of a pipe: the forked child closes
+    #: them
     closed: tuple[int, ...] = ()
-    #: end of a pipe: the command begins after the first byte; if the pipe ends without one, never
+    #: read end of a pipe: the command starts after the first byte; if the pipe ends without one, it
+    #: never starts
     begins_after: int | None = None
 
 
 class ForkedCommand:
-    """Command in a fork of this process, in a session of its own. Methods are those of
+    """A command that runs in a forked child process, in its own session. Has the methods of
     `subprocess.Popen`.
     """
 
@@ -61,16 +65,16 @@ class ForkedCommand:
 
     @property
     def pid(self) -> int:
-        """Id of the process."""
-        assert self._process.pid is not None  # it was started
+        """Process id."""
+        assert self._process.pid is not None  # the process was started
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit code, negative after a signal; None while the command runs."""
+        """Return the exit code, negative after a signal; None while the command is running."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end, and return the exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the command to end, and return the exit code. Raises subprocess.TimeoutExpired."""
         self._process.join(timeout)
         code = self.poll()
         if code is None:
@@ -84,7 +88,7 @@ class ForkedCommand:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End the command at once."""
+        """Kill the command immediately."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -93,7 +97,9 @@ _HELD = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold signals back, which a fork would handle as its parent until its own handlers are set."""
+    """Block signals, which a forked child would handle as its parent does until its own handlers
+    are installed.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     try:
         yield
@@ -104,8 +110,8 @@ def _signals_held() -> Iterator[None]:
 def _run_command(
     words: Sequence[str], streams: CommandStreams, environment: Mapping[str, str]
 ) -> None:
-    """Run a command in the fork, as a process that has just begun."""
-    from ktdeval.cli.main import main  # it imports every option
+    """Run a command in the forked child, as if in a newly started process."""
+    from ktdeval.cli.main import main  # this import loads every option
 
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -130,20 +136,22 @@ def _run_command(
         code = main(words)
     except Exception:
         sys.excepthook(*sys.exc_info())
-        _print_no_more()  # multiprocessing would show it again, with secrets
+        _print_no_more()  # multiprocessing would print it again, with secrets
         raise
 
     sys.exit(code)
 
 
 def _print_no_more() -> None:
-    """Drop what is still printed to standard error until the end of the fork."""
+    """Discard anything still printed to standard error until the child exits."""
     sys.stderr.flush()
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
 
 
 def _open_streams(streams: CommandStreams) -> None:
-    """Make the three streams those of a new process: nothing that the parent holds is written."""
+    """Set up the three standard streams as in a new process: nothing buffered in the parent is
+    written.
+    """
     given = (streams.stdin, streams.stdout, streams.stderr)
     for place, number in enumerate(given):
         os.dup2(number, place)
@@ -157,8 +165,8 @@ def _open_streams(streams: CommandStreams) -> None:
 
 
 def _draw_anew() -> None:
-    """Seed the generators of the process, which forks would share: nothing of ours draws from
-    them, but a plugin's library may.
+    """Reseed the process's random generators, which forked children would share: our own code does
+    not use them, but a plugin's library may.
     """
     random.seed()
     numpy = sys.modules.get("numpy")
@@ -167,10 +175,10 @@ def _draw_anew() -> None:
 
 
 class ForkedCall(Generic[T]):
-    """Call of a function in a fork of this process, in parallel to this process."""
+    """A function call that runs in a forked child process, in parallel to this process."""
 
     def __init__(self, function: Callable[[], T]) -> None:
-        """Start the call. Its result must be one that pickle takes."""
+        """Start the call. Its result must be picklable."""
         self._function = function
         context = multiprocessing.get_context("fork")
         self._answer, answer = context.Pipe(duplex=False)
@@ -179,8 +187,8 @@ class ForkedCall(Generic[T]):
         answer.close()
 
     def result(self) -> T:
-        """Wait for the result. If the fork gives none, such as after an error, the function is
-        called here, and raises the error.
+        """Wait for the result. If the child returns none, such as after an error, the function is
+        called in this process, and raises the error.
         """
         try:
             found: T = self._answer.recv()
@@ -194,8 +202,8 @@ class ForkedCall(Generic[T]):
 
 
 def _answer(answer: Connection, function: Callable[[], object]) -> None:
-    """Send the result of a function; an error is left to the process that waits, which meets it
-    itself.
+    """Send the result of a function; an error is left to the waiting process, which repeats the
+    call and runs into the error itself.
     """
     try:
         answer.send(function())

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called, and groups of such commands."""
+"""Commands that are imported only when called, and groups of such commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ktdeval.values.installation import install_command
 
 class LazyCommand(click.Command):
     """Placeholder for a command until it is called: help, completion and near matches only need its
-    name and its summary.
+    name and summary.
 
-    `heading`: the group in which `ktdeval --help` names it (`command_groups` of hints.json). A
-    `hidden` one is not in any help.
+    `heading`: the group under which `ktdeval --help` lists it (`command_groups` of hints.json). A
+    `hidden` command does not appear in any help.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class LazyCommand(click.Command):
         self.heading = heading
 
     def load(self) -> click.Command:
-        """Import the command. Raises UsageError: its module is not installed; PluginError: it is not
-        a command.
+        """Import the command. Raises UsageError if its module is not installed; PluginError if it
+        is not a command.
         """
         try:
             module = import_module(self.module)
@@ -68,10 +68,10 @@ class LazyCommand(click.Command):
 
 
 class PluginCommand(LazyCommand):
-    """Stands for a command that a plugin offers, by its words, such as `compare luck`."""
+    """Placeholder for a plugin command, given by its words, such as `compare luck`."""
 
     def __init__(self, plugins: Plugins, words: str, mark: str = "") -> None:
-        """Take a command by its words; `mark` follows its summary."""
+        """Create the placeholder; `mark` is appended to its summary."""
         spec = plugins.spec("commands", words)
         super().__init__("", words, f"{spec.summary}{mark}", next(iter(spec.groups), ""))
         self._plugins = plugins
@@ -83,17 +83,17 @@ class PluginCommand(LazyCommand):
 
 
 def load_command(command: click.Command) -> click.Command:
-    """Return the real command behind a lazy one, or the command itself."""
+    """Return the real command behind a lazy command, or the command itself."""
     return command.load() if isinstance(command, LazyCommand) else command
 
 
 class LazyGroup(click.Group):
-    """Group of commands in the order of help; a default one may run if none is named.
+    """Group of commands in help order; a default command may run if none is given.
 
-    `commands`: by name. `default`: the command whose options may come without its name; if it
-    `takes_words`, its other words may, too: a path, or a name that is not a command's. `extras`:
-    for each package that a plain install lacks, the extra of ktdeval that installs it. `line`: a
-    command line that calls the group, shown in help. `settings`: those of `click.Group`.
+    `commands`: by name. `default`: the command whose options may be given without its name; if it
+    `takes_words`, so may its other arguments: a path, or a name that is not a command's. `extras`:
+    for each package that a plain install lacks, the extra of ktdeval that installs it. `line`: an
+    example command line, shown in help. `settings`: those of `click.Group`.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class LazyGroup(click.Group):
             example(line)(self)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
-        """Names in the order of help."""
+        """Return the names in help order."""
         return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default command where the first word names none."""
+        """Insert the default command if the first word is not a command."""
         if self.default and args and self._means_default(ctx, args[0]):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -131,16 +131,16 @@ class LazyGroup(click.Group):
 
         if not self._takes_words or first in self.commands:
             return False
-        # No command has a slash in its name, as models and paths have.
+        # No command name contains a slash, unlike models and paths.
         if "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises where the name is too long
             return True
 
-        # A word that is nearly a command is one mistyped, not a run that is absent.
+        # A word that is close to a command is a typo, not a missing run.
         return not near_matches(first, list(self.commands))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Raises UsageError if a package of an extra that it needs is not installed;
-        help is shown without.
+        """Run a command. Raises UsageError if it needs a package from an extra that is not
+        installed; help is shown without it.
         """
         try:
             return super().invoke(ctx)
@@ -157,7 +157,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names. Raises UsageError, with near names, if no
+        """Return the command named by the first word. Raises UsageError, with near names, if no
         command has this name.
         """
         name, *rest = args
@@ -175,7 +175,9 @@ class LazyGroup(click.Group):
         raise UsageError(f"{where}no command {name!r}{advice}")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the group's options and those of its default, or the names of its commands."""
+        """Complete the options of the group and of its default command, or the names of its
+        commands.
+        """
         if not incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
 

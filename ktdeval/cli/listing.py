@@ -1,4 +1,4 @@
-"""`ktdeval list`: list what there is of a kind, and show a single thing in full."""
+"""`ktdeval list`: list the items of a kind, and show a single item in full."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ktdeval.values.strict_json import plain
 
 T = TypeVar("T")
 
-_FEW = 3  # a plugin's row names its offers of a kind up to this number
+_FEW = 3  # up to this number, a plugin's row names its items of a kind
 _WORDS_BEFORE = ("show", "list", "ls")
 
 #: Rows of listings.csv: header and summary of each kind
@@ -50,13 +50,13 @@ _ROWS = {row["kind"]: row for row in csv_rows(Path(__file__).with_name("listings
 
 @dataclass(frozen=True, kw_only=True)
 class ListingOptions(JsonOptions, PluginOptions):
-    """Options of every listing."""
+    """Options for every listing."""
 
     every: bool = flag(False, name="--all", help="one task or model a line, instead of families")
 
 
 class _ListCommand(click.Command):
-    """Command `list KIND`; a kind that a plugin adds is its own command, `list KIND` by name."""
+    """The command `list KIND`; a kind that a plugin adds is its own command, named `list KIND`."""
 
     def make_context(
         self,
@@ -65,7 +65,7 @@ class _ListCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of the command, or of the one that lists a plugin's own kind."""
+        """Return the context of this command, or of the command that lists a plugin's own kind."""
         if args and args[0] not in _ROWS and not args[0].startswith("-"):
             plugins = open_plugins()
             words = f"list {args[0]}"
@@ -79,7 +79,7 @@ class _ListCommand(click.Command):
 def _complete_listed(
     context: click.Context, parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """Complete the names of the kind that is listed."""
+    """Complete the names of the kind being listed."""
     kind = context.params.get("kind")
     if kind not in KINDS or kind == "commands":
         return []
@@ -89,7 +89,7 @@ def _complete_listed(
 def _complete_kinds(
     _context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """Complete the kinds of listings, those of plugins included."""
+    """Complete the kinds of listings, including those of plugins."""
     kinds = _kind_summaries(load_plugins())
     return [CompletionItem(kind, help=kinds[kind]) for kind in kinds if kind.startswith(text)]
 
@@ -118,14 +118,14 @@ def list_(kind: str | None, names: tuple[str, ...], options: ListingOptions) -> 
 
 
 def _loaded_plugins(kind: str | None, options: ListingOptions) -> Plugins:
-    """Return the plugins, without warnings: a listing of them shows itself which fail to load."""
+    """Return the plugins, without warnings: a listing of plugins itself shows which fail to load."""
     if kind == "plugins":
         return load_plugins(options.plugin or ())
     return open_plugins(options.plugin or ())
 
 
 def _kind_summaries(plugins: Plugins) -> dict[str, str]:
-    """Return what is listed of each kind, also of those that plugins add."""
+    """Return the summary of each kind, including kinds that plugins add."""
     kinds = {kind: row["summary"] for kind, row in _ROWS.items()}
     for words, spec in plugins.specs("commands").items():
         first, _, kind = words.partition(" ")
@@ -174,11 +174,11 @@ def models(names: tuple[str, ...], options: ListingOptions) -> None:
     _list_kind("models", _loaded_plugins("models", options), names, options)
 
 
-# ---- one in full
+# ---- a single item in full
 
 
 def _show(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
-    """Print one thing of a kind in full."""
+    """Print one item of a kind in full."""
     if kind in _SHOWN:
         _SHOWN[kind](plugins, name, as_json)
         return
@@ -233,7 +233,7 @@ def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
 
 
 def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
-    """Print all facts: JSON, or YAML as wide as the terminal."""
+    """Print all facts: as JSON, or as YAML with the width of the terminal."""
     if as_json:
         print_json(facts)
         return
@@ -245,7 +245,7 @@ def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
     click.echo(text, nl=False)
 
 
-#: Kinds that are not shown by their parameters, and what shows one of them
+#: Kinds whose items are not described by their parameters, and the function that shows an item
 _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
 
 
@@ -303,7 +303,7 @@ def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None
 
 
 def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> None:
-    """List all commands by what they are for, each with what it does."""
+    """List all commands by purpose, each with what it does."""
     rows = {}
     for group, members in by_title(all_commands(plugins)).items():
         for name, command in members.items():
@@ -317,7 +317,9 @@ def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> Non
 
 
 def _chosen_entries(kind: str, listed: Mapping[str, T], names: Sequence[str]) -> list[T]:
-    """Return what is listed under names, or all. Raises UsageError: nothing is called so."""
+    """Return the listed items with the given names, or all items. Raises UsageError for an unknown
+    name.
+    """
     for name in names:
         if name not in listed:
             raise UsageError(f"unknown {kind} {name!r}{near_matches(name, list(listed))}")
@@ -338,7 +340,9 @@ def _list_failed_plugins(loaded: Plugins) -> list[PluginInfo]:
 
 
 def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> tuple[str, str, str]:
-    """Return a plugin's name, package, and number of offers by kind; a few offers with names."""
+    """Return a plugin's name, package, and number of items by kind; if there are only a few, their
+    names.
+    """
     names_by_kind: dict[str, list[str]] = {}
     for offer in offers:
         kind, _, name = offer.partition(":")
@@ -363,9 +367,9 @@ def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> t
 
 
 def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: ListingOptions) -> None:
-    """Print what there is of a kind; with one name that thing in full, with several these.
+    """Print the items of a kind; with one name that item in full, with several names only these.
 
-    The word `show` before names says nothing more.
+    The word `show` before names has no effect.
     """
     names = list(given)
     if names and names[0] in _WORDS_BEFORE:
@@ -395,7 +399,7 @@ def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: Listi
 
 
 def _named_specs(kind: str, plugins: Plugins, names: Sequence[str]) -> list[Spec]:
-    """Return the things of a kind that names denote; families stand for their members."""
+    """Return the items of a kind that names refer to; families are expanded to their members."""
     if kind == "tasks":
         return [plugins.spec(kind, name) for name in plugins.resolve_tasks(names)]
 
@@ -411,13 +415,13 @@ def _named_specs(kind: str, plugins: Plugins, names: Sequence[str]) -> list[Spec
 
 
 def _family_members(plugins: Plugins, family: str) -> list[Spec]:
-    """Return the models that are named FAMILY/NAME."""
+    """Return the models whose full name is FAMILY/NAME."""
     specs = plugins.specs("models")
     return [spec for name, spec in specs.items() if name.startswith(f"{family}/")]
 
 
 def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
-    """Return whether a name denotes one thing, which is shown in full. Families of tasks and
+    """Return whether a name refers to a single item, which is shown in full. Families of tasks and
     models, and globs of tasks, do not.
     """
     if name in plugins.specs(kind):
@@ -430,7 +434,7 @@ def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
 
 
 def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bool) -> None:
-    """Print things of a kind: JSON, groups for a reader at a terminal, or one a line."""
+    """Print items of a kind: as JSON, in groups for a reader at a terminal, or one per line."""
     row = _ROWS[kind]
     if as_json:
         print_json([spec_json(plugins, kind, spec) for spec in specs])
@@ -442,7 +446,7 @@ def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bo
 
 
 def _print_grouped(kind: str, specs: Sequence[Spec]) -> None:
-    """Print things of a kind for a reader: by group, with what shows one of them in full."""
+    """Print items of a kind for a reader: in groups, with the command that shows an item in full."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for spec in specs:
         label, _details, summary = _spec_row(kind, spec)
@@ -458,7 +462,7 @@ def _print_grouped(kind: str, specs: Sequence[Spec]) -> None:
 
 
 def _task_heading(spec: Spec) -> str:
-    """Return the groups that select a task, the widest first."""
+    """Return the groups that select a task, widest first."""
     return ", ".join(spec.groups) or "in no group"
 
 
@@ -467,19 +471,19 @@ def _model_heading(spec: Spec) -> str:
     return provider if slash else "providers, each followed by the name of a model"
 
 
-#: Kinds that are listed by family, and the lines of the families
+#: Kinds that are listed by family, and the function that returns the lines of the families
 _FAMILY_LINES: Mapping[str, Callable[[Sequence[Spec], int], list[str]]] = {
     "tasks": family_lines,
     "models": model_family_lines,
 }
 
 
-#: Kinds that a terminal shows in groups, and the heading of each thing
+#: Kinds that a terminal shows in groups, and the function that returns the heading of an item
 _HEADINGS: Mapping[str, Callable[[Spec], str]] = {"tasks": _task_heading, "models": _model_heading}
 
 
 def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:
-    """Return name, groups (of a task) or parameters, and summary for a listing."""
+    """Return the name, groups (for a task) or parameters, and summary for a listing."""
     label = spec.name
     if kind == "models" and "/" not in label:
         label = f"{label}/…"  # a provider: any of its models may follow
@@ -494,7 +498,7 @@ def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:
 
 
 def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
-    """Describe what a plugin offers: name, summary, plugin and parameters.
+    """Describe an item that a plugin offers: name, summary, plugin and parameters.
 
     A task has its groups, family, version and default windows in place of parameters.
     """

@@ -1,4 +1,4 @@
-"""`ktdeval` command: commands are imported only when called; options without one mean `run`."""
+"""`ktdeval` command: commands are imported only when called; options without a command mean `run`."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ INTRO = "Can a language-model agent invest, or does it remember the market and r
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
-_COMMANDS = "ktdeval.commands"  #: key of all commands, in the `meta` of contexts
+_COMMANDS = "ktdeval.commands"  #: key of all commands in the `meta` of contexts
 
 
 class KtdevalGroup(LazyGroup):
-    """Top of the command line: built-in commands, then those of plugins.
+    """Root of the command line: built-in commands, then plugin commands.
 
     All plugins are loaded only for help and for names that are not built in.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace words that moved."""
+        """Replace words that have moved."""
         args = with_new_words(args)
         ctx.meta[WORDS] = tuple(args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of help."""
+        """Return the names in help order."""
         return list(self.all_commands(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -68,7 +68,7 @@ class KtdevalGroup(LazyGroup):
         return commands
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one screen: usage, the options of a first run, and the commands by group."""
+        """Write one screen: usage, the options for a first run, and the commands by group."""
         formatter.write_usage("ktdeval", "[OPTIONS OF run] | COMMAND [ARGS]…")
         formatter.write_paragraph()
         formatter.write_text(INTRO)
@@ -86,12 +86,12 @@ class KtdevalGroup(LazyGroup):
         write_groups(ctx, formatter, {"Options": self.get_params(ctx)})
 
 
-#: Options that hold the parameters of a part of a run
+#: Options that contain the parameters of a part of a run
 _ARGUMENTS = {"model": "model-args", "agent": "agent-args", "data provider": "data-args"}
 _MISSING_ARGUMENT = re.compile(
     rf"(?P<part>{'|'.join(_ARGUMENTS)}) (?P<name>\S+): field '(?P<field>\w+)' is missing"
 )
-#: How an error about a field begins: of a run's options, of a provider, or of a command
+#: How an error about a field begins: for a run's options, a provider, or a command
 _FIELD = re.compile(
     r"(?P<where>options: |data provider \S+: )?(?P<field>[a-z]\w*)(?P<key>\.[\w.]+)?: "
 )
@@ -99,16 +99,16 @@ _LONG_FIELD = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w=])")
 _OPTION = re.compile(r"--([a-z][\w-]*)")
 _COLOUR = r"\x1b\[(?:0|[1347]|[39]?[0-79]|38;[25];[0-9;]{1,11})(?:;(?:[1347]|[39][0-79]|38;[25];[0-9;]{1,11}))*m"
 _UNSEEN = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-_UNDECODED = re.compile(r"[\udc80-\udcff]")  #: bytes of the command line that are no text
+_UNDECODED = re.compile(r"[\udc80-\udcff]")  #: undecodable bytes on the command line
 _ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
 
 
 class CleanStream:
-    """Text stream that replaces control and invisible characters by spaces, and the local copy of a
-    run by its URL.
+    """Text stream that replaces control and invisible characters with spaces, and the local copy of
+    a run with its URL.
 
-    No foreign text can then move the cursor, hide text or reverse it. On a terminal, colours pass.
-    `raw` is the stream behind it, for code that moves the cursor on purpose.
+    So third-party text can't move the cursor, or hide or reverse text. On a terminal, colours are
+    kept. `raw` is the underlying stream, for code that moves the cursor on purpose.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -153,13 +153,13 @@ def _attempt(write: Callable[..., object], *text: str) -> None:
 
 
 def _make_writable(*streams: Any) -> None:
-    """Let streams of a locale without UTF-8 write `?` for characters that they lack."""
+    """Let streams in a locale without UTF-8 write `?` for characters that they can't encode."""
     for stream in streams:
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="replace")
 
 
-# lm-eval writes `--model_args`; both spellings name one option.
+# lm-eval uses `--model_args`; both spellings are the same option.
 cli = KtdevalGroup(
     "ktdeval",
     BUILT_IN,
@@ -194,8 +194,8 @@ cli.params.append(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. An expected failure is one line on stderr.
 
-    Exit codes: 0 done, 1 the result is negative (a check fails), 2 bad input, 3 a budget is
-    reached, 130 interrupted.
+    Exit codes: 0 success, 1 negative result (a check fails), 2 bad input, 3 budget reached, 130
+    interrupted.
     """
     if sys.flags.optimize > 1:
         return _fail(
@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
     streams = sys.stdout, sys.stderr
-    # A stream that the caller closed is None.
+    # A stream closed by the caller is None.
     out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - used until the process ends
     sys.stdout = CleanStream(out)
     sys.stderr = CleanStream(DroppingStream(err))
@@ -245,14 +245,14 @@ def _run_command(arguments: list[str]) -> int:
     except OSError as error:
         return _fail_os(error)
     except SystemExit:
-        # Where the reader of the output has gone (`| head`), click replaces the streams and ends the
-        # process by itself.
+        # If the reader of the output is gone (`| head`), click replaces the streams and ends the
+        # process itself.
         if isinstance(sys.stdout, CleanStream):
             raise
 
         return _fail_os(BrokenPipeError())
     except UnicodeEncodeError:
-        # A word of undecodable bytes may name a file, but can't be in JSON.
+        # A word with undecodable bytes may be a file name, but can't be in JSON.
         undecoded = [word for word in arguments if _UNDECODED.search(word)]
         if not undecoded:
             raise
@@ -263,7 +263,7 @@ def _run_command(arguments: list[str]) -> int:
 
 
 def _with_options(message: str, arguments: Sequence[str]) -> str:
-    """Return an error about a field with the option that the user typed, or is to type."""
+    """Return an error about a field with the option that the user typed, or should type."""
     lacks = _MISSING_ARGUMENT.fullmatch(message)
     if lacks is not None:
         part, field = lacks["part"], lacks["field"]
@@ -287,7 +287,7 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
 
 
 def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
-    """Return whether a key of an option's value was typed, as in `--map open=3`; true without a
+    """Return whether a key in an option's value was typed, as in `--map open=3`; true without a
     key. `bars.csv: …` is about a file, not about a key of `--bars`.
     """
     if key is None:
@@ -296,7 +296,7 @@ def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
 
 
 def _fail_usage(error: click.ClickException) -> int:
-    """Print what was wrong with the arguments, and return the exit code."""
+    """Print what is wrong with the arguments, and return the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the group's help
         click.echo(error.format_message(), err=True)
         return error.exit_code
@@ -315,8 +315,8 @@ def _fail_usage(error: click.ClickException) -> int:
 
 
 def _hint_of_option(error: click.NoSuchOption) -> str:
-    """Return what carries an option that a command lacks: where its own has moved, or what other
-    suites' are here.
+    """Return a hint for an unknown option: where the option has moved, or what another suite's
+    option is called here.
     """
     command = ""
     if error.ctx is not None:
@@ -328,8 +328,7 @@ def _hint_of_option(error: click.NoSuchOption) -> str:
 def _fail_os(error: OSError) -> int:
     """Print what could not be read or written, and return the exit code."""
     if error.filename is None:
-        # stdout itself failed. Pointing it elsewhere keeps Python from complaining when it flushes
-        # at exit.
+        # stdout itself failed. Redirecting it prevents an error when Python flushes it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe (`| head`)
@@ -343,7 +342,7 @@ def _fail_os(error: OSError) -> int:
 def _show_defect(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print the traceback of a defect as Python would, without secrets that it may contain."""
+    """Print the traceback of a bug as Python would, without secrets that it may contain."""
     import traceback
 
     from ktdeval.secrets.redaction import redact_secrets
@@ -352,8 +351,8 @@ def _show_defect(
     sys.stderr.write(redact_secrets(text, os.environ))
 
 
-#: Characters of a word that an error line quotes, such as a path: the longest that is shown whole,
-#: and how many are shown of a longer one
+#: Maximum length of a word, such as a path, that an error message shows in full, and how many
+#: characters are shown of a longer word
 _LONGEST_WORD = 400
 _SHOWN_START = 200
 _SHOWN_END = 60
@@ -370,7 +369,7 @@ def _fail(message: str, exit_code: int, how: str = "error") -> int:
 
 
 def _shortened_word(word: str) -> str:
-    """Return a word of a message, its middle left out if it is too long for a line."""
+    """Return a word of a message, shortened in the middle if it is too long for a line."""
     if len(word) <= _LONGEST_WORD:
         return word
     return f"{word[:_SHOWN_START]}…{word[-_SHOWN_END:]}"

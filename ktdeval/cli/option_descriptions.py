@@ -1,4 +1,4 @@
-"""Options of a dataclass as text: what `help(ktdeval.evaluate)` lists."""
+"""Descriptions of the options in a dataclass: what `help(ktdeval.evaluate)` lists."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 _WIDTH = 96  # columns
 _HANGING = "    "
-#: Names of types that only ktdeval has, and what a caller gives
+#: Type names that only ktdeval has, and what a caller passes
 _GIVEN_AS = {"Parameters": "dict", "Address": "str"}
 
 
 def described_options(kind: type[Any], without: Collection[str] = ()) -> str:
-    """Return a line or more for each field of a dataclass of options: name, type as annotated,
+    """Return one or more lines for each field of an options dataclass: name, type as annotated,
     default, help.
 
-    `without`: names of fields to leave out. Fields are those that `option` made.
+    `without`: names of fields to omit. Fields must have been created by `option`.
     """
     lines = []
     for field in dataclasses.fields(kind):

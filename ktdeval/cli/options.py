@@ -1,4 +1,4 @@
-"""Command-line options that derive from `RunConfig`, and the plugins of commands."""
+"""Command-line options derived from `RunConfig`, and the loading of plugins for commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _METAVARS = {
 _METAVARS |= {"volume_unit": "UNIT,…", "amount_unit": "UNIT,…", "endpoint": "URL"}
 _METAVARS |= {"answers": "DIR", "first": "DATE", "last": "DATE"}
 _FILES = "bars benchmark documents entities factors fx industry members minutes names splits"
-_METAVARS |= dict.fromkeys(_FILES.split(), "FILE")  # of an import
+_METAVARS |= dict.fromkeys(_FILES.split(), "FILE")  # file options of an import
 _METAVARS |= {
     "cache": "shared|run|FILE",
     "max_cost": "USD",
@@ -49,9 +49,9 @@ _METAVARS |= {
     "float": "X",
 }
 
-WORDS = "ktdeval.words"  #: key of the words of the command line, in the `meta` of its contexts
+WORDS = "ktdeval.words"  #: key of the command line's words in the `meta` of its contexts
 
-#: Kind of the names that a field takes
+#: Kind of the names that a field accepts
 _NAMES = {
     "model": "models",
     "models": "models",
@@ -62,7 +62,7 @@ _NAMES = {
     "windows": "windows",
     "runner": "runners",
 }
-#: What a field's path leads to
+#: What a field's path refers to
 _PATHS = {
     "out": "dir",
     "items": "file",
@@ -73,7 +73,7 @@ _PATHS = {
 
 
 class FiniteNumber(click.FloatRange):
-    """A finite number in a range: click's own type lets `nan` and infinity through."""
+    """A finite number in a range: click's own type accepts `nan` and infinity."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -86,9 +86,9 @@ class FiniteNumber(click.FloatRange):
 
 
 class FilePath(click.Path):
-    """Path of a file or folder, but not the empty text.
+    """Path of a file or folder; empty text is rejected.
 
-    A shell passes an empty text for an unset variable, and a path would take that as the working
+    A shell passes empty text for an unset variable, which would be taken as the path of the working
     folder.
     """
 
@@ -107,10 +107,10 @@ class FilePath(click.Path):
 
 
 class RunPath(FilePath):
-    """Path or URL of a run, of a folder of runs, or of a card. A URL becomes its local copy."""
+    """Path or URL of a run, of a folder of runs, or of a card. A URL is replaced by its local copy."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises StoreError if no run is at the URL."""
+        """Return the path. Raises StoreError if there is no run at the URL."""
         if isinstance(value, str) and "://" in value:
             # Imported only for URLs, because most commands start without it.
             from ktdeval.runner.records.run_locator import local_run_path
@@ -121,10 +121,10 @@ class RunPath(FilePath):
 
 
 class OutputPath(FilePath):
-    """Path of a file or folder to write, tested when options are read, before any work begins."""
+    """Path of a file or folder to write, checked when options are parsed, before any work begins."""
 
     def __init__(self, kind: OutputKind, mark: str | None = None) -> None:
-        """Take outputs of a kind, as `check_output` does."""
+        """Accept outputs of a kind, as `check_output` does."""
         super().__init__()
         self.kind = kind
         self._mark = mark
@@ -144,12 +144,14 @@ def warn(message: str) -> None:
 
 
 def open_plugins(extra: Sequence[str] = ()) -> Plugins:
-    """Load all plugins, and warn on stderr of each that is skipped. `extra`: those of `--plugin`."""
+    """Load all plugins, and warn on stderr about each skipped plugin. `extra`: plugins from
+    `--plugin`.
+    """
     return load_plugins(extra, warn)
 
 
 def run_options() -> list[click.Parameter]:
-    """Return one option for each field of `RunConfig`, in its order, and `--config`."""
+    """Return one option for each field of `RunConfig`, in field order, and `--config`."""
     hints = get_type_hints(RunConfig)
     options = [field_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
     file_help = (
@@ -164,8 +166,8 @@ def run_options() -> list[click.Parameter]:
 
 
 def group_options(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
-    """Return options by the title of their group, the most needed first; those of no group under
-    `Others`.
+    """Return options by the title of their group, most needed first; options without a group are
+    under `Others`.
     """
     by_name = {option.name: option for option in options}
     groups: dict[str, list[click.Parameter]] = {}
@@ -182,7 +184,7 @@ def write_groups(
     groups: Mapping[str, Sequence[click.Parameter]],
     col_max: int = 24,
 ) -> None:
-    """Write the help of options by group. `col_max`: most columns of the first column."""
+    """Write the help for options by group. `col_max`: maximum width of the first column."""
     for title, options in groups.items():
         records = [option.get_help_record(ctx) for option in options]
         rows = [record for record in records if record is not None]
@@ -200,10 +202,11 @@ class GroupedCommand(click.Command):
 
 
 class RunOptionsCommand(click.Command):
-    """Command that takes options of `ktdeval run` in addition to its own.
+    """Command that accepts options of `ktdeval run` in addition to its own.
 
-    They are those of `run` itself: help names them and does not repeat them, a shell completes
-    them. `run_names`: of fields of `RunConfig`; empty: all options of `run`.
+    They are the same option objects as for `run`: help names them without repeating their text, and
+    a shell completes them. `run_names`: names of fields of `RunConfig`; empty: all options of
+    `run`.
     """
 
     def __init__(self, *arguments: Any, run_names: Sequence[str] = (), **settings: Any) -> None:
@@ -211,7 +214,7 @@ class RunOptionsCommand(click.Command):
         self.run_names = tuple(run_names)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the command's own parameters, and behind them those of `run`."""
+        """Return the command's own parameters, followed by those of `run`."""
         shared = []
         for option in run_options():
             if not self.run_names or option.name in self.run_names:
@@ -220,7 +223,7 @@ class RunOptionsCommand(click.Command):
         return [*super().get_params(ctx), *shared]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, and which of `run` it takes."""
+        """Write the command's own options, and which options of `run` it accepts."""
         own = super().get_params(ctx)
         options = [each for each in own if isinstance(each, click.Option)]
         write_groups(ctx, formatter, {"Options": options})
@@ -239,14 +242,16 @@ class RunOptionsCommand(click.Command):
 
 
 def config_of(values: dict[str, Any]) -> RunConfig:
-    """Take the options of a run out of the values of a command, and return its config."""
+    """Remove a run's options from a command's values, and return its config."""
     config_file = values.pop("config_file")
     overrides = {field.name: values.pop(field.name) for field in dataclasses.fields(RunConfig)}
     return load_config(config_file, overrides)
 
 
 def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command body: its first argument is a `RunConfig` from `--config` and options."""
+    """Decorate a command body so that its first argument is a `RunConfig` from `--config` and
+    options.
+    """
 
     @functools.wraps(function)
     def body(**values: Any) -> Any:
@@ -256,10 +261,10 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def config_option(*names: str) -> Callable[[F], F]:
-    """Decorate a command body with the options of some `RunConfig` fields.
+    """Decorate a command body with the options for some `RunConfig` fields.
 
-    An option that is not given arrives as None. Help shows no defaults: in a command that does not
-    start a run, an omitted option means the value that the run was made with.
+    An option that is not given is passed as None. Help shows no defaults: in a command that does
+    not start a run, an omitted option means the value that the run was made with.
     """
     hints = get_type_hints(RunConfig)
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
@@ -280,15 +285,15 @@ def flag(
     metavar: str = "",
     complete: Completer | None = None,
 ) -> Any:
-    """Return a dataclass field that `options_of` makes an option of.
+    """Return a dataclass field from which `options_of` makes an option.
 
-    `default`: of an option that is not given; without one it must be given. `help`: empty for one
-    that commands give each other, and that help leaves out. `name`: the option's
-    name where it isn't that of the field with dashes, also two of them: `--yes -y`. `type`: click's
-    type of the values where the field's own type does not say it, such as `OutputPath("file")`; a
-    tuple's option may then be repeated, and commas are part of its values. `metavar`: what help
-    calls the value; one in brackets may be left out, and is then empty. `complete`: what completes
-    it in a shell.
+    `default`: value if the option is not given; if omitted, the option is required. `help`: empty
+    for an option that commands pass to each other, and that help omits. `name`: the option's name
+    if it isn't the field's name with dashes, possibly two: `--yes -y`. `type`: click's type for the
+    values if the field's own type does not determine it, such as `OutputPath("file")`; a tuple's
+    option may then be repeated, and commas are part of its values. `metavar`: name of the value in
+    help; if it is in brackets, the value may be omitted, and is then empty. `complete`: completer
+    for the value in a shell.
     """
     metadata: dict[str, Any] = {
         "help": help,
@@ -297,7 +302,7 @@ def flag(
         "complete": complete,
     }
     if isinstance(type, click.FloatRange | click.IntRange):
-        metadata |= {"minimum": type.min, "maximum": type.max}  # as of `option`
+        metadata |= {"minimum": type.min, "maximum": type.max}  # as in `option`
     if name:
         metadata["flag"] = name
     if isinstance(default, dict):
@@ -307,9 +312,9 @@ def flag(
 
 
 def run_flag(name: str) -> Any:
-    """Return a dataclass field of which `options_of` makes the option of `ktdeval run` of that name.
+    """Return a dataclass field from which `options_of` makes the `ktdeval run` option of that name.
 
-    Where it is not given, it is None, or an empty list: the value that a run was made with.
+    If the option is not given, it is None or an empty list: the value that a run was made with.
     """
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
     default = () if fields[name].default == () else None
@@ -338,14 +343,14 @@ def printing_option(name: str, text_of: Callable[[str], str], **shown: Any) -> c
 
 
 def options_of(kind: type[Any]) -> Callable[[F], F]:
-    """Decorate a command body with one option for each field of a dataclass, in its order: its own
-    first, then those of the classes that it inherits.
+    """Decorate a command body with one option for each field of a dataclass, in order: its own
+    fields first, then those of the classes that it inherits from.
 
-    The body's argument `options` is an instance. Fields are made by `flag` (or by the `option` of
-    params): of text, numbers, `Literal`, bool (a flag), `tuple[str, ...]` (a list with commas), a
-    tuple whose values have a `type` (repeated options) or a mapping (KEY=VALUE). Options that
-    several commands have are fields of a dataclass that theirs inherit, so that their help is the
-    same.
+    The body's argument `options` is an instance. Fields are made by `flag` (or by `option`, for
+    params): text, numbers, `Literal`, bool (a flag), `tuple[str, ...]` (a comma-separated list), a
+    tuple whose values have a `type` (repeated options) or a mapping (KEY=VALUE). Options shared by
+    several commands are fields of a dataclass that their options inherit from, so that their help
+    is the same.
     """
     fields = _own_first(kind)
     options = parameters_of(kind)
@@ -367,15 +372,15 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
 
 
 def parameters_of(kind: type[Any]) -> list[click.Parameter]:
-    """Return one option for each field of a dataclass, as `options_of` orders them: for a group,
-    whose commands read them by `inherit_option`.
+    """Return one option for each field of a dataclass, in the order of `options_of`: for a group,
+    whose commands read them with `inherit_option`.
     """
     hints = get_type_hints(kind)
     return [field_option(field, hints[field.name]) for field in _own_first(kind)]
 
 
 def _own_first(kind: type[Any]) -> list[dataclasses.Field[Any]]:
-    """Return the fields of a dataclass: its own, then those of each class that it inherits."""
+    """Return the fields of a dataclass: its own, then those of each class that it inherits from."""
     by_name = {field.name: field for field in dataclasses.fields(kind)}
     ordered = []
     for owner in kind.__mro__:
@@ -388,21 +393,21 @@ def _own_first(kind: type[Any]) -> list[dataclasses.Field[Any]]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonOptions:
-    """Option of a command that prints JSON when asked."""
+    """Option for commands that print JSON on request."""
 
     as_json: bool = flag(False, name="--json", help="print JSON")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PluginOptions:
-    """Option of a command that loads plugins: those that `open_plugins` takes."""
+    """Option for commands that load plugins: the `extra` argument of `open_plugins`."""
 
     plugin: tuple[str, ...] = run_flag("plugin")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MarketOptions:
-    """Option of a command that reads the market of a run."""
+    """Option for commands that read the market of a run."""
 
     data: str | None = flag(
         None,
@@ -413,7 +418,9 @@ class MarketOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedOptions(PluginOptions):
-    """Options of commands on a finished run: where its market is now, and what it had from elsewhere."""
+    """Options for commands on a finished run: where its market is now, and what it took from
+    elsewhere.
+    """
 
     data: Address | None = run_flag("data")
     data_args: Parameters | None = run_flag("data_args")
@@ -433,8 +440,8 @@ def inherit_option(context: click.Context | None, name: str) -> Any:
 
 
 def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
-    # click's own decorators append to this list, and click reads it backwards, because decorators
-    # run from the bottom up.
+    # click's own decorators append to this list, and click reads it in reverse, because decorators
+    # are applied bottom-up.
     existing: list[click.Parameter] = getattr(function, "__click_params__", [])
     function.__click_params__ = [*existing, *reversed(options)]  # type: ignore[attr-defined]
     return function
@@ -443,7 +450,7 @@ def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
 def field_option(
     field: dataclasses.Field[Any], hint: Any, with_default: bool = True
 ) -> click.Parameter:
-    """Return the option of a field; an option that was not given arrives as None.
+    """Return the option for a field; an option that is not given is passed as None.
 
     A field whose metadata has a `flag` without dashes becomes an argument.
     """
@@ -464,20 +471,20 @@ def field_option(
 
     help_text = field.metadata.get("help", "")
     if "type" in field.metadata and is_required(field):  # made by `flag`
-        settings["required"] = True  # help says it itself
+        settings["required"] = True  # help shows this itself
     else:
         settings["default"] = None
         help_text += _help_suffix(field, with_default)
 
     if isinstance(settings.get("type"), OutputPath) and "required" not in settings:
-        settings["default"] = field.default  # tested before work begins, as a path that is given
+        settings["default"] = field.default  # checked before work begins, like a path that is given
 
     settings["hidden"] = field.metadata.get("help") == ""
     return click.Option([*names.split(), field.name], help=help_text, **settings)
 
 
 def _completer(field: dataclasses.Field[Any], hint: Any) -> Completer | None:
-    """Return what completes the values of a field, or None."""
+    """Return the completer for a field's values, or None."""
     name = field.name
     if name == "data":
         return complete_data
@@ -496,13 +503,13 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _may_be_bare(field: dataclasses.Field[Any]) -> bool:
-    """Return whether an option may come without its value."""
+    """Return whether an option may be given without a value."""
     metavar = field.metadata.get("metavar") or ""
     return bool(metavar.startswith("[") and metavar.endswith("]"))
 
 
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
-    """Return what help says after a field's text: that it is required, or its default."""
+    """Return what help adds after a field's text: that it is required, or its default."""
     if field.default is dataclasses.MISSING:
         return " [required]" if is_required(field) else ""
 
@@ -513,7 +520,7 @@ def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
 
 
 def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
-    """Return click's settings for the values of a field: how they are read and shown in help."""
+    """Return click's settings for a field's values: how they are parsed and shown in help."""
     hint = _if_given(hint)
     own = field.metadata.get("metavar")
     given_type = field.metadata.get("type")
@@ -536,8 +543,8 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     if choices and "type" in field.metadata:  # made by `flag`
         return {"type": click.Choice(choices)}
     if choices:
-        # Not click.Choice: the config's own message suggests near words, and is the same for a YAML
-        # file.
+        # Not click.Choice: the config's own message suggests similar words, and is the same for a
+        # YAML file.
         return {"type": str, "metavar": f"[{'|'.join(choices)}]"}
 
     if hint is bool and field.default is True:
@@ -551,7 +558,7 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
 
 
 def _if_given(hint: Any) -> Any:
-    """Return the type of an optional value where it is given: `X` of `X | None`."""
+    """Return the type of an optional value when given: `X` for `X | None`."""
     parts = get_args(hint)
     if type(None) not in parts:
         return hint
@@ -559,7 +566,7 @@ def _if_given(hint: Any) -> Any:
 
 
 def _choices(hint: Any) -> tuple[str, ...]:
-    """Return the words of a `Literal`, also of one that may be None; nothing for other types."""
+    """Return the choices of a `Literal`, which may also be optional; empty for other types."""
     for part in (hint, *get_args(hint)):
         if get_origin(part) is Literal:
             return get_args(part)

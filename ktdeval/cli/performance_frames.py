@@ -1,6 +1,4 @@
-"""Ledgers as the series and frames that libraries of performance take: pyfolio, empyrical,
-quantstats.
-"""
+"""Ledgers as series and frames for performance libraries: pyfolio, empyrical, quantstats."""
 
 from __future__ import annotations
 
@@ -12,18 +10,19 @@ import pandas as pd
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
 
-CASH = "cash"  #: column of the cash among positions, as pyfolio names it
+CASH = "cash"  #: cash column among the positions, named as in pyfolio
 TRANSACTION_COLUMNS = ("symbol", "amount", "price", "commission")
 
 
 def daily_returns(ledger: Ledger) -> pd.Series[float]:
-    """[steps] simple returns of the NAV, by the day whose close ends them."""
+    """Return [steps] simple returns of the NAV, dated by the day whose close ends them."""
     return pd.Series(ledger.returns, index=_days(ledger), name="returns")
 
 
 def benchmark_returns(ledger: Ledger, market: MarketSnapshot) -> pd.Series[float]:
-    """[steps] returns of the market's benchmark index from close to close, on the ledger's days.
-    The first is from the day of the first decision. Raises DataError if a day is not the market's.
+    """Return [steps] close-to-close returns of the market's benchmark index on the ledger's days.
+    The first return starts from the day of the first decision. Raises DataError if a day is not in
+    the market.
     """
     days = [ledger.base_day, *ledger.days]
     levels = market.benchmark[[market.day_index(day) for day in days]]
@@ -32,8 +31,8 @@ def benchmark_returns(ledger: Ledger, market: MarketSnapshot) -> pd.Series[float
 
 
 def position_values(ledger: Ledger) -> pd.DataFrame:
-    """[steps x codes and cash] value of each holding at the close, in units of the currency; shorts
-    are negative, and what is not held is 0.
+    """Return the [steps x codes and cash] value of each holding at the close, in currency units;
+    short positions are negative, and assets not held are 0.
     """
     rows = []
     codes: set[str] = set()
@@ -50,7 +49,7 @@ def position_values(ledger: Ledger) -> pd.DataFrame:
 
 
 def transactions(ledger: Ledger) -> pd.DataFrame:
-    """One row for each fill, those of margin calls too: symbol, amount (above 0 bought, below 0
+    """Return one row per fill, including margin calls: symbol, amount (positive bought, negative
     sold), price and commission (fee and duties), by day.
     """
     days = []
@@ -65,7 +64,7 @@ def transactions(ledger: Ledger) -> pd.DataFrame:
 
 
 def _fills(step: StepRecord, ledger: Ledger) -> list[Mapping[str, Any]]:
-    """Return a row for each fill of a step, in the order of the day: margin calls come first."""
+    """Return a row for each fill of a step, in the order within the day: margin calls come first."""
     rows = []
     for charge in step.charges:
         if charge.kind == "margin_call":

@@ -1,4 +1,4 @@
-"""`ktdeval plan`: what a run or a grid would ask, cost and take, without asking any model."""
+"""`ktdeval plan`: the calls, cost and time of a run or grid, estimated without calling a model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
     from ktdeval.runner.plans.config import RunConfig
 
-_INDENT = "  "  #: of a table below its title
+_INDENT = "  "  #: indent of a table below its title
 _OF_GRIDS = "plan grid"  #: command of the plugin that estimates grids
-_MODELS = "--models"  #: option by which a line without PLAN means a grid
+_MODELS = "--models"  #: option that marks a command line without PLAN as one for a grid
 
 
 class _PlanCommand(RunOptionsCommand):
-    """Command `plan`, which hands a grid over to the plugin of grids."""
+    """The command `plan`, which hands a grid over to the grid plugin."""
 
     def make_context(
         self,
@@ -39,7 +39,7 @@ class _PlanCommand(RunOptionsCommand):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of the command, or of the one that estimates grids."""
+        """Return the context of this command, or of the command that estimates grids."""
         words = list(args)  # click empties `args`
         if _means_grid(words):
             return _of_grids().make_context(info_name, words, parent, **extra)
@@ -57,7 +57,7 @@ class _PlanCommand(RunOptionsCommand):
 
 
 def _means_grid(args: list[str]) -> bool:
-    """Return whether a line is about a grid: it begins with PLAN, or names several models."""
+    """Return whether a command line is about a grid: it begins with PLAN, or gives several models."""
     if args and not args[0].startswith("-"):
         return True
     return any(word.partition("=")[0] == _MODELS for word in args)
@@ -86,7 +86,7 @@ def _of_grids() -> click.Command:
 def _complete_plan(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """Complete the plan of a grid, as the plugin of grids does."""
+    """Complete the plan of a grid, as the grid plugin does."""
     plan, *_ = _of_grids().params
     return plan.shell_complete(context, text)
 
@@ -102,12 +102,12 @@ def plan(plan_file: str | None, options: JsonOptions, **values: Any) -> None:
     grid, PLAN.yaml or the name of one that ships (`ktdeval list plans`); with it the options are
     those of `ktdeval grid` (see `ktdeval plan PLAN --help`).
     """
-    assert plan_file is None  # another command estimates grids
+    assert plan_file is None  # grids are estimated by another command
     print_plan(config_of(values), options.as_json)
 
 
 def print_plan(config: RunConfig, as_json: bool = False) -> None:
-    """Estimate a run and print it: facts, a table for each task and in total, assumptions, warnings."""
+    """Print an estimate of a run: facts, a table for each task and in total, assumptions, warnings."""
     from ktdeval.runner.estimate import estimate_run
     from ktdeval.runner.execution.run import check_run_output
     from ktdeval.values.typed_json import to_plain
@@ -138,7 +138,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
 
 
 def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
-    """Print the table of a task, and the size of its largest prompt."""
+    """Print a task's table, and the size of its largest prompt."""
     done = task.finished.steps
     steps = f"{task.steps:,} steps"
     if done:
@@ -205,7 +205,7 @@ def _price_text(estimate: RunEstimate) -> str:
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """Print a column for each scenario; if steps are finished, their use comes first."""
+    """Print a column for each scenario; if some steps are finished, their usage comes first."""
     cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
     if finished is not None and finished.steps:
         cells.append(["used so far", *_amounts(finished), ""])

@@ -1,4 +1,4 @@
-"""Show the progress of a run: a live bar for each episode on a terminal, plain lines elsewhere."""
+"""Show the progress of a run: a live bar per episode on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import Event, SampleFinished, StepFinished
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
-_PLAIN_REPORTS = 10  # lines for each episode without a terminal
+_PLAIN_REPORTS = 10  # lines per episode without a terminal
 _MAX_PLAIN_REPORTS = 20  # lines for all episodes together
 _ROOMY = 100  # columns: wider terminals get longer bars
-_NARROW = 78  # columns: narrower terminals get shorter titles, and no time left
+_NARROW = 78  # columns: narrower terminals get shorter titles, and no remaining time
 _BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # a narrow bar, counts, time, gaps
 _MILLION = 1_000_000
-_LONG_WAIT_S = 60.0  # longer waits are printed as a line that stays
-_PLAIN_WAIT_S = 10.0  # the same where no bar shows shorter ones
+_LONG_WAIT_S = 60.0  # longer waits are printed as a permanent line
+_PLAIN_WAIT_S = 10.0  # the same if no bar shows shorter waits
 
-#: Checks outside of episodes, as shown
+#: Checks outside episodes, as shown
 _CHECKS = {
     "check": "check of how the model takes tools",
     "canary": "fixed questions (canary)",
@@ -94,7 +94,7 @@ class _EpisodeTotals:
 
 
 class _EpisodeBars(Progress):
-    """Progress bars, each with its status on a line below, so that a narrow terminal shows both."""
+    """Progress bars, each with its status on the line below, so that both fit on a narrow terminal."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Yield each visible bar and its status."""
@@ -109,7 +109,9 @@ class _EpisodeBars(Progress):
 
 
 def _bar_columns(console: Console) -> list[ProgressColumn]:
-    """Return the columns of a bar: each bar is its own table, so fixed widths keep them aligned."""
+    """Return the columns of a bar. Each bar is its own table, so fixed widths keep the bars
+    aligned.
+    """
     title_width = 39
     bar_width = 12
     is_narrow = console.width < _NARROW
@@ -146,7 +148,7 @@ def work_shown(console: Console | None = None) -> Iterator[Tell]:
         yield tell_nobody
         return
 
-    # rich would write what is printed meanwhile to stderr, even into a pipe's place.
+    # rich would redirect anything printed in the meantime to stderr, even instead of a pipe.
     bars = _EpisodeBars(
         *_bar_columns(console), console=console, transient=True, redirect_stdout=False
     )
@@ -161,8 +163,8 @@ def work_shown(console: Console | None = None) -> Iterator[Tell]:
 
 
 class CheckWaits:
-    """Prints a line for each long wait of the model's checks, before the episodes and after them.
-    Register with `Plugins.register_observer`.
+    """Prints a line for each long wait of a model check, before and after the episodes. Register
+    with `Plugins.register_observer`.
     """
 
     def __init__(self, console: Console) -> None:
@@ -170,10 +172,10 @@ class CheckWaits:
 
     @hookimpl
     def ktdeval_event(self, event: Event) -> None:
-        """Show a wait of a check; other events are for `ProgressObserver`."""
+        """Show a check's wait; other events are left to `ProgressObserver`."""
         if not isinstance(event, events.CheckDelayed):
             return
-        if event.wait_s < _PLAIN_WAIT_S:  # no bar shows shorter ones
+        if event.wait_s < _PLAIN_WAIT_S:  # no bar shows shorter waits
             return
 
         what = _CHECKS.get(event.check, event.check)
@@ -188,14 +190,14 @@ class ProgressObserver:
     def __init__(self, console: Console, episodes: int) -> None:
         self._console = console
         self._live = console.is_terminal
-        # Events of parallel episodes come from several threads.
+        # Events from parallel episodes arrive on several threads.
         self._lock = threading.Lock()
         self._tallies: dict[str, _EpisodeTotals] = {}
         self._bars: dict[str, TaskID] = {}
-        self._batch_text = ""  # as it was shown last
+        self._batch_text = ""  # as last shown
         self._episodes = episodes
         self._ended = 0
-        self._reported = 0  # parts of the whole run that plain lines have told of
+        self._reported = 0  # number of parts of the run already reported in plain lines
 
         self._progress = _EpisodeBars(
             *_bar_columns(console), console=console, disable=not self._live
@@ -214,7 +216,7 @@ class ProgressObserver:
 
     @hookimpl
     def ktdeval_event(self, event: Event) -> None:
-        """Show one event; events of several episodes may come from several threads."""
+        """Show one event; events from several episodes may arrive on several threads."""
         with self._lock:
             match event:
                 case events.EpisodeStarted():
@@ -266,8 +268,8 @@ class ProgressObserver:
             self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
 
     def _is_due(self) -> bool:
-        """Return whether to print a line. Without a terminal a run of many episodes prints one for
-        each twentieth of it.
+        """Return whether to print a line. Without a terminal, a run with many episodes prints one
+        for each twentieth of the run.
         """
         if self._live or self._episodes * _PLAIN_REPORTS <= _MAX_PLAIN_REPORTS:
             return True
@@ -280,7 +282,7 @@ class ProgressObserver:
         return is_due
 
     def _delay(self, event: events.CallDelayed) -> None:
-        """Show a wait and its cause on the bar, and a long wait also as a line that stays."""
+        """Show a wait and its cause on the bar, and a long wait also as a permanent line."""
         text = _wait_text(event)
         if event.spec.id in self._bars:
             self._progress.update(self._bars[event.spec.id], status=text)
@@ -289,8 +291,8 @@ class ProgressObserver:
             self._say(event.spec, text)
 
     def _batch(self, event: events.BatchProgress) -> None:
-        """Show how far the batches are: on the bar of all episodes, and as a line that stays where
-        there is news.
+        """Show the progress of the batches: on the bar for all episodes, and as a permanent line if
+        it has changed.
         """
         text = f"batch: {event.done:,} of {event.total:,} done"
         self._progress.update(self._overall, status=text if event.wait_s else "", visible=True)
@@ -315,7 +317,7 @@ def _wait_text(event: events.CallDelayed | events.CheckDelayed) -> str:
 
 
 def _line_after_s(console: Console) -> float:
-    """Return from how many seconds on a wait is a line of its own."""
+    """Return the wait in seconds from which a separate line is printed."""
     if console.is_terminal:
         return _LONG_WAIT_S
     return _PLAIN_WAIT_S

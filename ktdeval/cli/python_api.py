@@ -41,7 +41,7 @@ from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.values.config_options import near_matches, shown_path
 from ktdeval.values.strict_json import loads_strict
 
-#: A model as a function: the whole conversation in, a reply or its text out
+#: A model given as a function: takes the whole conversation, returns a reply or its text
 Replies = Callable[[ModelRequest], Reply | str]
 _EPISODE = ["task", "window", "seed"]
 _STEP_FIELDS = ("step", "decided_on", "filled_on", "provenance")
@@ -57,7 +57,7 @@ _ORDER_FIELDS = (
     "filled_shares",
     "reason",
 )
-#: What an object of a kind must have, and how to say so
+#: The method that an object of a kind must have, and its description
 _EXPECTED = {
     "tasks": ("spec", "a name or a task with spec(), as a QATask"),
     "metrics": ("compute", "a name or a decorated metric"),
@@ -73,10 +73,10 @@ def evaluate(
         `ModelRequest` that returns a `Reply` or its text; the latter two are called `python/NAME`.
         `tasks`: names, groups, globs, YAML files, or objects such as a `QATask`. `options`: those of
         `ktdeval run`, listed below, such as `windows="W1,W4"`, `seeds=3`, `out="runs/first"`;
-        `metrics` takes `@metric` functions too. A model given as an object has a new folder each time
+        `metrics` takes `@metric` functions too. A model given as an object gets a new folder each time
         unless `out` names one, because nothing shows whether it is the same as before. Raises
-        KtdevalError: a bad option (UsageError, ConfigError), an episode that did not finish
-        (EpisodeFailure; all that did is in the run folder, see `load_run`).
+        KtdevalError for a bad option (UsageError, ConfigError) or an episode that did not finish
+        (EpisodeFailure; finished episodes are in the run folder, see `load_run`).
 
         Options:
     OPTIONS
@@ -128,9 +128,10 @@ def load_run(folder: str | Path) -> Evaluation:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Run with its decisions, their outcomes and its cards. Records are only read.
+    """A run with its decisions, their outcomes and its cards. Records are read-only.
 
-    Frames name episodes by `task`, `window` and `seed`; money is in units of the ledger's currency.
+    Frames identify episodes by `task`, `window` and `seed`; money is in units of the ledger's
+    currency.
 
     Example:
         run = ktdeval.load_run("runs/first")
@@ -158,23 +159,23 @@ class Evaluation:
 
     @cached_property
     def cards(self) -> pd.DataFrame:
-        """One row for each card, by task: model, windows, episodes, share of steps that the model
+        """One row per card, sorted by task: model, windows, episodes, share of steps that the model
         decided, whether it may be ranked, labels and headline figures.
         """
         return card_frame(self.typed_cards)
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row for each task and metric (or score): value over all episodes, ends, n, unit.
+        """One row per task and metric (or score): value over all episodes, ends, n, unit.
 
-        `bounds` names the kind of `low` and `high`: `interquartile` means quartiles over episodes,
-        and anything else a 95 % interval. `reason` says why a value is missing.
+        `bounds` gives the kind of range in `low` and `high`: `interquartile` means quartiles over
+        episodes, anything else a 95 % interval. `reason` says why a value is missing.
         """
         return figure_frame(self.typed_cards)
 
     @cached_property
     def episodes(self) -> pd.DataFrame:
-        """One row for each finished episode of a trading task, one column for each metric."""
+        """One row per finished episode of a trading task, one column per metric."""
         keys = []
         rows = []
         for card in self.typed_cards:
@@ -189,9 +190,10 @@ class Evaluation:
         return pd.DataFrame(rows, index=index)
 
     def ledger(self, **episode: str | int) -> pd.DataFrame:
-        """One row for each step, of all episodes or of those that `task=`, `window=`, `seed=` pick.
+        """Return one row per step, of all episodes or of those selected by `task=`, `window=`,
+        `seed=`.
 
-        Columns: days, provenance of the decision, NAV, cash, holdings, counts of orders,
+        Columns: days, provenance of the decision, NAV, cash, holdings, and the numbers of orders,
         rejections, positions, tool calls and tokens.
         """
         rows = []
@@ -209,9 +211,9 @@ class Evaluation:
         return _parse_dates(pd.DataFrame(rows), "decided_on", "filled_on")
 
     def orders(self, **episode: str | int) -> pd.DataFrame:
-        """One row for each order, with true identities: what was ordered, and the outcome.
+        """Return one row per order, with true identities: what was ordered, and the outcome.
 
-        Of all episodes or of those that `task=`, `window=`, `seed=` pick.
+        Covers all episodes, or those selected by `task=`, `window=`, `seed=`.
         """
         rows = []
         for spec, ledger in self._ledgers(episode):
@@ -225,7 +227,7 @@ class Evaluation:
         return _parse_dates(pd.DataFrame(rows), "filled_on")
 
     def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:
-        """[days x episodes] NAV divided by the initial cash, from the base day on.
+        """Return [days x episodes] NAV divided by the initial cash, from the base day on.
 
         Columns are (task, window, seed). `benchmark` opens the market and adds, for each window,
         the same cash invested in the benchmark index (seed `benchmark`). Raises UsageError if the
@@ -249,11 +251,12 @@ class Evaluation:
         return frame.rename_axis("day")
 
     def returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
-        """Daily returns of the NAV, as quantstats, pyfolio and empyrical take them: a series of one
-        episode, or a frame of several with columns (task, window, seed).
+        """Return daily returns of the NAV, in the form that quantstats, pyfolio and empyrical take:
+        a series for one episode, or a frame for several with columns (task, window, seed).
 
-        A return is dated by the day whose close ends it; the first is on the initial cash, so the
-        returns compound to `equity`. `task=`, `window=` and `seed=` pick episodes.
+        A return is dated by the day whose close ends it; the first return is relative to the
+        initial cash, so the returns compound to `equity`. `task=`, `window=` and `seed=` select
+        episodes.
 
         Example:
             quantstats.stats.sharpe(run.returns(window="W4", seed=0))
@@ -263,9 +266,10 @@ class Evaluation:
         )
 
     def benchmark_returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
-        """Daily returns of the benchmark index on the same days, in the same form as `returns`.
+        """Return daily returns of the benchmark index on the same days, in the same form as
+        `returns`.
 
-        The market is opened. Raises UsageError if it has no index.
+        This opens the market. Raises UsageError if it has no index.
         """
         market = self._indexed_market("use only returns()")
         series = {}
@@ -275,16 +279,17 @@ class Evaluation:
         return _one_or_all(series)
 
     def positions(self, **episode: str | int) -> pd.DataFrame:
-        """Value of each holding and of the cash at each close of one episode, as pyfolio takes them.
+        """Return the value of each holding and of the cash at each close of one episode, in
+        pyfolio's form.
 
-        [days x codes and `cash`] in units of the currency, in true identities; shorts are negative.
-        Raises UsageError: `task=`, `window=`, `seed=` pick several episodes, or none.
+        [days x codes and `cash`] in currency units, with true identities; short positions are
+        negative. Raises UsageError if `task=`, `window=`, `seed=` select several episodes, or none.
         """
         return position_values(self._one_ledger(episode))
 
     def transactions(self, **episode: str | int) -> pd.DataFrame:
-        """One row for each fill of one episode by day, as pyfolio takes them: symbol, amount (below
-        0 sold), price, commission. Raises UsageError as `positions`.
+        """Return one row per fill of one episode by day, in pyfolio's form: symbol, amount
+        (negative: sold), price, commission. Raises UsageError as `positions` does.
         """
         return transactions(self._one_ledger(episode))
 
@@ -293,7 +298,7 @@ class Evaluation:
         return open_recorded_snapshot(RunFolder.load(self.folder), self._plugins, {})
 
     def _indexed_market(self, advice: str) -> MarketSnapshot:
-        """Return the market. Raises UsageError with this advice: it has no index."""
+        """Return the market. Raises UsageError with this advice if it has no index."""
         market = self._market
         if not market.meta.benchmark:
             raise UsageError(
@@ -303,7 +308,7 @@ class Evaluation:
         return market
 
     def _one_ledger(self, chosen: dict[str, str | int]) -> Ledger:
-        """Return the ledger of the one episode that was chosen."""
+        """Return the ledger of the single selected episode."""
         found = list(self._ledgers(chosen))
         if len(found) > 1:
             first = found[0][0]
@@ -314,7 +319,7 @@ class Evaluation:
         return found[0][1]
 
     def _ledgers(self, chosen: dict[str, str | int]) -> Iterator[tuple[EpisodeSpec, Ledger]]:
-        """Yield the finished episodes of trading tasks that were chosen, with their ledgers."""
+        """Yield the selected finished episodes of trading tasks, with their ledgers."""
         for name in chosen:
             if name not in _EPISODE:
                 raise UsageError(
@@ -346,7 +351,9 @@ def _episode_key(spec: EpisodeSpec) -> tuple[str, str, int]:
 def _one_or_all(
     series: Mapping[tuple[str, str, int], pd.Series[float]],
 ) -> pd.Series[float] | pd.DataFrame:
-    """Return the series of one episode, named by it, or a column for each of several."""
+    """Return the series of a single episode, named after it, or a frame with a column for each of
+    several.
+    """
     if len(series) == 1:
         ((key, only),) = series.items()
         return only.rename(" ".join(map(str, key)))
@@ -357,7 +364,7 @@ def _one_or_all(
 
 
 def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
-    """Return the columns of an order, in units and money instead of quantity steps and minors."""
+    """Return the columns of an order, in units and money instead of quantity steps and minor units."""
     row = _fields_of(order, _ORDER_FIELDS)
     steps_per_unit = ledger.scale(order.code).steps_per_unit
     if steps_per_unit > 1:
@@ -375,12 +382,12 @@ def _fields_of(record: object, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _episode_columns(spec: EpisodeSpec) -> dict[str, Any]:
-    """Return the columns that name an episode."""
+    """Return the columns that identify an episode."""
     return {"task": spec.task, "window": spec.window_name, "seed": spec.seed}
 
 
 def _parse_dates(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return the frame with these columns as timestamps, where it has them."""
+    """Return the frame with these columns converted to timestamps, if it has them."""
     dated = {}
     for column in columns:
         if column in frame:
@@ -390,7 +397,7 @@ def _parse_dates(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def _option_values(values: Any, where: str) -> list[Any]:
-    """Return a list from one value, several, or names separated by commas."""
+    """Return a list from one value, several values, or comma-separated names."""
     if isinstance(values, str):
         return list(names_in([values], where))
     if isinstance(values, (list, tuple)):
@@ -399,20 +406,20 @@ def _option_values(values: Any, where: str) -> list[Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """Return a path as text, any other value as it is."""
+    """Return a path as text, any other value unchanged."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return value
 
 
 class _ObjectPlugin:
-    """Plugin that offers the objects of one call of `evaluate`."""
+    """Plugin that offers the objects passed to one `evaluate` call."""
 
     def __init__(self) -> None:
         self._specs: dict[str, list[Any]] = {"models": [], "tasks": [], "metrics": []}
 
     def model_name(self, model: str | Model | Replies) -> str:
-        """Return the name of a model; an object is offered under it."""
+        """Return the name of a model; an object is offered under that name."""
         if isinstance(model, str):
             return model
         if not hasattr(model, "reply") and not callable(model):
@@ -428,7 +435,7 @@ class _ObjectPlugin:
         return name
 
     def names_of(self, kind: str, values: Any) -> tuple[str, ...]:
-        """Return the names of tasks or metrics; objects are offered under them."""
+        """Return the names of tasks or metrics; objects are offered under their names."""
         method, expected = _EXPECTED[kind]
         names = []
         for value in _option_values(values, kind):
@@ -447,7 +454,7 @@ class _ObjectPlugin:
 
     @hookimpl
     def ktdeval_models(self) -> list[Spec]:
-        """Return the model, if it was an object."""
+        """Return the model if it was given as an object."""
         return self._specs["models"]
 
     @hookimpl
@@ -462,13 +469,13 @@ class _ObjectPlugin:
 
 
 class _FunctionModel:
-    """Model whose replies a Python function returns, as a `Reply` or as text."""
+    """Model whose replies come from a Python function, as a `Reply` or as text."""
 
     def __init__(self, function: Replies) -> None:
         self._function = function
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask the function. Tool calls in a text are read as for models without tool calling."""
+        """Call the function. Tool calls in a text are parsed as for models without tool calling."""
         reply = self._function(request)
         if not isinstance(reply, str):
             return reply
@@ -484,7 +491,7 @@ class _FunctionModel:
 
 
 def _is_json_object(text: str) -> bool:
-    """Return whether a whole text is one JSON object."""
+    """Return whether the whole text is one JSON object."""
     try:
         return isinstance(loads_strict(text), dict)
     except ValueError:
@@ -492,11 +499,11 @@ def _is_json_object(text: str) -> bool:
 
 
 def command_function(name: str) -> Callable[..., Any]:
-    """Return the Python function of a command, such as `ktdeval.compare`.
+    """Return the Python function for a command, such as `ktdeval.compare`.
 
-    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name,
-    where it isn't the command's; `extra["more_functions"]` makes further ones, by name. Raises
-    AttributeError if no command has a function of this name.
+    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name if it
+    isn't the command's name; `extra["more_functions"]` makes additional functions, by name. Raises
+    AttributeError if no command has a function with this name.
     """
     makers = _function_makers()
     if name not in makers:
@@ -507,7 +514,7 @@ def command_function(name: str) -> Callable[..., Any]:
 
 
 def command_function_names() -> list[str]:
-    """Return the names of all functions of commands, in alphabetical order."""
+    """Return the names of all command functions, in alphabetical order."""
     return sorted(_function_makers())
 
 

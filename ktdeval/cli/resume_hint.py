@@ -1,4 +1,4 @@
-"""The line that resumes a run or a grid which a budget stopped."""
+"""The command line that resumes a run or grid stopped by a budget."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 
-_DIGITS = 2  # of a suggested budget in US dollars
+_DIGITS = 2  # digits of a suggested budget in US dollars
 
 
 def resume_line(

@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 
 
 def _stopping_between_steps(stop: StopSignal) -> AbstractContextManager[None]:
-    """On Ctrl-C or a termination signal, stop episodes on other threads, then interrupt this one.
+    """On Ctrl-C or a termination signal, stop episodes on other threads, then interrupt this
+    thread.
 
-    Model calls that are under way are waited for, because they are paid for. A second signal does
-    not wait.
+    Model calls in progress are waited for, because they are paid for. A second signal does not
+    wait.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -60,7 +61,7 @@ def _stopping_between_steps(stop: StopSignal) -> AbstractContextManager[None]:
         stop.interrupt()
         raise KeyboardInterrupt
 
-    # On a thread other than the main one, the caller has to stop the run.
+    # On a thread other than the main thread, the caller has to stop the run.
     return handle_signals(interrupt)
 
 
@@ -105,7 +106,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def check_finished(result: RunResult) -> None:
-    """Raise why a run stopped before its end, or EpisodeFailure if an episode did not finish."""
+    """Raise the reason why a run stopped early, or EpisodeFailure if an episode did not finish."""
     if not result.failed:
         return
 
@@ -178,8 +179,8 @@ def run(context: click.Context, /, config: RunConfig, options: JsonOptions) -> N
 def _run_outcome(
     result: RunResult, folder: Path, cards: Sequence[Path], resume: str | None
 ) -> dict[str, JsonValue]:
-    """Return what `run --json` prints: the folder, the paths of its cards, what did not finish,
-    and the line that resumes a run which a budget stopped.
+    """Return what `run --json` prints: the folder, the paths of its cards, what did not finish, and
+    the command line that resumes a run stopped by a budget.
     """
     state = "finished"
     if result.failed:
@@ -201,7 +202,7 @@ def _run_outcome(
 
 
 def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path]) -> None:
-    """Print how to verify and score a run, with the options of this run that both need too."""
+    """Print how to verify and score a run, including this run's options that both commands need."""
     options = ""
     for name, value in (("items", config.items), ("plugin", ",".join(config.plugin))):
         if value:
@@ -214,7 +215,7 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(RecordedOptions, JsonOptions):
-    """Options of `score`."""
+    """Options for `score`."""
 
     metrics: tuple[str, ...] = run_flag("metrics")
     rules: Literal["strict", "paper"] | None = run_flag("rules")
@@ -232,7 +233,7 @@ def score(run_folder: Path, options: ScoreOptions) -> None:
 
     changes = given_of(options)
     as_json = changes.pop("as_json")
-    load_config(None, {"model": "-", "tasks": ("-",), **changes})  # refuse what a run would refuse
+    load_config(None, {"model": "-", "tasks": ("-",), **changes})  # reject what a run would reject
     plugins = open_plugins(changes.pop("plugin", ()))
     with work_shown() as tell:
         cards = rescore(run_folder, plugins, changes, tell)

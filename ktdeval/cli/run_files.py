@@ -21,7 +21,7 @@ _HEADER = ("EPISODE", "STATE", "TASK", "MODEL", "AGENT", "WINDOW", "SEED", "BYTE
 
 
 def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
-    """List the episodes of a run, or of all runs below a folder. `chosen`: as of `EpisodeFilter`."""
+    """List the episodes of a run, or of all runs below a folder. `chosen`: as in `EpisodeFilter`."""
     from ktdeval.runner.plans.trial_count import run_folders
     from ktdeval.runner.run_maintenance import EpisodeFilter, list_episodes
     from ktdeval.values.typed_json import to_plain
@@ -86,7 +86,7 @@ def check_runs(place: Path, as_json: bool) -> int:
 
 
 def compact_runs(place: str) -> None:
-    """Compact a run at a path or URL, and say what that took away."""
+    """Compact a run at a path or URL, and report what was removed."""
     from ktdeval.runner.run_maintenance import compact_run
     from ktdeval.stores.mirror import is_url
 

@@ -1,4 +1,4 @@
-"""Interrupts and termination signals of processes that end between steps."""
+"""Handling of interrupts and termination signals in processes that end between steps."""
 
 from __future__ import annotations
 

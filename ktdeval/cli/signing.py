@@ -17,9 +17,9 @@ PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 
 def passphrase_of_key() -> str:
-    """Return the passphrase of an encrypted key, from the environment or typed without an echo.
+    """Return the passphrase of an encrypted key, from the environment or typed without echo.
 
-    Raises UsageError if there is neither the variable nor a terminal.
+    Raises UsageError if there is neither the environment variable nor a terminal.
     """
     given = os.environ.get(PASSPHRASE)
     if given is not None:
@@ -34,7 +34,7 @@ def passphrase_of_key() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class KeygenOptions:
-    """Options of `card keygen`."""
+    """Options for `card keygen`."""
 
     out: Path = flag(help="file of the private key", type=OutputPath("file"), metavar="FILE")
     encrypt: bool = flag(False, help=f"encrypt it with a passphrase: {PASSPHRASE}, or typed twice")
@@ -63,7 +63,7 @@ def keygen(options: KeygenOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CardSignOptions:
-    """Options of `card sign`."""
+    """Options for `card sign`."""
 
     key: Path = flag(help="file of your private key", type=FilePath(), metavar="FILE")
 

@@ -1,4 +1,4 @@
-"""Print listings as columns that `cut` and `grep` can read too, and describe a Spec's parameters."""
+"""Print listings as columns that `cut` and `grep` can also read, and describe a Spec's parameters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _MIN_WIDTH = 16  # a wrapped column is never narrower
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal, or 100 if the output is not a terminal."""
+    """Return the number of columns of the terminal, or 100 if the output is not a terminal."""
     return shutil.get_terminal_size(fallback=(100, 24)).columns
 
 
 def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print aligned columns without the empty ones (the first always shows). Nothing is cut off.
+    """Print aligned columns, omitting empty ones (except the first). Nothing is truncated.
 
-    Each row is one line, except on a terminal too narrow for it, where the longest columns wrap.
+    Each row is one line, unless it does not fit the terminal, in which case the longest columns
+    wrap.
     """
     rows = list(rows)
     shown = [0]
@@ -50,8 +51,8 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
 
 
 def print_groups(groups: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Print names with their summaries under headings, wrapped to the terminal. A name that is long
-    for a narrow terminal has its summary on the next line.
+    """Print names with their summaries under headings, wrapped to the terminal. If a name is long
+    for a narrow terminal, its summary is on the next line.
     """
     for title, rows in groups.items():
         click.secho(title, bold=True)
@@ -81,7 +82,7 @@ def _name_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterable[str]:
 def print_grid(
     columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()
 ) -> None:
-    """Print a table of figures as of `grid_lines`, folded to a terminal."""
+    """Print a table of figures as `grid_lines` returns it, folded to the terminal width."""
     click.echo("\n".join(grid_lines(columns, rows, left, line_width())))
 
 
@@ -92,11 +93,11 @@ def grid_lines(
     width: int | None = None,
     indent: str = "",
 ) -> list[str]:
-    """Return a table of figures as lines, without columns that are empty throughout.
+    """Return a table of figures as lines, omitting columns that are empty throughout.
 
-    Columns named in `left` are flush left, others right. Cells may be foreign text: control
-    characters are removed, and wide characters take two columns. Lines begin with `indent`, and
-    take at most `width` columns with it, or any number.
+    Columns listed in `left` are left-aligned, others right-aligned. Cells may be third-party text:
+    control characters are removed, and wide characters take two columns. Lines begin with `indent`,
+    and take at most `width` columns including it; None: no limit.
     """
     # not at the top, since `ktdeval --help` imports this module
     from ktdeval.cards import clean
@@ -124,12 +125,12 @@ def grid_lines(
 
 
 def line_width() -> int | None:
-    """Return the columns that a line may take: those of a terminal, and any number elsewhere."""
+    """Return the number of columns that a line may take: that of the terminal, or None elsewhere."""
     return terminal_width() if sys.stdout.isatty() else None
 
 
 def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
-    """Return a function that takes these columns out of a row."""
+    """Return a function that picks these columns from a row."""
 
     def pick(row: Sequence[str]) -> list[str]:
         return [row[column] for column in columns]
@@ -138,7 +139,7 @@ def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
 
 
 def _fitted_widths(widths: Sequence[int], room: int) -> list[int]:
-    """Narrow the widest columns, never the first, until a row fits into `room`."""
+    """Narrow the widest columns, but never the first, until a row fits into `room`."""
     fitted = list(widths)
     gaps = len(_GAP) * (len(fitted) - 1)
     while sum(fitted) + gaps > room and len(fitted) > 1:
@@ -169,7 +170,7 @@ def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, 
 def report_findings(
     findings: Sequence[Finding], as_json: bool, summary: str, **facts: JsonValue
 ) -> int:
-    """Print findings and a line that sums them up, or both with `facts` as JSON; return the exit
+    """Print findings and a summary line, or both with `facts` as JSON; return the exit
     code of the check.
     """
     from ktdeval.values.findings import exit_code, findings_json
@@ -184,7 +185,7 @@ def report_findings(
 
 
 def print_findings(findings: Sequence[Finding], max_shown: int | None = 100) -> None:
-    """Print findings, and how many there are beyond `max_shown`; with None print all."""
+    """Print up to `max_shown` findings and the number omitted; if it is None, print all."""
     from ktdeval.cards import clean
     from ktdeval.values.findings import finding_lines
 
@@ -197,14 +198,14 @@ def print_findings(findings: Sequence[Finding], max_shown: int | None = 100) -> 
 
 
 def print_json(value: Any) -> None:
-    """Print indented JSON, keys in the order given."""
+    """Print indented JSON, with keys in the order given."""
     import json  # not at the top, since `ktdeval --help` imports this module
 
     click.echo(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
-    """Return the fields of a Spec's parameters, or nothing if it takes none."""
+    """Return the fields of a Spec's parameters; empty if it takes none."""
     if spec.params is None:
         return ()
     return dataclasses.fields(spec.params)

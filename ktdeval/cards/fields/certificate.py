@@ -9,9 +9,7 @@ from ktdeval.cards.fields.recorded_facts import TradingFacts
 from ktdeval.cards.table_types import Row
 from ktdeval.registry.plugin_registry import load_plugins
 
-ATTACHED = (
-    "certificate"  #: kind of card that trading cards can carry, under the field of the same name
-)
+ATTACHED = "certificate"  #: kind of card that trading cards carry, in the field of that name
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
 
 

@@ -49,7 +49,7 @@ SomeCard = TypeVar("SomeCard", bound=Card)
 
 @dataclass(frozen=True, kw_only=True)
 class CardKind:
-    """How one kind of card is read, checked and shown."""
+    """Functions that read, check and show one kind of card."""
 
     name: str  #: value of `kind` in its cards
     type: type[Card]  #: type of its cards

@@ -1,6 +1,6 @@
 """Published checklists, filled in from what a run recorded.
 
-An item counts as shown if the record contains one of its facts; nothing is filled in by hand. That
+An item is shown if the record contains one of its facts; nothing is filled in by hand. That
 a fact is shown does not mean that it is sound.
 """
 

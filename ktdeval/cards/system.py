@@ -284,7 +284,7 @@ def _readings(pattern: str) -> Iterator[_PatternReading]:
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:
-    """Split text from the list in parentheses or braces at its end; None if there is no such list."""
+    """Split text from the list in parentheses or braces at its end; None without such a list."""
     found = _ENDING.fullmatch(text)
     if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:
         return text.strip(), None
@@ -293,8 +293,8 @@ def _take(text: str, opening: str) -> tuple[str, Settings | None]:
 
 
 def _have(settings: Settings, wanted: Sequence[tuple[str, str]] | None) -> bool:
-    """Return whether the settings include each of the wanted values; an empty list requires that
-    there are no settings.
+    """Return whether the settings include each of the wanted values; an empty list requires empty
+    settings.
     """
     if wanted is None:
         return True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell requests completions
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-#: Words that may be typed, each with its description; "" if it has none
+#: Words that may be typed, each with its description; "" if missing
 Words = Mapping[str, str]
 
 

@@ -212,7 +212,7 @@ class MakeCommand(click.Command):
 
     def _provider_at(self, context: click.Context, args: Sequence[str]) -> int | None:
         """Return the index of the word that names a provider: the first word that is neither a
-        common option nor its value. None if there is none.
+        common option nor its value. None if no word does.
 
         Raises UsageError if another option precedes it.
         """

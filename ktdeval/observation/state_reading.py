@@ -24,8 +24,8 @@ def recorded_state(prompt: str) -> ObservedState:
 
 
 def shown_state(prompt: str) -> Mapping[str, Any]:
-    """Return the last JSON block in a recorded prompt; empty if there is no JSON block, or it is
-    not an object.
+    """Return the last JSON block in a recorded prompt; empty without a JSON block or if it
+    is not an object.
     """
     blocks = _JSON_BLOCK.findall(prompt)
     if not blocks:

@@ -1,4 +1,4 @@
-"""Plugins: their discovery, import and checks, and their registry.
+"""Plugins: discovery, import, checks, and the registry.
 
 Public names are listed in `__init__.pyi`.
 """

@@ -1,4 +1,4 @@
-"""Hashes of the code that this process runs: of ktdeval itself and of each plugin."""
+"""Hashes of the code that this process runs: ktdeval itself and each plugin."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
 
 def code_hashes(plugins: Plugins) -> dict[str, str]:
     """Return a hash of the code of ktdeval and of each loaded plugin, by name. Two machines with
-    the same hashes run the same code, regardless of the folders that it is installed in. Task files
-    are not included: a task has its own hash.
+    the same hashes run the same code, whatever folder it is installed in. Task files are not
+    included: each task has its own hash.
     """
     found = {}
     for name in _KITS:
@@ -42,7 +42,7 @@ def code_hashes(plugins: Plugins) -> dict[str, str]:
 
 
 def code_hash(plugins: Plugins) -> str:
-    """Return one hash of all code that `code_hashes` names, 16 hexadecimal digits."""
+    """Return one hash of all the code covered by `code_hashes`, as 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for name, own in code_hashes(plugins).items():
         digest.update(f"{name}\0{own}\0".encode())
@@ -51,13 +51,13 @@ def code_hash(plugins: Plugins) -> str:
 
 
 def code_differences(recorded: Mapping[str, str], own: Mapping[str, str]) -> list[str]:
-    """Return the names whose code differs, or that one side lacks."""
+    """Return the names whose code differs, or that are missing on one side."""
     names = sorted(recorded.keys() | own.keys())
     return [name for name in names if recorded.get(name) != own.get(name)]
 
 
 def _file_of(plugin: str) -> Path | None:
-    """Return the file of a plugin by its name: a module, or the path of a file."""
+    """Return the file of a plugin given its name: a module, or a file path."""
     module = sys.modules.get(plugin.partition(":")[0])
     file = getattr(module, "__file__", None)
     if file is not None:
@@ -67,9 +67,9 @@ def _file_of(plugin: str) -> Path | None:
     return path if path.is_file() else None
 
 
-@cache  # code that this process has imported does not change
+@cache  # code imported by this process does not change
 def _hash_of(file: Path) -> str:
-    """Return the hash of a module's file, or of the whole package that it begins."""
+    """Return the hash of a module's file or, for an `__init__.py`, of the whole package."""
     digest = hashlib.sha256()
     for path, name in _sources(file):
         digest.update(f"{name}\0".encode())
@@ -79,11 +79,11 @@ def _hash_of(file: Path) -> str:
 
 
 def _sources(file: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a module, or of a package without its tests, with their names within it, in
-    order.
+    """Yield the files of a module, or of a package without its tests, in order, each with its name
+    relative to the module or package.
     """
     if file.name != "__init__.py":
-        yield file, ""  # its name may be that of a folder
+        yield file, ""  # its name may be a folder name
         return
 
     root = file.parent

@@ -1,7 +1,7 @@
-"""Contracts of objects that plugins make: the members that a `Task`, a `Model` and so on must have,
-as declared by Protocols and dataclasses, and the traits that objects may declare.
+"""Contracts for objects that plugins make: the members that a `Task`, a `Model` and so on must
+have, as declared by Protocols and dataclasses, and the traits that objects may declare.
 
-A contract is imported when something of its kind is made, so that listings import none.
+A contract is imported when an object of its kind is made, so that listings import none.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class PluginContract:
-    """Requirements on an object of one kind."""
+    """Requirements for an object of one kind."""
 
     name: str  #: public name of the class that declares it
-    members: Mapping[str, Any]  #: annotations of its attributes, and its methods
+    members: Mapping[str, Any]  #: annotations of its attributes and its methods
     #: the class whose instance it must be, if that class declares no members
     python: type | None
 
 
 def _import_class(name: str) -> type:
-    """Return the class of a public name."""
+    """Return the class with a public name."""
     module, _, class_name = name.rpartition(".")
     python: type = getattr(importlib.import_module(module), class_name)
     return python
@@ -65,7 +65,7 @@ def _import_class(name: str) -> type:
 
 @cache
 def contract_of(kind: str) -> PluginContract:
-    """Return the contract of a kind of `CONTRACTS`."""
+    """Return the contract for a kind in `CONTRACTS`."""
     name = CONTRACTS[kind]
     python = _import_class(name)
     members = dict(_members_of(python))
@@ -73,8 +73,8 @@ def contract_of(kind: str) -> PluginContract:
 
 
 def _members_of(python: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the members that an object must have: the fields of a dataclass that have no default;
-    or the attributes, then methods, of a Protocol and its bases.
+    """Yield the members that an object must have: the fields of a dataclass without a default; or
+    the attributes, then the methods, of a Protocol and its bases.
     """
     if dataclasses.is_dataclass(python) and isinstance(python, type):
         for field in dataclasses.fields(python):
@@ -103,22 +103,22 @@ def _hint_of_member(python: type, name: str, annotation: Any) -> Any:
     names = vars(sys.modules[python.__module__])
     try:
         return get_type_hints(holder, globalns=names, include_extras=True)[name]
-    except NameError:  # a type that is imported for type checkers only
+    except NameError:  # a type that is imported only for type checkers
         return Any
 
 
 @dataclass(frozen=True, slots=True)
 class MemberFault:
-    """A member that breaks its contract."""
+    """A member that violates its contract."""
 
-    path: str  #: such as `scores['accuracy'].better`
+    path: str  #: path of the member, such as `scores['accuracy'].better`
     expected: str
     value: Any
 
 
 def fault_of(hint: Any, value: Any, path: str) -> MemberFault | None:
-    """Return how a member breaks its annotation; None if it fits. Checks the fields of records in a
-    mapping, such as definitions of scores.
+    """Return how a member violates its annotation; None if it fits. Also checks the fields of
+    records in a mapping, such as score definitions.
     """
     if not fits(hint, value):
         return MemberFault(path, describe_type(hint), value)
@@ -140,7 +140,7 @@ def fault_of(hint: Any, value: Any, path: str) -> MemberFault | None:
 
 @cache
 def _hints_of_traits(record: Any) -> Mapping[str, Any]:
-    """Return the annotation of each field of a record of traits."""
+    """Return the annotation of each field in a traits record."""
     return {
         field.name: _hint_of_member(record, field.name, field.type)
         for field in dataclasses.fields(record)
@@ -148,8 +148,9 @@ def _hints_of_traits(record: Any) -> Mapping[str, Any]:
 
 
 def traits_problem(kind: str, instance: Any) -> str:
-    """Return the problem with the traits of an object: their class is wrong, one has a wrong type,
-    or the object sets one as its own attribute, where it is ignored. Empty if the traits are valid.
+    """Return the problem with an object's traits: their class is wrong, a trait has the wrong type,
+    or the object sets a trait as its own attribute, where it is ignored. Empty if the traits are
+    valid.
     """
     if kind not in TRAITS:
         return ""
@@ -178,7 +179,7 @@ def traits_problem(kind: str, instance: Any) -> str:
 
 
 def near_trait_problem(kind: str, instance: Any) -> str:
-    """Return a message on an attribute of an object that is ignored but looks like a misspelt
+    """Return a message about an attribute of an object that is ignored but looks like a misspelt
     trait; empty if no attribute does.
     """
     if kind not in TRAITS:

@@ -1,4 +1,4 @@
-"""Installed plugins: the entry points of one group."""
+"""Installed plugins: the entry points in one group."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ GROUP = "ktdeval"
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """One advertised plugin: `module` (and `attribute` in it, if any), and the distribution that
-    advertises it.
+    """One advertised plugin: `module` (with an optional `attribute` in it), and the distribution
+    that advertises it.
     """
 
     name: str
@@ -28,14 +28,15 @@ class EntryPoint:
 
 
 def find_entry_points() -> list[EntryPoint]:
-    """Return the entry points of group `ktdeval` on `sys.path`: ktdeval's own first, then by
-    distribution and name. Of two distributions with one name, the first on the path is used.
+    """Return the entry points in the group `ktdeval` on `sys.path`: ktdeval's own first, then
+    sorted by distribution and name. If two distributions have the same name, the first on the path
+    is used.
     """
     names: dict[importlib.metadata.Distribution, tuple[str, str]] = {}
     entries = []
     for entry in importlib.metadata.entry_points(group=GROUP):
         distribution = entry.dist
-        if distribution is None:  # of an entry point that no distribution advertises
+        if distribution is None:  # for an entry point that no distribution advertises
             continue
         if distribution not in names:
             names[distribution] = (_normalise(distribution.name), distribution.version)

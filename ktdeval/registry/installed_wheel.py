@@ -1,7 +1,7 @@
 """A wheel of this installation, for containers that must run the same code.
 
-It is made of the installed files, so that no package index is needed. An editable installation is
-packed from its folders of sources.
+It is built from the installed files, so that no package index is needed. An editable installation
+is packed from its source folders.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ktdeval.values.hashes import sha256_hex
 _PROJECT = "ktdeval"
 _ADVICE = "to make a wheel of it, first run `pip install .` in the folder of its sources"
 _NOT_OF_A_WHEEL = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that an archive can hold
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest date that an archive can hold
 _MODE = 0o644 << 16
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel: the same bytes for the same installed files."""
+    """A wheel, byte-for-byte the same for the same installed files."""
 
     name: str
     content: bytes
 
     @property
     def sha256(self) -> str:
-        """Return the hash of the content, in hexadecimal digits."""
+        """Return the hash of the content, as hexadecimal digits."""
         return sha256_hex(self.content)
 
 
 @cache
 def own_wheel() -> Wheel:
-    """Return a wheel of this installation, made once a process.
+    """Return a wheel of this installation, built once per process.
 
     Raises UsageError if ktdeval is not installed; StoreError if one of its files can't be read.
     """
@@ -68,7 +68,7 @@ def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
     """Yield the files of an installation, with their names in a wheel."""
     for file in installed.files or ():
         path = Path(str(installed.locate_file(file)))
-        if path.suffix == ".pth":  # of an editable installation
+        if path.suffix == ".pth":  # belongs to an editable installation
             for line in path.read_text(encoding="utf-8").splitlines():
                 yield from _files_of_sources(Path(line))
         elif _is_of_wheel(file):
@@ -76,8 +76,8 @@ def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
 
 
 def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the project's packages in a folder of sources, without their tests, and the
-    pages of its documentation, which a wheel holds in the first package.
+    """Yield the files of the project's packages in a source folder, without their tests, and the
+    documentation pages, which a wheel stores in the first package.
     """
     for page in (root / "docs").rglob("*.md"):
         yield f"{_PROJECT}/{page.relative_to(root).as_posix()}", page
@@ -93,11 +93,11 @@ def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_of_wheel(file: Path | metadata.PackagePath) -> bool:
-    """Return whether an installed file came with a wheel: it is not a script, bytecode, a note of
-    pip's or a hidden file.
+    """Return whether an installed file came from a wheel: it is not a script, bytecode, a file
+    written by pip or a hidden file.
     """
     is_note = file.parts[0].endswith(".dist-info") and file.name in _NOT_OF_A_WHEEL
-    is_hidden = any(part.startswith(".") for part in file.parts)  # `..` as well
+    is_hidden = any(part.startswith(".") for part in file.parts)  # includes `..`
     return not is_note and not is_hidden and "__pycache__" not in file.parts
 
 
@@ -114,7 +114,7 @@ def _record(files: dict[str, bytes], own_name: str) -> bytes:
 
 
 def _archive(files: dict[str, bytes]) -> bytes:
-    """Return a zip archive of files, the same bytes for the same files."""
+    """Return a zip archive of the files, byte-for-byte the same for the same files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

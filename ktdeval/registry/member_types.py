@@ -1,5 +1,5 @@
-"""Types of the members of objects that plugins make: tests whether a Python object fits an
-annotation, and texts that describe annotations.
+"""Types of the members of plugin objects: tests of whether a Python object fits an annotation, and
+descriptions of annotations.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PYTHON: Mapping[Any, Any] = {float: int | float, Sequence: tuple, dict: Mapping
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A function that can be called with certain arguments by position, as a type of members."""
+    """Member type: a function that can be called with certain positional arguments."""
 
     arguments: tuple[str, ...]
 
 
 def fits(hint: Any, value: object) -> bool:
-    """Return whether an object fits an annotation. Items of lists are not checked."""
+    """Return whether an object fits an annotation. List items are not checked."""
     if isinstance(hint, Method):
         return callable(value) and not mismatch(value, hint.arguments)
 
@@ -69,7 +69,7 @@ def _fit_all(hint: Any, members: Mapping[Any, Any]) -> bool:
 
 
 def record_in_mapping(hint: Any) -> Any:
-    """Return the class of the records that a mapping holds; None for any other annotation."""
+    """Return the class of the records in a mapping; None for any other annotation."""
     if get_origin(hint) not in (dict, Mapping):
         return None
 
@@ -78,7 +78,7 @@ def record_in_mapping(hint: Any) -> Any:
 
 
 def describe_type(hint: Any) -> str:
-    """Return a text that describes the values that fit an annotation."""
+    """Return a description of the values that fit an annotation."""
     if isinstance(hint, Method):
         return f"a method of {', '.join(hint.arguments)}" if hint.arguments else "a method"
 

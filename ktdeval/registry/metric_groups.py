@@ -1,4 +1,4 @@
-"""Groups of metrics: one name for several that are asked for together, such as `process`."""
+"""Groups of metrics: one name for several metrics that are requested together, such as `process`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ktdeval.registry.plugin_registry import Plugins
 
 
 def metric_names(plugins: Plugins, given: Iterable[str]) -> tuple[str, ...]:
-    """Return names of metrics, each once, with the members in place of each group. A name that is
-    neither stays as it is.
+    """Return metric names without duplicates, each group replaced by its members. A name that is
+    neither a metric nor a group is unchanged.
     """
     specs = plugins.specs("metrics")
     names: dict[str, None] = {}

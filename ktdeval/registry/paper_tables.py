@@ -1,10 +1,11 @@
-"""Tables of papers in YAML: a file a paper, a table a name (`ktdeval paper table --like NAME`).
+"""Tables from papers in YAML: one file per paper, one table per name (`ktdeval paper table --like
+NAME`).
 
-A file is a mapping of names to the fields of `PaperTable`; a plugin offers it by
-`ktdeval.registry.task_files.table_specs`. `rows` is a kind that the command makes of
-cards, such as `models`, or `module:function` of the paper's own package. That function is called with
-the paths given, the table and a `TableChoices`, and returns a `pandas.DataFrame` with a row for each
-line and `notes`, lines of text, in its `attrs`.
+A file maps names to the fields of `PaperTable`; a plugin offers it through
+`ktdeval.registry.task_files.table_specs`. `rows` is a kind of row that the command builds from
+cards, such as `models`, or `module:function` from the paper's own package. That function is called
+with the given paths, the table and a `TableChoices`, and returns a `pandas.DataFrame` with one row
+per line of the table and, in its `attrs`, `notes` (lines of text).
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ class PaperTable(Value, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class TableChoices:
-    """Options of a table that a user can set, in addition to its name and cards.
+    """Options for a table that a user can set, in addition to its name and cards.
 
     Attributes:
-        cohort: `NAME=PATTERN,…`, systems whose mean is one column.
-        rules: only cards by this rule set.
+        cohort: `NAME=PATTERN,…`, systems whose mean is shown in one column.
+        rules: only cards with this rule set.
         median: figures of the episode with the median Sharpe ratio, or the median of each figure.
         classes: `MODEL=TYPE:BILLIONS`, or files of patterns.
-        data: the market, where it has moved since the run.
+        data: the market, if it has moved since the run.
         plugins: loaded plugins.
     """
 
@@ -89,7 +90,7 @@ class TableChoices:
 
 
 def read_table(where: str, fields: Mapping[str, Any]) -> PaperTable:
-    """Return a table by its fields in a file. Raises ConfigError, which `where` starts: a field is
-    unknown, missing or of another type.
+    """Return a table from its fields in a file. Raises ConfigError, which starts with `where`, if a
+    field is unknown, missing or of the wrong type.
     """
     return from_plain(dict(fields), PaperTable, where, ConfigError)

@@ -1,5 +1,5 @@
-"""Boundary to foreign code: all exceptions that it raises become a `PluginError` that names it; its
-hooks and objects are checked.
+"""Boundary to third-party code: every exception that it raises becomes a `PluginError` that names
+it; its hooks and objects are checked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def one_line(error: BaseException) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception of an author's code as type, text and place: `KeyError: 'x' (m.py:3)`."""
+    """Return an exception from an author's code as type, text and location: `KeyError: 'x'
+    (m.py:3)`.
+    """
     message = one_line(error)
     if isinstance(error, SyntaxError):  # its text repeats file and line
         message = error.msg
@@ -47,8 +49,8 @@ def describe_error(error: BaseException) -> str:
 
 
 def _with_near_names(message: str) -> str:
-    """Return the text of an import of a name that one of ktdeval's packages does not have, with
-    near names instead of the package's path.
+    """Return the message for an import of a name that one of ktdeval's packages lacks, with near
+    names instead of the package's path.
     """
     wanted = re.match(r"cannot import name '(\w+)' from '(ktdeval[\w.]*)'", message)
     if wanted is None:
@@ -58,7 +60,7 @@ def _with_near_names(message: str) -> str:
 
 def is_other_package(error: ImportError, plugin: str) -> bool:
     """Return whether an import failed because of a missing package that is neither the plugin's own
-    nor ktdeval: installing it then helps. Any other failure is a mistake in the author's code.
+    nor ktdeval, so that installing it helps. Any other failure is a mistake in the author's code.
     """
     if not isinstance(error, ModuleNotFoundError):
         return False
@@ -72,19 +74,19 @@ def is_other_package(error: ImportError, plugin: str) -> bool:
 
 
 def import_reference(module: str, attribute: str = "") -> Any:
-    """Import `module`, or its `attribute` (dotted); PluginError if it can't be imported, for
-    whatever reason.
+    """Import `module`, or its (dotted) `attribute`. Raises PluginError if it can't be imported for
+    any reason.
     """
     plugin: Any = call_foreign(importlib.import_module, "can't be imported", module)
     return call_foreign(attrgetter(attribute), "can't be imported", plugin) if attribute else plugin
 
 
 def import_module_or_path(reference: str) -> ModuleType:
-    """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module
-    on `sys.path`. Raises PluginError if the file or module is missing or can't be imported, or its
+    """Import a plugin given by `--plugin`: a path to a .py file or package folder, or a module on
+    `sys.path`. Raises PluginError if the file or module is missing or can't be imported, or its
     name belongs to another loaded module.
     """
-    # os.path gives False for a link to itself or a name that is too long, where Path raises.
+    # For a self-referencing link or an overlong name, os.path returns False where Path raises.
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118
     if not (
         is_package or os.sep in reference or reference.startswith(".") or reference.endswith(".py")
@@ -137,10 +139,10 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code; Raises PluginError: its message has `where`, then the error with file
-    and line of the author's code (errors of ktdeval's own keep their message). This and the episode
-    boundary are the only places that catch every exception: a plugin may raise anything, and its
-    defects must end neither a listing nor a paid run.
+    """Call a plugin's code. Raises PluginError, whose message has `where`, then the error with the
+    file and line of the author's code (ktdeval's own errors keep their message). Only this function
+    and the episode boundary catch every exception: a plugin may raise anything, and its bugs must
+    end neither a listing nor a paid run.
     """
     try:
         return function(*args)
@@ -148,12 +150,14 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         raise PluginError(f"{where}: {error}") from error
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a plugin that ends the process would end it without a word
+    except BaseException as error:  # a plugin that exits the process would otherwise do so silently
         raise PluginError(f"{where}: {describe_error(error)}") from error
 
 
 def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
-    """Call a plugin's code; return what it raised, or None. An interrupt is passed on."""
+    """Call a plugin's code; return the exception that it raised, or None. An interrupt is passed
+    on.
+    """
     try:
         function(*args)
     except KeyboardInterrupt:
@@ -165,8 +169,8 @@ def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
 
 
 def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code like `call_foreign`, but pass on errors of ktdeval's own unchanged,
-    since they say what to fix.
+    """Call a plugin's code like `call_foreign`, but pass on ktdeval's own errors unchanged, since
+    they say what to fix.
     """
     try:
         return call_foreign(function, where, *args)
@@ -178,17 +182,17 @@ def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
 
 # ---- hooks
 
-PIN = "content"  #: argument by which a run records the hash of a part's sources
-#: for an agent without arguments, this one is recorded and not passed to it
+PIN = "content"  #: argument in which a run records the hash of a part's sources
+#: for an agent without arguments, this argument is recorded but not passed to the agent
 PINNED = ("agents", PIN)
-KINDS = tuple(HOOKS)  #: What plugins can offer; the hook of a kind is `ktdeval_<kind>`
+KINDS = tuple(HOOKS)  #: what plugins can offer; the hook for a kind is `ktdeval_<kind>`
 
 HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")
 
 
 class HookManager(pluggy.PluginManager):
-    """Manager of the hooks, which looks for them among a module's functions only: pluggy tests
-    every name of a module.
+    """Hook manager that only looks for hooks among a module's functions: pluggy tests every name in
+    a module.
     """
 
     def __init__(self) -> None:
@@ -203,14 +207,14 @@ class HookManager(pluggy.PluginManager):
         self.add_hookspecs(namespace)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        """Return the options of a hook's implementation; None for any other object."""
+        """Return the options of a hook implementation; None for any other object."""
         if isinstance(plugin, ModuleType) and not isinstance(vars(plugin).get(name), FunctionType):
             return None
         return super().parse_hookimpl_opts(plugin, name)
 
 
 def hooks_of(plugin: object) -> tuple[str, ...]:
-    """Return the functions of a plugin that are named like hooks, sorted."""
+    """Return the names of a plugin's functions that look like hooks, sorted."""
     named = (name for name in dir(plugin) if name.startswith("ktdeval_"))
     return tuple(
         sorted(
@@ -220,8 +224,8 @@ def hooks_of(plugin: object) -> tuple[str, ...]:
 
 
 def check_hook_names(plugin: object, name: str) -> None:
-    """Raise a PluginError that names plugin and function if a function has the name of a hook but
-    is not one.
+    """Raise a PluginError with the plugin and function if a function is named like a hook but is
+    not a hook.
     """
     for hook in hooks_of(plugin):
         if hook not in HOOK_NAMES:
@@ -244,8 +248,8 @@ def check_hook_names(plugin: object, name: str) -> None:
 
 
 def offered_specs(kind: str, offered: Any, where: str) -> list[Spec]:
-    """Return the list of named `Spec`s that a hook gave (metrics as Specs, too); PluginError if it
-    gave something else.
+    """Return the list of named `Spec`s that a hook returned (metrics as Specs, too). Raises
+    PluginError if it returned anything else.
     """
     if not isinstance(offered, (list, tuple)):
         raise PluginError(f"{where} returned {type(offered).__name__}, expected a list of Spec")
@@ -311,7 +315,7 @@ _ABSENT = object()
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a task or metric may have a name: it must be usable for files and folders on
+    """Return whether a task or metric name is allowed: it must be usable for files and folders on
     any system.
     """
     return re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]{1,120}", name) is not None
@@ -319,10 +323,10 @@ def is_file_name(name: str) -> bool:
 
 def check_made(kind: str, name: str, instance: Any, where: str) -> None:
     """Check an object that a plugin made for a name of a kind before anything is paid for, since
-    most are used only later. Raises PluginError, which begins with `where` (kind, name and plugin):
-    if an attribute or method is missing or of another type; if a task, tool, metric or card kind
-    has another name, or a task or metric has a name that no file can have; or if the traits of a
-    task, model or agent are wrong.
+    most objects are used only later. Raises PluginError, which starts with `where` (kind, name and
+    plugin), if an attribute or method is missing or of the wrong type; if a task, tool, metric or
+    card kind has a different name, or a task or metric has a name that can't be a file name; or if
+    the traits of a task, model or agent are wrong.
     """
     kind = kind_of_made(kind, instance)
     _check_members(contract_of(kind), instance, where)
@@ -346,7 +350,7 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
 
 
 def kind_of_made(kind: str, instance: Any) -> str:
-    """Return the kind of `CONTRACTS` of an object that a plugin made for a kind of names."""
+    """Return the kind in `CONTRACTS` for an object that a plugin made for a kind of name."""
     if kind == "tasks" and hasattr(instance, "samples"):
         return "scoring tasks"
     if kind == "models" and hasattr(instance, "connect"):

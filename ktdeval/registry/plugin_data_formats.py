@@ -1,4 +1,4 @@
-"""Formats of stored data other than market snapshots, which plugins add."""
+"""Formats of stored data other than market snapshots, added by plugins."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ktdeval.values.findings import Finding
 class DataForm:
     """A format of stored data other than a market snapshot: `extra["form"]` of a data provider.
 
-    Such a provider's `make(params, folder)` writes the folder and yields lines that describe the
-    written data; `ktdeval data check` and `info` detect the form of a folder and use it.
+    The provider's `make(params, folder)` writes the folder and yields lines that describe the data
+    written; `ktdeval data check` and `info` detect the form of a folder and use it.
 
     Attributes:
         name: name in messages, such as `QFinZero dataset`.
-        holds: `holds(folder)`: returns whether a folder has this form, even if it has other faults.
+        holds: `holds(folder)` returns whether a folder has this form, even if it has other faults.
         check: `check(folder)` returns findings, the most severe first, each with the file or table
             as its path.
         facts: `facts(folder)` returns facts about the content, by name, in JSON types. Raises

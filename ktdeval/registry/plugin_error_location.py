@@ -1,4 +1,4 @@
-"""Place of a failure in a plugin author's own code: file and line, not those of ktdeval or of a
+"""Location of a failure in a plugin author's own code: file and line there, not in ktdeval or a
 library that the author called.
 """
 
@@ -20,19 +20,20 @@ _INSTALLED = ("site-packages", "dist-packages")
 class CodePlace:
     """File and line of an author's code; ("", 0) if unknown."""
 
-    path: str = ""  #: the file, as Python knows it
+    path: str = ""  #: the file's path in Python
     line: int = 0
-    shown: str = ""  #: the file from the author's package on, such as `my_plugin/model.py`
+    shown: str = ""  #: the path from the author's package on, such as `my_plugin/model.py`
 
     def __str__(self) -> str:
         return f"{self.shown}:{self.line}"
 
 
 def place_of(error: BaseException) -> CodePlace | None:
-    """Return where an author's code failed; None if no frame of the traceback is an author's.
+    """Return where an author's code failed; None if the traceback has no frame in an author's code.
 
-    The place is the last frame of the author's package: deeper frames are libraries that the author
-    called. If no frame belongs to an external plugin, it is a frame of ktdeval's own plugins.
+    The location is the last frame in the author's package: deeper frames are in libraries that the
+    author called. If no frame belongs to an external plugin, it is a frame in one of ktdeval's own
+    plugins.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return CodePlace(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib
@@ -55,7 +56,7 @@ def place_of(error: BaseException) -> CodePlace | None:
 
 
 def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:
-    """Yield module, file and line of each frame of a traceback that has a file, outermost first."""
+    """Yield the module, file and line of each traceback frame that has a file, outermost first."""
     for frame, line in walk_tb(error.__traceback__):
         path = frame.f_code.co_filename
         if not path.startswith("<"):
@@ -63,7 +64,7 @@ def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:
 
 
 def _shown_path(path: str, module: str) -> str:
-    """Return the end of a path, from the folder of the module's outermost package on."""
+    """Return the end of a path, starting at the folder of the module's outermost package."""
     parts = module.count(".") + 1
     if os.path.basename(path) == "__init__.py":  # noqa: PTH119
         parts += 1

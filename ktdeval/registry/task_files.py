@@ -1,4 +1,4 @@
-"""Files in which plugins declare tasks, venues and tables of papers (YAML) and metrics (CSV).
+"""Files in which plugins declare tasks, venues and paper tables (YAML) and metrics (CSV).
 
 Tasks are variants: one YAML file per task family, one `Spec` per variant, and variants that extend
 another plugin's task.
@@ -50,7 +50,7 @@ from ktdeval.values.yamlio import load_yaml, load_yaml_as
 if TYPE_CHECKING:
     from ktdeval.stats import FunctionMetric
 
-PlainConfig = Mapping[str, Any]  #: A variant's resolved config: plain YAML values
+PlainConfig = Mapping[str, Any]  #: a variant's resolved config: plain YAML values
 
 TaskMaker = Callable[[str, PlainConfig, str], Any]
 """`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and
@@ -191,22 +191,22 @@ def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -
 
 
 def task_maker(task: str, config: str) -> TaskMaker:
-    """Return the maker of a family: class `task` gets the name and what class `config` loads. Both
-    are `module:Class`, and imported when the first task is made.
+    """Return the maker for a family: class `task` is called with the name and with what class
+    `config` loads. Both are `module:Class`, and are imported when the first task is made.
     """
     return lambda name, values, where: later(task)()(name, later(config)().load(values, where))
 
 
 def venue_specs(path: Path | str) -> list[Spec]:
-    """Return the venues of a YAML file, a mapping of fields for each name, for a plugin's
-    `ktdeval_venues` hook. `like: us_equity` takes the fields that are not given from a built-in
-    venue. Raises ConfigError if it is not a mapping, or a value is unknown or impossible.
+    """Return the venues in a YAML file, which maps names to fields, for a plugin's `ktdeval_venues`
+    hook. `like: us_equity` takes missing fields from a built-in venue. Raises ConfigError if it is
+    not a mapping, or a value is unknown or impossible.
     """
     return _named_specs(path, _make_venue, "summary")
 
 
 def table_specs(path: Path | str) -> list[Spec]:
-    """Return the tables of a YAML file, a mapping of fields for each name
+    """Return the tables in a YAML file, which maps names to fields
     (`ktdeval.registry.paper_tables.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
     ConfigError if it is not a mapping; making a table also raises it for an unknown, missing or
     ill-typed field.
@@ -215,7 +215,7 @@ def table_specs(path: Path | str) -> list[Spec]:
 
 
 def _named_specs(path: Path | str, make: Callable[..., Any], summary: str) -> list[Spec]:
-    """Return a spec for each name of a YAML file; `make` gets its place and fields, of which
+    """Return a spec for each name in a YAML file; `make` receives its location and fields, of which
     `summary` is one.
     """
     specs = []
@@ -240,9 +240,10 @@ def _make_venue(where: str, fields: PlainConfig) -> Any:
 
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
     """Resolve every variant against the task that it extends; tasks that did not come from a task
-    file pass through. Returns specs whose `make` takes nothing, those of variants with `extra`
-    {"config", "make", "where", "extends", "lineage"}; and, by name, why a variant was left out: it
-    extends an unknown task, itself through a circle, or a task that is not made from a task file.
+    file are returned unchanged. Returns specs whose `make` takes no arguments; variants have
+    `extra` {"config", "make", "where", "extends", "lineage"}. Also returns, by name, why a variant
+    was omitted: it extends an unknown task, itself through a cycle, or a task that is not made from
+    a task file.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}
@@ -294,7 +295,7 @@ def _resolve_base(
     resolved: dict[str, Spec],
     chain: tuple[str, ...],
 ) -> Spec:
-    """Resolve the task that a variant extends; `chain`: names under resolution, ending with the
+    """Resolve the task that a variant extends; `chain`: names being resolved, ending with the
     variant.
     """
     where = variant.where
@@ -320,7 +321,7 @@ def _resolve_base(
 
 
 def _configured(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spec:
-    """Return the task `name`: `spec` made with another config."""
+    """Return the task `name`: `spec` made with a different config."""
     make = partial(spec.extra["make"], name, config, spec.extra["where"])
     extra = MappingProxyType({**spec.extra, "config": config})
     return replace(spec, name=name, make=make, summary=summary, extra=extra)
@@ -328,7 +329,7 @@ def _configured(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spe
 
 @lru_cache(maxsize=1024)
 def _merge_lineage(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
-    """Return a variant's config, merged once in a process; `lineage`: from the task that it starts
+    """Return a variant's config, merged once per process; `lineage`: from the task that it starts
     from to the variant itself.
     """
     return merge_layers([layer for variant in lineage for layer in variant.layers])
@@ -336,7 +337,7 @@ def _merge_lineage(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
 
 def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
     """Merge mappings, weakest first: mappings merge key by key, anything else replaces. The inputs
-    stay as they are.
+    are not modified.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -352,7 +353,7 @@ def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
     return merged
 
 
-# ---- settings behind a name
+# ---- settings encoded in a name
 
 
 def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
@@ -416,7 +417,7 @@ def execution_spec(spec: Spec, name: str) -> Spec:
 
 
 def _not_modelled(words: str, execution: str) -> str:
-    """Return what a task does not model, without what its execution does."""
+    """Return what a task does not model, minus what its execution models."""
     chosen = presets()[execution]
     modelled = set()
     if chosen.impact:
@@ -429,8 +430,8 @@ def _not_modelled(words: str, execution: str) -> str:
 
 
 def _at_most(config: PlainConfig, most: PlainConfig) -> tuple[dict[str, Any], list[str]]:
-    """Return a config with options cut to their limits, and texts of the reductions. An option that
-    the config leaves at its default or at null is not added.
+    """Return a config with options reduced to their limits, and descriptions of the reductions. An
+    option that the config leaves at its default or at null is not added.
     """
     bounded = dict(config)
     left_out: list[str] = []
@@ -454,13 +455,13 @@ def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> 
         if (key in _NAMES and not value) or (key == "groups" and "" in value):
             raise ConfigError(f"{where}: {key}: expected text, was ''; fill it in")
 
-        if key in ("data_card", "sources"):  # free content, which the card of a run holds
+        if key in ("data_card", "sources"):  # free-form content, which a run's card contains
             check_plain(value, f"{where}: {key}")
 
 
 class TaskFile:
-    """A plugin made of one task file that belongs to no package: each variant extends a task that
-    is installed.
+    """A plugin made from one task file that belongs to no package: each variant extends an
+    installed task.
     """
 
     def __init__(self, path: str) -> None:
@@ -469,7 +470,7 @@ class TaskFile:
 
     @hookimpl
     def ktdeval_tasks(self) -> list[Spec]:
-        """Offer the tasks of the file."""
+        """Return the tasks in the file."""
         return self._specs
 
 
@@ -479,8 +480,8 @@ _rows = cache(csv_rows)  # a command may load its plugins several times
 
 
 def metric_specs(path: Path | str, figure: str) -> list[Spec]:
-    """Return the metrics of a table, for a plugin's `ktdeval_metrics` hook. `figure`:
-    `module:function` that makes one by its name, imported when the first is made.
+    """Return the metrics in a table, for a plugin's `ktdeval_metrics` hook. `figure`:
+    `module:function` that makes a metric from its name, imported when the first metric is made.
     """
     return [
         Spec(row["name"], maker(figure, row["name"]), row["summary"]) for row in _rows(Path(path))

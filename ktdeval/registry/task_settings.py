@@ -1,4 +1,4 @@
-"""Names of tasks: patterns that match several tasks, and settings after a name, `_spread` or
+"""Task names: patterns that match several tasks, and settings appended to a name, `_spread` or
 `_sqrt` (its execution), then `_compact` (its prompt).
 """
 
@@ -14,12 +14,12 @@ EXECUTIONS = {"_spread": "spread", "_sqrt": "sqrt"}
 
 
 def is_task_file(text: str) -> bool:
-    """Return whether a name on the command line is that of a YAML file."""
+    """Return whether a command-line name is that of a YAML file."""
     return text.endswith((".yaml", ".yml"))
 
 
 def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
-    """Return the tasks that match a name, a group or a glob; empty without a match."""
+    """Return the tasks that match a name, a group or a glob; empty if none match."""
     if pattern in specs:
         return [pattern]
 
@@ -41,7 +41,7 @@ def last_setting(name: str) -> tuple[str, str]:
 
 
 def without_settings(pattern: str) -> str:
-    """Return a name or a pattern of tasks without its settings."""
+    """Return a task name or pattern without its settings."""
     without, suffix = last_setting(pattern.removesuffix(COMPACT))
     if suffix == COMPACT:
         return pattern.removesuffix(COMPACT)

@@ -255,7 +255,7 @@ class Git:
         return done.stdout
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        # Set explicitly: otherwise, if there is no repository, git would use one around the folder.
+        # Set explicitly: otherwise, without a repository, git would use one around the folder.
         places = {"GIT_DIR": str(self.git_dir)}
         if self.git_dir.exists():  # otherwise `init` would record the work tree
             places["GIT_WORK_TREE"] = str(self._work_tree)

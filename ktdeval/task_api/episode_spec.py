@@ -1,5 +1,5 @@
-"""Unit of work: everything that can change an episode's outcome, with its hash as id; and backends
-that run such units.
+"""Unit of work: everything that can change an episode's outcome, with its hash as id; and the
+backends that run such units.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ are drawn from it.
 
 @dataclass(frozen=True)
 class FurtherModel:
-    """Additional model of a run, which the agent asks by name."""
+    """Additional model of a run, which the agent calls by name."""
 
     asked_as: str  #: name that the agent uses for it
     name: str  #: its full name, PROVIDER/NAME
@@ -70,31 +70,31 @@ class EpisodeSpec:
     further_models: tuple[FurtherModel, ...] = ()
 
     def __post_init__(self) -> None:
-        """Replace the empty texts of a record by None, which they represent."""
+        """Replace the empty strings of a record with None, which they represent."""
         for name in ("snapshot", "mask", "mode", "window"):
             if getattr(self, name) in ("", Window("", "", "")):
                 object.__setattr__(self, name, None)
 
     @cached_property
     def id(self) -> str:
-        """First 20 hexadecimal digits of the hash of the whole spec: also the name of its
+        """First 20 hexadecimal digits of the hash of the whole spec; also the name of the episode's
         folder.
         """
         return content_hash(self.to_json())[:20]
 
     @property
     def mask_seed(self) -> int:
-        """Seed of handles, orders and noise, which can't be computed without the key.
+        """Seed for handles, orders and noise, which can't be computed without the key.
 
-        Each task has its own seed: the codes or dates of one task reveal no handle or order of
-        another.
+        Each task has its own seed, so that the codes or dates of one task reveal no handle or order
+        of another.
         """
         return self.hidden_seed("mask", bits=128)
 
     @property
     def call_seed(self) -> int:
-        """Seed of the model calls, which providers receive. Without the key, it reveals nothing
-        about window and mask.
+        """Seed for model calls, which providers receive. Without the key, it reveals nothing about
+        the window or mask.
         """
         if self.window is None:
             return self.chance_seed  # nothing is hidden, so a key is not needed
@@ -102,14 +102,14 @@ class EpisodeSpec:
 
     @property
     def chance_seed(self) -> int:
-        """Seed of local models that draw random numbers: the same under every mask and key, so it
-        must never be sent.
+        """Seed for local models that draw random numbers: it is the same under every mask and key,
+        so it must never be sent.
         """
         return derive_seed(self.seed, *self.ends, "calls")
 
     def hidden_seed(self, purpose: str, bits: int = 63) -> int:
-        """Return a seed of this episode for values that are sent out: derived from the key, and
-        different for each task and mask.
+        """Return a seed of this episode for values that are sent out: it is derived from the key,
+        and different for each task and mask.
         """
         return derive_seed(
             self.mask_key or "",
@@ -123,7 +123,7 @@ class EpisodeSpec:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """First and last day of the window; empty without one."""
+        """First and last day of the window; empty without a window."""
         return ("", "") if self.window is None else (self.window.first, self.window.last)
 
     @property
@@ -135,7 +135,7 @@ class EpisodeSpec:
 
     @property
     def window_name(self) -> str | None:
-        """Name of the window; None without one."""
+        """Name of the window; None without a window."""
         return None if self.window is None else self.window.name
 
     @property
@@ -145,7 +145,7 @@ class EpisodeSpec:
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the spec as a JSON object. `mask_key` is omitted if None, `further_models` if
-        empty; other fields that are None become empty texts.
+        empty; other None fields become empty strings.
         """
         omitted: dict[str, JsonValue] = {"mask_key": None, "further_models": []}
         facts = {}
@@ -161,13 +161,13 @@ class EpisodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOutcome:
-    """Outcome of one episode: complete (`error` None), or the one-line reason for its failure."""
+    """Outcome of one episode: complete (`error` is None), or the one-line reason for its failure."""
 
     spec: EpisodeSpec
     error: str | None = None
-    #: True if a plugin's code is wrong: the episode fails until it is fixed
+    #: True if a plugin's code is at fault: the episode will fail until the code is fixed
     is_defect: bool = False
-    #: True if a budget ended the run before the episode's end; nothing failed
+    #: True if a budget stopped the run before the episode ended; nothing failed
     is_stopped: bool = False
 
 
@@ -180,6 +180,6 @@ class Runner(Protocol):
         execute: Callable[[EpisodeSpec], EpisodeOutcome],
         concurrency: int,
     ) -> list[EpisodeOutcome]:
-        """Run every spec once; outcomes in the order of `specs`. `execute` raises only interrupts,
-        which are passed on.
+        """Run every spec once; return outcomes in the order of `specs`. `execute` raises only
+        interrupts, which are passed on.
         """

@@ -1,4 +1,4 @@
-"""Events of a run for its observers: plain values, never a handle to change it."""
+"""Events of a run for its observers: plain values, which can't be used to change the run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins, or continues; events of all its episodes follow, finished ones included."""
+    """A run starts or continues; events for all its episodes follow, including finished ones."""
 
-    id: str  #: hash of its episodes, the same when the run is resumed
+    id: str  #: hash of its episodes, unchanged when the run is resumed
     folder: str  #: path of its records
     specs: tuple[EpisodeSpec, ...]  #: all its episodes
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
-    """An episode begins, or continues after `done_steps` recorded ones, whose events are in
+    """An episode starts, or continues after `done_steps` recorded steps, whose events are in
     `recorded`.
     """
 
@@ -32,8 +32,8 @@ class EpisodeStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step is durably on disk. Counts are those of this step; `nav` is the NAV after it, in units
-    of `currency`.
+    """A step is durably on disk. Counts are for this step; `nav` is the NAV after it, in units of
+    `currency`.
     """
 
     spec: EpisodeSpec
@@ -50,7 +50,7 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class SampleFinished:
-    """A sample of a scoring task is durably on disk. Counts are those of this sample."""
+    """A sample of a scoring task is durably on disk. Counts are for this sample."""
 
     spec: EpisodeSpec
     step: int
@@ -61,32 +61,32 @@ class SampleFinished:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """An attempt of an episode's model call ended, or a kept reply was used again. Batches and
-    local models have no such events.
+    """An attempt at an episode's model call ended, or a cached reply was reused. Batches and local
+    models have no such events.
     """
 
     spec: EpisodeSpec  #: the episode
-    step: int | None  #: the step that asked
-    model: str  #: model that was asked, PROVIDER/NAME
+    step: int | None  #: the step that made the call
+    model: str  #: model that was called, PROVIDER/NAME
     outcome: str  #: `answered`, `cached`, `refused`, or the kind of the failure (`rate_limited`, …)
     attempt: int  #: number of the attempt at this call, from 1
     latency_s: float  #: seconds until the end of the reply
-    cost_usd: float | None  #: None: no price is known, or no reply came
-    request: ModelRequest  #: as it was sent: masked texts
+    cost_usd: float | None  #: None: the price is unknown, or no reply came
+    request: ModelRequest  #: as sent, with masked texts
     reply: Reply | None  #: None: the attempt failed
 
 
 @dataclass(frozen=True, slots=True)
 class CallDelayed:
-    """An episode waits before it asks its model again, or before it asks at all."""
+    """An episode waits before it retries a model call, or before its first attempt."""
 
     spec: EpisodeSpec  #: the episode
     #: reason: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while the
-    #: calls of other episodes are settled
+    #: costs of other episodes' calls are being settled
     kind: str
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
-    attempts: int  #: most attempts that are made
+    attempts: int  #: maximum number of attempts
     #: description of the failed attempt, with the provider's message; empty if no attempt of this
     #: model failed
     problem: str = ""
@@ -94,24 +94,24 @@ class CallDelayed:
 
 @dataclass(frozen=True, slots=True)
 class CheckDelayed:
-    """A check of the model before or after the episodes, or a batch, waits before it asks again."""
+    """A check of the model before or after the episodes, or a batch, waits before it tries again."""
 
-    #: `check` of how the model takes tools, `canary`, the fixed questions, or `batch`
+    #: `check` (how the model handles tools), `canary` (the fixed questions), or `batch`
     check: str
-    kind: str  #: reason, see `CallDelayed`
+    kind: str  #: reason; see `CallDelayed`
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
-    attempts: int  #: most attempts that are made
+    attempts: int  #: maximum number of attempts
     problem: str = ""  #: see `CallDelayed`
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The run waits for its batches at the provider, before its episodes run (`--batch`)."""
+    """The run is waiting for its batches at the provider, before its episodes run (`--batch`)."""
 
     done: int  #: finished requests, as reported by the provider
     total: int  #: requests in the batches
-    wait_s: float  #: seconds until it looks again; 0 once all results are there
+    wait_s: float  #: seconds until the next poll; 0 once all results have arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +136,12 @@ class EpisodeFailed:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """A run ended, and its cards are written; nothing follows."""
+    """A run ended, and its cards are written; no further events follow."""
 
     folder: str  #: path of its records
-    cards: tuple[str, ...]  #: paths of the cards, of episodes that are finished
+    cards: tuple[str, ...]  #: paths of the cards, for finished episodes
     unfinished: int  #: episodes without a complete ledger
-    #: `stopped` by a budget, `interrupted` by the user or an error of the whole run
+    #: `stopped` by a budget, `interrupted` by the user or by an error affecting the whole run
     state: Literal["finished", "failed", "stopped", "interrupted"]
 
 

@@ -167,7 +167,7 @@ class QATask:
         snapshot: None,  # noqa: ARG002
         target_task: TargetTask | None,  # noqa: ARG002
     ) -> _EpisodeQuestions:
-        """Return the questions: the same in every episode."""
+        """Return the questions, which are the same in every episode."""
         questions = _EpisodeQuestions(self._samples, self._score, self.system, self._scored)
         if self.answers == "text":
             questions.text_field = "answer"
@@ -178,9 +178,9 @@ class QATask:
         """Return the mean of each score over the samples, with its interval, and the share of
         samples without a valid answer.
 
-        A sample without a valid answer gets the worst figure. If the model call failed, it is
-        missing, and the detail has the score's bounds. Several answers to one sample, as with
-        several seeds, are averaged and enter once.
+        A sample without a valid answer gets the worst figure. If the model call failed, its answer
+        is missing, and the detail has the score's bounds. Several answers to one sample, as
+        with several seeds, are averaged and counted once.
         """
         summary: dict[str, Score] = {}
         for name, definition in self._scored.items():
@@ -209,7 +209,7 @@ def _score_definitions(
 
 
 def _plain_definition(definition: ScoreDefinition) -> JsonValue:
-    """Return the parts of a definition that change figures."""
+    """Return the parts of a definition that affect figures."""
     return {
         "better": definition.better,
         "range": list(definition.range),
@@ -225,10 +225,10 @@ def _are_texts(values: Iterable[object]) -> bool:
 def _score_summary(
     records: Sequence[AnswerRecord], name: str, definition: ScoreDefinition
 ) -> Score:
-    """Return the mean of one score over the samples of records."""
+    """Return the mean of one score over the samples in the records."""
     worst: float | bool | None = definition.worst
     if worst is not None and tuple(definition.range) == (0.0, 1.0):
-        worst = bool(worst)  # a truth value, so that shares stay shares
+        worst = bool(worst)  # a boolean, so that shares remain shares
 
     silent = 0
     known: list[tuple[str, ScoreValue]] = []
@@ -262,7 +262,7 @@ def _score_summary(
 
 
 def _answer_score(record: AnswerRecord, name: str) -> ScoreValue:
-    """Return one score of an answer; None if it has no such score."""
+    """Return one score of an answer; None if it does not have this score."""
     value = record.scores[name]
     if isinstance(value, bool | int | float):
         return value
@@ -270,13 +270,13 @@ def _answer_score(record: AnswerRecord, name: str) -> ScoreValue:
 
 
 def _python_scalar(value: Any) -> Any:
-    """Convert a scalar of numpy, such as the result of a comparison, to Python's own type."""
+    """Convert a numpy scalar, such as the result of a comparison, to Python's own type."""
     is_numpy_scalar = getattr(value, "shape", None) == ()
     return value.item() if is_numpy_scalar else value
 
 
 def _choices(sample: QASample) -> list[str]:
-    """Return the answers that a sample allows; empty if it allows any text."""
+    """Return the answers that a sample allows; empty if any text is allowed."""
     choices = sample.get("choices")
     if not isinstance(choices, list | tuple):
         return []
@@ -286,7 +286,7 @@ def _choices(sample: QASample) -> list[str]:
 class _EpisodeQuestions:
     """Questions of one episode. Implements `ktdeval.api.SampleSet`."""
 
-    text_field = ""  #: field of the form that a plain text fills
+    text_field = ""  #: field of the form that a plain-text reply fills
 
     def __init__(
         self,
@@ -405,7 +405,7 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
 
 
 def _mean_over_samples(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
-    """Return the mean over samples with a 95 % interval. `answers`: sample and value.
+    """Return the mean over samples with a 95 % interval. `answers`: pairs of sample and value.
 
     The interval is Wilson's if each sample has only true or only false answers, else Student's t.
     """
@@ -427,7 +427,7 @@ def _mean_over_samples(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
         return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
 
     mean = fmean(means)
-    if len(set(means)) < 2:  # no spread: Student's interval would have no width
+    if len(set(means)) < 2:  # no spread: Student's t interval would have zero width
         reason = "all samples have the same figure"
         if n < 2:
             reason = "a single sample has no spread"

@@ -1,4 +1,5 @@
-"""Samples of scoring tasks in files and on the Hugging Face Hub: read and check, or write them.
+"""Samples for scoring tasks in files and on the Hugging Face Hub: read and check them, or write
+them.
 
 A source is `hf:ORG/NAME` (or `hf:ORG/NAME@REVISION`), a folder or `.parquet` file that
 `datasets.load_dataset` reads, or a file with one JSON object per line. `datasets` gives all rows of
@@ -33,7 +34,7 @@ _DATA_FILE: Final = f"data/{_SPLIT}-00000-of-00001.parquet"
 
 @dataclass(frozen=True)
 class SampleRow:
-    """Row of a source, and its location: file and line, or source and number."""
+    """Row of a source, and its location: file and line, or source and row number."""
 
     where: str
     value: JsonValue
@@ -43,8 +44,8 @@ class SampleRow:
 class SampleRows:
     """Rows of a source, in order."""
 
-    name: str  #: of the source, without its folder
-    sha256: str  #: SHA-256 of the file's bytes for lines of JSON, else of all rows
+    name: str  #: name of the source, without its folder
+    sha256: str  #: SHA-256 of the file's bytes for JSON lines, else of all rows
     rows: tuple[SampleRow, ...]
 
 
@@ -57,8 +58,8 @@ def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
     """Read all rows of a source.
 
     `json_columns`: columns with JSON text to parse, if `datasets` reads the source. Raises
-    DataError, which names source and row, if it can't be read, has no rows or too many, or a row is
-    not plain JSON.
+    DataError with the source and row if it can't be read, has no rows or too many, or a row is not
+    plain JSON.
     """
     path = user_path(source)
     if source.startswith(HUB) or path.is_dir() or path.suffix == ".parquet":
@@ -77,7 +78,7 @@ def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
     return SampleRows(source_name(source), sha256, rows)
 
 
-# ---- lines of JSON
+# ---- JSON lines
 
 
 def _line_rows(path: Path) -> Iterator[SampleRow]:
@@ -144,7 +145,7 @@ def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[Sample
 
 
 def _load_rows(source: str) -> Iterable[Any]:
-    """Yield the rows of the only split, or of `test`, as `datasets` gives them."""
+    """Yield the rows of the only split, or of `test`, as returned by `datasets`."""
     import datasets  # noqa: PLC0415 - takes a second, and most runs read no dataset
     from datasets.exceptions import DatasetsError  # noqa: PLC0415 - as above
     from pyarrow import ArrowException  # noqa: PLC0415 - as above
@@ -189,10 +190,10 @@ def _without_nulls(value: Any) -> Any:
 def write_samples(
     folder: Path, rows: Sequence[Mapping[str, JsonValue]], title: str, columns: Mapping[str, str]
 ) -> None:
-    """Write rows as a folder that `datasets.load_dataset`, and `read_samples`, load: one Parquet
+    """Write rows as a folder that `datasets.load_dataset` and `read_samples` can load: one Parquet
     file and a dataset card. Objects and lists of objects in rows are written as JSON text;
-    `columns`: meaning of each, in order. Raises UsageError if the folder is not empty, DataError if
-    it can't be written.
+    `columns`: meaning of each column, in order. Raises UsageError if the folder is not empty,
+    DataError if it can't be written.
     """
     import datasets  # noqa: PLC0415 - as in `_load_rows`
     import pyarrow as pa  # noqa: PLC0415 - as above

@@ -1,8 +1,9 @@
-"""Contract of a scoring task: questions with a known answer, each behind a mask of its own, and a
-score for each.
+"""Contract of a scoring task: questions with a known answer, each behind its own mask, and a score
+for each.
 
 A scoring task has samples, answers and scores where a trading task has steps, a ledger and metrics.
-Both share the code of agents, sessions, masks, records, resume, cache, budgets and verification.
+Both share the code for agents, sessions, masks, records, resuming, caching, budgets and
+verification.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class TargetTask:
 
 
 class Environment(Protocol):
-    """Tools of a sample, which an agent can use before it answers. Each sample has its own, since
-    it records the agent's actions.
+    """Tools for a sample, which an agent can use before it answers. Each sample has its own
+    environment, since it records the agent's actions.
 
     Example:
         class Library:
@@ -58,11 +59,11 @@ class Environment(Protocol):
     """
 
     #: tools offered in addition to the form, up to `harness.max_tool_calls` calls; their functions
-    #: get the environment as their context
+    #: receive the environment as their context
     tools: tuple[Tool, ...]
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return the answer to record and score: the submission with the actions in the
+        """Return the answer to record and score: the submission plus the actions in the
         environment.
         """
 
@@ -78,19 +79,19 @@ class Sample:
 
     id: str  #: id within its episode
     #: mask of the sample (`ktdeval.masking.UNMASKED` without a market); everything sent to the
-    #: model passes its leak guard
+    #: model passes through its leak guard
     lens: Lens
     system: str  #: system prompt
     user: str  #: the question
-    #: tool to answer with: name, description and the JSON Schema of an answer
+    #: tool for submitting the answer: name, description and the JSON Schema of an answer
     form: ToolSpec
-    #: gold answer and strata, in true identities. They are recorded, and never shown.
+    #: gold answer and strata, with true identities; they are recorded, but never shown
     facts: Mapping[str, JsonValue]
     #: tools to use before answering; None if only the form is offered
     environment: Environment | None = None
     #: field of the form that a plain-text reply fills; empty: an answer must call the form
     text_field: str = ""
-    #: how the environment's tools may be used, as `Observation.tool_use`
+    #: instructions for the environment's tools, as in `Observation.tool_use`
     tool_use: str = ""
 
 
@@ -104,9 +105,9 @@ class Score:
 
     value: float | None  #: None if undefined, with `reason`
     n: int  #: number of samples
-    interval: Interval | None = None  #: of the value
+    interval: Interval | None = None  #: interval of the value
     baseline: float | None = None  #: expected value of random answers on these samples
-    detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: further figures
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: additional figures
     reason: str = ""  #: why `value` is None
 
 
@@ -116,8 +117,8 @@ Unanswered = Literal["worst", "left_out"]
 
 @dataclass(frozen=True)
 class ScoreDefinition:
-    """Definition of a score, with the fields of a metric's: formula, unit, range, better direction
-    (`higher`, `lower`, or empty), source. The range also holds for a single sample.
+    """Definition of a score, with the same fields as a metric's: formula, unit, range, better
+    direction (`higher`, `lower`, or empty), source. The range also applies to a single sample.
 
     Example:
         ScoreDefinition("distance", "days", (0.0, 30.0), "lower", "mine").worst  # 30.0
@@ -129,14 +130,14 @@ class ScoreDefinition:
     better: Literal["higher", "lower", ""]
     source: FilledText
     headline: bool = True
-    #: figure of a sample without a valid answer: the `worst` figure, or `left_out` if silence is
-    #: not a failure of what is measured, as in a probe that attacks a mask
+    #: figure for a sample without a valid answer: the `worst` figure, or `left_out` if not
+    #: answering is not a failure in what is measured, as in a probe that attacks a mask
     unanswered: Unanswered = "worst"
 
     @property
     def worst(self) -> float | None:
-        """Figure of a sample without a valid answer. None if such samples are left out, the score
-        has no better direction, or its range is open at the worse end.
+        """Figure for a sample without a valid answer. None if such samples are left out, the score
+        has no better direction, or its range is unbounded at the worse end.
         """
         return worst_figure(self.better, self.range, self.unanswered)
 
@@ -144,7 +145,7 @@ class ScoreDefinition:
 def worst_figure(
     better: str, ends: Sequence[float | None], unanswered: str = "worst"
 ) -> float | None:
-    """Return the figure of a sample without a valid answer; see `ScoreDefinition.worst`."""
+    """Return the figure for a sample without a valid answer; see `ScoreDefinition.worst`."""
     if unanswered == "left_out":
         return None
     if better == "higher":
@@ -155,7 +156,7 @@ def worst_figure(
 
 
 class SampleSet(Protocol):
-    """Questions of one episode. Pure: equal arguments give equal bytes.
+    """Questions of one episode. Deterministic: equal arguments give equal bytes.
 
     Example:
         questions = task.samples(spec, None, None)
@@ -175,7 +176,7 @@ class SampleSet(Protocol):
 
 
 class ScoringTask(TaskVariant, Protocol):
-    """A scoring task variant. Without `windows` it needs no market, and a run of it opens none.
+    """A scoring task variant. Without `windows` it needs no market, and its runs open none.
 
     Example:
         task.samples(spec, None, None).sample(0).facts["gold"]  # 5
@@ -183,9 +184,9 @@ class ScoringTask(TaskVariant, Protocol):
 
     mask: MaskKind | None  #: None if the task needs no market
     mode: str | None  #: None if the task has a single mode
-    #: name of the trading task whose scene and tools it shows; None without one
+    #: name of the trading task whose scene and tools it shows; None without a target task
     target_task: str | None
-    #: definition of each figure that `summarise` gives, in the order shown
+    #: definition of each figure that `summarise` returns, in the order shown
     scores: Mapping[str, ScoreDefinition]
 
     def samples(
@@ -196,7 +197,9 @@ class ScoringTask(TaskVariant, Protocol):
         """
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the figures over all samples, including those without a valid answer. Pure."""
+        """Return the figures over all samples, including those without a valid answer.
+        Deterministic.
+        """
 
 
 def needs_market(task: Any) -> bool:
@@ -205,7 +208,7 @@ def needs_market(task: Any) -> bool:
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Return why a task can't run on a market, according to its traits; None if it can."""
+    """Return why a task can't run on a market, according to the task's traits; None if it can."""
     task_name = task.name
     name = snapshot.meta.name
     traits = task_traits(task)

@@ -22,7 +22,7 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.rules import FilledText
 from ktdeval.values.strict_json import JsonValue
 
-_WEEK = 7  # days of the calendar
+_WEEK = 7  # days in a calendar week
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class WindowDates:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionsConfig:
-    """One variant of a task without a market; subclass it with the fields of a family. All fields
-    enter hash and card.
+    """One variant of a task without a market; subclass it with a family's fields. All fields affect
+    the hash and are on the card.
     """
 
     family: str = option(help="task family")
@@ -52,22 +52,20 @@ class QuestionsConfig:
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant. Raises ConfigError, which names the value: if one is
-        unknown, missing, ill-typed or impossible.
+        """Validate a resolved variant. Raises ConfigError with the value if it is unknown, missing,
+        ill-typed or impossible.
         """
         built = build(cls, config, where)
         built.check(where)
         return built
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if values do not go together; a subclass adds its own checks after
-        these.
-        """
+        """Raise ConfigError if values are incompatible; a subclass adds its own checks after these."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(QuestionsConfig):
-    """One variant of a task on a market, otherwise as `QuestionsConfig`."""
+    """One variant of a task on a market; otherwise like `QuestionsConfig`."""
 
     windows: dict[str, WindowDates] = option(help="evaluation windows by name")
     default_windows: tuple[str, ...] = option(help="windows used when the user names none")
@@ -96,9 +94,7 @@ class TaskConfig(QuestionsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(TaskConfig):
-    """One variant of a trading task that shows a market behind a mask, otherwise as
-    `TaskConfig`.
-    """
+    """One variant of a trading task that shows a market behind a mask; otherwise like `TaskConfig`."""
 
     mask: MaskKind = option(
         help=(
@@ -136,18 +132,18 @@ class MaskedConfig(TaskConfig):
 
     @property
     def is_compact(self) -> bool:
-        """True if tables of figures are packed."""
+        """True if tables of figures are shown in compact form."""
         return self.prompt == "compact"
 
     @property
     def mask_config(self) -> MaskConfig:
-        """The mask with its options."""
+        """The mask and its options."""
         return MaskConfig(self.mask, self.rebase_prices, self.round_digits, self.noise_pct)
 
     @property
     def coarse_words(self) -> dict[str, str]:
-        """Words on coarse figures for a prompt: `shown_as`, and with how many digits weights
-        count.
+        """Description of coarse figures for a prompt: `shown_as`, and the number of digits to which
+        weights count.
         """
         rounded = self.round_digits is not None
         noisy = self.noise_pct > 0.0
@@ -160,7 +156,7 @@ class MaskedConfig(TaskConfig):
 
     def check(self, where: str) -> None:
         """Raise ConfigError like `TaskConfig.check`, and if inexact figures are combined with fills
-        that would reveal them.
+        that would reveal the exact ones.
         """
         super().check(where)
         if not self.mask_config.is_coarse:
@@ -183,9 +179,7 @@ class MaskedConfig(TaskConfig):
         )
 
     def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
-        """Return the lens of one episode. Raises DataError if the window lies outside the
-        snapshot.
-        """
+        """Return the lens of one episode. Raises DataError if the window lies outside the snapshot."""
         return Lens(
             self.mask_config,
             spec.mask_seed,
@@ -194,8 +188,8 @@ class MaskedConfig(TaskConfig):
         )
 
     def length_words(self, window: Window) -> str:
-        """Return the text of a prompt on the length of an episode. If the mask hides dates, the
-        text is the same for every window, including the user's own: a length would identify the
+        """Return the prompt text on the length of an episode. If the mask hides dates, the text is
+        the same for every window, including the user's own, since the length would identify the
         window.
         """
         if not self.mask_config.hides_dates:
@@ -213,7 +207,7 @@ class MaskedConfig(TaskConfig):
 
 
 def _days_between(first: str, last: str) -> int:
-    """Return the days of the calendar from the first to the last one, both included."""
+    """Return the number of calendar days from the first to the last, both included."""
     return int((parse_day(last) - parse_day(first)).astype(int)) + 1
 
 
@@ -223,8 +217,8 @@ def windows_of(config: TaskConfig) -> dict[str, Window]:
 
 
 class Scene(Protocol):
-    """One episode of a task: what is observed at each step. Pure: equal arguments give equal
-    bytes.
+    """One episode of a task: what is observed at each step. Deterministic: equal arguments give
+    equal bytes.
     """
 
     lens: Lens
@@ -237,11 +231,11 @@ class Scene(Protocol):
         """
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> Any:
-        """Return the object that research tools get as their first argument at this step."""
+        """Return the object passed as first argument to research tools at this step."""
 
 
 class TaskVariant(Protocol):
-    """Members that trading and scoring tasks share. Its `traits`, if it has any, are
+    """Members that trading and scoring tasks share. Its `traits`, if any, are
     `ktdeval.task_api.TaskTraits`.
     """
 
@@ -249,7 +243,7 @@ class TaskVariant(Protocol):
     version: FilledText
     #: names from the `ktdeval_tools` hook, in the order offered; empty if samples bring their own
     tools: tuple[str, ...]
-    #: of a scoring task, only `schema_retries` applies, and `max_tool_calls` if samples have an
+    #: for a scoring task, only `schema_retries` applies, and `max_tool_calls` if samples have an
     #: environment
     harness: HarnessConfig
     windows: Mapping[str, Window]  #: empty if the task needs no market
@@ -274,8 +268,8 @@ class Task(TaskVariant, Protocol):
 
 
 def describe_task(task: Task, tools: Sequence[Tool]) -> dict[str, JsonValue]:
-    """Return all of a task that can change an outcome, tools by the hashes of their texts; its hash
-    is in every spec and card.
+    """Return everything in a task that can change an outcome, with tools represented by the hashes
+    of their texts; its hash is in every spec and card.
     """
     texts = {
         tool.name: content_hash({"description": tool.description, "parameters": tool.parameters})

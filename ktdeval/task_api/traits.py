@@ -1,4 +1,4 @@
-"""Traits of tasks: declarations of a trading or scoring task beyond its contract, each with a
+"""Traits of tasks: what a trading or scoring task declares beyond its contract, each with a
 default.
 """
 
@@ -90,7 +90,7 @@ _TASK = TaskTraits()
 
 
 def task_traits(task: object) -> TaskTraits:
-    """Return the traits of a task; the defaults if it declares none. Raises PluginError: if
-    `traits` is not a `TaskTraits`.
+    """Return a task's traits; the defaults if it declares none. Raises PluginError if `traits` is
+    not a `TaskTraits`.
     """
     return stated_traits(task, _TASK)

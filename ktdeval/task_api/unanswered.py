@@ -1,8 +1,8 @@
 """Samples without a valid answer: their score, and the bounds that failed calls imply.
 
-A model that was asked and gave no valid answer failed: the sample gets the worst figure of each
-score, or silence would pay. A failed call says nothing about the model: its sample is missing, and
-the score has bounds over all samples.
+A model that was called but gave no valid answer has failed: the sample gets the worst figure of
+each score, otherwise not answering would pay. A failed call says nothing about the model: its
+sample is missing, and the score has bounds over all samples.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Figure = tuple[str, float | None]
 
 
 def unanswered_definition(source: str = "of our own", what: str = "samples") -> ScoreDefinition:
-    """Define the score `UNANSWERED`; `what` names the samples."""
+    """Define the score `UNANSWERED`; `what` is the word for the samples."""
     formula = (
         f"{what} without a valid answer, over all {what}: where the model gave none, they count as"
         " the worst figure of each score; where its call failed, they are missing and bound it"
@@ -62,18 +62,19 @@ def unanswered_detail(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
 
 
 def with_bounds(score: Score, figures: Sequence[Figure], ends: Range) -> Score:
-    """Return a mean over samples with its bounds in the detail, if a model call failed; unchanged
-    otherwise.
+    """Return a mean over samples with its bounds in the detail if a model call failed; otherwise
+    unchanged.
     """
     return replace(score, detail={**score.detail, **bounds_of(figures, ends)})
 
 
 def bounds_of(figures: Sequence[Figure], ends: Range) -> dict[str, JsonValue]:
-    """Return the range of the mean over all samples if each failed call had had an answer: `n`
-    samples, `missing` answers, `low` and `high`, under the name `BOUNDS`; empty if no call failed.
+    """Return the possible range of the mean over all samples if every failed call had been
+    answered: `n` samples, `missing` answers, `low` and `high`, under the name `BOUNDS`; empty if no
+    call failed.
 
-    `ends`: least and greatest figure of a sample; an end that is None leaves that bound None.
-    Several answers to one sample enter once, as their mean.
+    `ends`: smallest and largest possible figure of a sample; an end that is None leaves that bound
+    None. Several answers to one sample count once, as their mean.
     """
     missing = sum(value is None for _, value in figures)
     if not missing:
@@ -85,7 +86,7 @@ def bounds_of(figures: Sequence[Figure], ends: Range) -> dict[str, JsonValue]:
 
 
 def _filled_mean(figures: Sequence[Figure], filling: float | None) -> float | None:
-    """Return the mean over samples with a figure in place of each missing one."""
+    """Return the mean over samples with `filling` in place of each missing figure."""
     if filling is None:
         return None
 
@@ -98,8 +99,8 @@ def _filled_mean(figures: Sequence[Figure], filling: float | None) -> float | No
 
 
 def bounds_words(detail: Mapping[str, JsonValue], low: str, high: str) -> str:
-    """Return a sentence on the bounds that failed calls imply, with the ends as texts; empty if no
-    call failed.
+    """Return a sentence on the bounds due to failed calls, with the ends as text; empty if no call
+    failed.
     """
     bounds = detail.get(BOUNDS)
     if not isinstance(bounds, Mapping):

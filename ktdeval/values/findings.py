@@ -25,7 +25,7 @@ class Finding:
     """
 
     path: str = ""  #: file, folder, record or table; empty if it concerns everything
-    line: int = 0  #: line number from 1; 0 if there is none
+    line: int = 0  #: line number from 1; 0 if not applicable
     part: str = ""  #: what it concerns within `path`, such as a decision or `model mine/echo`
     place: str = ""  #: where in the part, such as the path of a field
     day: str = ""  #: ISO day that it concerns; empty if it concerns all days

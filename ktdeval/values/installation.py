@@ -1,4 +1,4 @@
-"""Where ktdeval and the packages of its extras are installed from.
+"""Installation sources of ktdeval and the packages of its extras.
 
 ktdeval is not on any package index, so anyone could publish other code under its name. Until a
 release, every command that is printed, written or run specifies the source: the repository address

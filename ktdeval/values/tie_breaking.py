@@ -28,7 +28,7 @@ def places(keys: Iterable[Figures]) -> list[int]:
     given = iter(keys)
     first = list(islice(given, 1))
     placed = _places(first)
-    # Additional keys matter only for items that tie in the first: usually there are none.
+    # Additional keys matter only for items that tie in the first: usually no item does.
     if len(set(placed)) == len(placed):
         return placed
 

@@ -95,7 +95,7 @@ class HasInterval(Protocol):
 
     @property
     def interval(self) -> Interval | UnsetType | None:
-        """The interval, unset or None if there is none."""
+        """The interval, unset or None if it is missing."""
 
 
 class OverEpisodes(OrderedFigure):

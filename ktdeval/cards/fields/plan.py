@@ -178,7 +178,7 @@ class TargetTaskPart(Value, frozen=True):
 
 
 def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None:
-    """Return the trading task that a scoring task's config asks about; None if there is none."""
+    """Return the trading task that a scoring task's config asks about; None if it has no such task."""
     target = basis.facts.task.config.get(TARGET_CONFIG)
     if not isinstance(target, Mapping):
         return None
@@ -195,7 +195,7 @@ def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[
 
 
 def gather_market(sources: CardSources) -> SnapshotPart | None:
-    """Return the market of a card, with the units of its trading days; None if there is none."""
+    """Return the market of a card, with the units of its trading days; None if the task needs no market."""
     snapshot = sources.inputs.snapshot
     return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
 
@@ -235,7 +235,7 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
 
 
 def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
-    """Return a description of the market; empty if there is none."""
+    """Return a description of the market; empty without a market."""
     if snapshot is None:
         return ""
     return f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"

@@ -87,7 +87,7 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def aliases(self) -> str:
-        """Mask key, which determines the aliases of the card's episodes; empty if there is no key."""
+        """Mask key, which determines the aliases of the card's episodes; empty without a key."""
         return self.mask_key or ""
 
 

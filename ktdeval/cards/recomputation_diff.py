@@ -49,8 +49,8 @@ def path_text(path: JsonPath) -> str:
 
 
 def line_of(text: str, path: JsonPath) -> int:
-    """Return the line (from 1) of the value at `path` in a valid JSON text; if there is no such
-    value, the line of the nearest enclosing value.
+    """Return the line (from 1) of the value at `path` in a valid JSON text; if it is missing, the
+    line of the nearest enclosing value.
     """
     position = _after_blank(text, 0)
     for part in path:

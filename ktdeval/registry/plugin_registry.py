@@ -1,7 +1,7 @@
 """Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins
 that offer them.
 
-`load_plugins()` returns a fresh object each time; there is no module-level state. Plugins come from
+`load_plugins()` returns a fresh object each time; it has no module-level state. Plugins come from
 entry points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so that
 listing models reads no task file.
 """

@@ -231,7 +231,7 @@ def is_flat(value: JsonValue, levels: int) -> bool:
 
 def is_nested_within(text: str | bytes, levels: int) -> bool:
     """Return whether lists and objects of JSON text (or UTF-8 bytes) are nested at most `levels`
-    deep. In text that is not JSON, brackets that are never closed count as additional levels. Takes
+    deep. In text that is not JSON, unclosed brackets add to the depth. Takes
     a fraction of the time of parsing.
     """
     if isinstance(text, str):

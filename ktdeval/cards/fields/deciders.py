@@ -2,7 +2,7 @@
 
 One fact covers them all: a rule, a model behind a network, a program with or without a sandbox,
 code in ktdeval's own process, a person. For ktdeval's own plugins, a model or agent is what the
-plugin declares; any other plugin counts as code in this process, whatever it declares.
+plugin declares; any other plugin is treated as code in this process, whatever it declares.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def _is_of_connection(error: BaseException | None) -> bool:
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:
-    """Return the HTTP status of the response behind a driver's error, and its error code; None without
+    """Return the HTTP status and error code of the response behind a driver's error; None without
     a response. Each SDK stores them in a different place.
     """
     for cause in (error, error.__cause__):

@@ -195,7 +195,7 @@ def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[
 
 
 def gather_market(sources: CardSources) -> SnapshotPart | None:
-    """Return the market of a card, with the units of its trading days; None if the task needs no market."""
+    """Return the market of a card, with the units of its trading days; None without a market."""
     snapshot = sources.inputs.snapshot
     return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
 

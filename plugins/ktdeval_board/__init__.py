@@ -1,4 +1,4 @@
-"""Manifest of the command `leaderboard`, which runs a leaderboard kept in a git repository."""
+"""Manifest of the command `leaderboard`, which manages a leaderboard kept in a git repository."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the commands on leaderboards."""
+    """Return the leaderboard commands."""
     summary = "Submit runs to a leaderboard; check, rank, publish and export it."
     command = later("ktdeval_board.command:leaderboard")
     return [Spec("leaderboard", command, summary, groups=("boards",))]

@@ -1,4 +1,4 @@
-"""Move files and folders to their paths as a whole, or not at all."""
+"""Move files and folders into place atomically: either all of them or none."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FOLDER_MODE = 0o755
 
 
 class Placement:
-    """Moves files and folders to their paths together, or not at all: a `with` block that ends with
-    an error removes all of them again.
+    """Moves files and folders into place together or not at all: if the `with` block ends with an
+    error, all of them are removed again.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Placement:
             self.undo()
 
     def put(self, source: Path, target: Path) -> None:
-        """Move a file or folder; missing parent folders are made."""
+        """Move a file or folder into place, creating missing parent folders."""
         if target.exists() or target.is_symlink():
             raise StoreError(f"{target}: exists already; nothing was written")
 
@@ -49,7 +49,7 @@ class Placement:
             ) from error
 
     def undo(self) -> None:
-        """Remove everything that was moved, and the folders made for it."""
+        """Remove everything that was moved, and the folders created for it."""
         for path in reversed(self._moved):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -66,9 +66,10 @@ class Placement:
 
 @contextmanager
 def replacing(out: Path, marker: str = "") -> Iterator[Path]:
-    """Give a new folder that replaces `out` when the block ends without an error, else is removed.
+    """Yield a new folder that replaces `out` if the block ends without an error, and is removed
+    otherwise.
 
-    Raises UsageError if `out` exists and may not be replaced; StoreError if it can't be written.
+    Raises UsageError if `out` exists and must not be replaced; StoreError if it can't be written.
     """
     _check_replaceable(out, marker)
     stack = ExitStack()
@@ -76,7 +77,7 @@ def replacing(out: Path, marker: str = "") -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         above = stack.enter_context(temporary_folder(f".{out.name}.new-", out.parent))
         fresh = above / "content"
-        # temporary folders are private, but others must read the result
+        # temporary folders are private, but other users must be able to read the result
         fresh.mkdir(mode=_FOLDER_MODE)
     except OSError as error:
         raise StoreError(
@@ -102,7 +103,7 @@ def _check_replaceable(out: Path, marker: str) -> None:
 
 
 def _swap(fresh: Path, out: Path) -> None:
-    """Replace the old folder by the new one, which is put back if this fails."""
+    """Replace the old folder with the new one; if this fails, the old folder is restored."""
     old = fresh.with_name("old")
     try:
         if out.exists():

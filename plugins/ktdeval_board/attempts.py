@@ -1,4 +1,6 @@
-"""Attempts known to a board besides the declared ones, and drawn keys that were not used."""
+"""Attempts that a board knows of in addition to the declared ones, and drawn keys that were never
+used.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from ktdeval_board.look_alike_names import Party
 from ktdeval_board.registrations import FiledRegistration, Registrations, State, family_of
 from ktdeval_board.rules import Division
 
-OF_ONE = "of this submitter"  #: Words of findings for attempts counted by submitter
+OF_ONE = "of this submitter"  #: Phrase in findings for attempts counted per submitter
 
 
 def known_attempts(
@@ -18,12 +20,14 @@ def known_attempts(
     registrations: Registrations,
     own_keys: Counter[tuple[Party, tuple[str, ...]]],
 ) -> int:
-    """Return the number of attempts of a card's submitter known to a board; 0 for a card whose
-    attempts the board does not count: it counts those of entrants under keys that it draws.
+    """Return the number of attempts by a card's submitter that the board knows of. 0 if the board
+    does not count attempts for this card: it counts them only for entrants with keys drawn by the
+    board.
 
-    Counted are the submitter's registrations, of any model, and the submitter's cards of the system
-    under own keys. Unused, withdrawn and excused registrations are included: each was a draw.
-    Registrations by others are not attempts of this submitter. `own_keys`: from `count_own_keys`.
+    The count comprises the submitter's registrations, for any model, and the submitter's cards of
+    the same system under own keys. Unused, withdrawn and excused registrations are included: each
+    was a draw. Registrations by others are not attempts of this submitter. `own_keys`: from
+    `count_own_keys`.
     """
     division = entry.division
     if division is None or not division.is_governed or entry.baseline is not None:
@@ -37,8 +41,8 @@ def known_attempts(
 
 
 def attempts_of(board: Board, entry: Entry) -> int:
-    """Return the attempts of a card: the declared number, or the number known to the board if that
-    is larger.
+    """Return a card's number of attempts: the larger of the declared number and the number known to
+    the board.
     """
     known = known_attempts(entry, board.registrations, board.own_keys)
     return max(entry.submission.attempts.runs, known)
@@ -53,10 +57,10 @@ def state_of(board: Board, filed: FiledRegistration) -> State:
 
 
 def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[FiledRegistration]:
-    """Return the registrations of a card's submitter in its division that have a key and no checked
+    """Return the registrations by a card's submitter in its division that have a key but no checked
     card.
 
-    Anybody can compute the result under a published key, so leaving a key unused is a choice.
+    Anyone can compute the result under a published key, so leaving a key unused is a choice.
     """
     unused = []
     party = board.registrations.party(entry.submission.submitter)
@@ -68,7 +72,9 @@ def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[File
 
 
 def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
-    """Return why a card can't be ranked because of its key, or of unused keys of its submitter."""
+    """Return why a card can't be ranked because of its key, or because its submitter has unused
+    keys.
+    """
     if not division.is_governed or entry.baseline is not None:
         return []
     if not entry.card.registration:

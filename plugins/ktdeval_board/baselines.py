@@ -1,11 +1,11 @@
-"""Baselines: models that every division shows next to its entrants. They need no key and give the
-same figures on every machine.
+"""Baselines: models that every division shows next to its entrants. They need no API key and give
+the same figures on every machine.
 
-The supervised one is a linear model of the nine style factors, trained on the market's days before
-a division begins. KTD-Fin compares its agents with eighteen trained factor models of Qlib (Tables 4
-and 9); this is the plainest of that kind: ridge regression of the next days' returns on
-standardised factor values, pooled over days. Its coefficients are arguments of
-`builtin/linear_factor`, so that the card names them and anybody can train them again.
+The supervised baseline is a linear model on the nine style factors, trained on market data from
+before the division begins. KTD-Fin compares its agents with eighteen trained factor models of Qlib
+(Tables 4 and 9); this is the simplest model of that kind: a ridge regression of the next days'
+returns on standardised factor values, pooled over days. Its coefficients are arguments of
+`builtin/linear_factor`, so the card records them and anyone can reproduce the training.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def run_baseline(
     plugins: Plugins,
     **options: Any,
 ) -> Path:
-    """Run a baseline on a division, on the market that the board's rules name.
+    """Run a baseline on a division, using the market specified in the board's rules.
 
-    `options` are further options of the run: `concurrency`, and `mask_key` or `registration`.
-    Returns the path of the card, in the run folder. Two runs of one baseline with one mask key give
-    the same card except for `provenance`. Raises ConfigError if the division can't be run as
+    `options` are additional run options: `concurrency`, and `mask_key` or `registration`. Returns
+    the path of the card, in the run folder. Two runs of the same baseline with the same mask key
+    give the same card except for `provenance`. Raises ConfigError if the division can't be run as
     written: the board has no data for it; its task, windows or market differ here; or its seeds are
-    not consecutive. Raises EpisodeFailure if an episode did not end; KtdevalError if the market or
-    the model is not available.
+    not consecutive. Raises EpisodeFailure if an episode did not finish; KtdevalError if the market
+    or the model is not available.
     """
     where = f"baseline {baseline.words} of division {division.id}"
     seeds = list(seeds_of(rules, division, baseline.model, baseline.args))
@@ -106,7 +106,7 @@ def run_baseline(
 def baseline_args(
     rules: Rules, division: Division, baseline: Baseline, plugins: Plugins
 ) -> dict[str, JsonValue]:
-    """Return the parameters of a baseline in a division. Raises the same errors as `run_baseline`."""
+    """Return a baseline's parameters in a division. Raises the same errors as `run_baseline`."""
     if baseline.kind != "supervised":
         return dict(baseline.args)
 
@@ -132,7 +132,7 @@ def first_steps(
     UsageError or DataError if the task can't be run on this market.
     """
     if "builtin/hold" not in plugins.specs("models"):
-        return ()  # without the package of models, there are no baselines
+        return ()  # without the model package, there are no baselines
 
     market: dict[str, Any] = {}
     if snapshot is not None:
@@ -156,8 +156,8 @@ def refusals(
     snapshot: MarketSnapshot,
     plugins: Plugins,
 ) -> dict[str, ConfigError | UsageError]:
-    """Return why a baseline can't act, by the id of each division where it can't. `opening`: the
-    first steps of divisions.
+    """Return why a baseline can't act, by the id of each division in which it can't. `opening`: the
+    first steps of each division.
     """
     trained = cache(partial(train_coefficients, snapshot))
     refused: dict[str, ConfigError | UsageError] = {}
@@ -169,7 +169,7 @@ def refusals(
 
             model = plugins.make_model(baseline.model, args)
             check_model(baseline.model, model, steps, plugins)
-        except (ConfigError, UsageError) as error:  # also of a package that is not installed
+        except (ConfigError, UsageError) as error:  # also if a package is not installed
             refused[division.id] = error
 
     return refused
@@ -177,14 +177,14 @@ def refusals(
 
 def first_day(division: Division) -> str:
     """Return the first day of all windows, YYYY-MM-DD; a supervised baseline is trained only on
-    days before it.
+    earlier days.
     """
     return min(window.first for window in division.windows)
 
 
 def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
-    """Raise ConfigError if a window of the board has other days in the installed task: a run names
-    its windows.
+    """Raise ConfigError if a window on the board covers different days in the installed task, since
+    a run refers to its windows by name.
     """
     known = plugins.make_task(division.task).windows
     for window in division.windows:
@@ -206,15 +206,16 @@ def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
             )
 
 
-#: Trading days of the predicted return, from the close after the day of the factors
+#: Horizon of the predicted return in trading days, from the close of the day after the factor
+#: values
 HORIZON_DAYS = 10
 EVERY_DAYS = 5
-"""Distance of training days: targets that overlap add little information."""
-RIDGE = 0.1  #: Penalty as a share of the observations; exposures have unit variance
+"""Spacing of training days: overlapping targets add little information."""
+RIDGE = 0.1  #: Ridge penalty as a fraction of the observations; exposures have unit variance
 MIN_DAYS = 20  #: Minimum number of training days
 MAX_FACTORS = 6
-"""Most factors of the model, as one screen of the market takes no more. The strongest are fitted
-again.
+"""Maximum number of factors in the model, since one screen of the market takes no more. The
+coefficients of the strongest factors are refitted.
 """
 _HISTORY_DAYS = 252
 _DIGITS = 4
@@ -222,10 +223,10 @@ _UNTRAINED = "the supervised baseline can't be trained on it; leave it out of th
 
 
 def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
-    """Train coefficients for `builtin/linear_factor` on the days of a snapshot before a date.
+    """Fit coefficients for `builtin/linear_factor` to the days of a snapshot before a date.
 
     Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of
-    `FACTORS`. Raises ConfigError if too few data precede that date.
+    `FACTORS`. Raises ConfigError if there is too little data before that date.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)
@@ -241,7 +242,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     known_days = _usable(exposures, returns).any(axis=1)
     _check_days(int(known_days.sum()), snapshot, before, " with all factors")
 
-    # First fit all factors; then fit only the strongest, which take over the part of the others.
+    # First fit all factors, then refit only the strongest, which absorb the effect of the others.
     strength = np.abs(ridge_coefficients(exposures, returns))
     strongest = np.sort(np.argsort(-strength, kind="stable")[:MAX_FACTORS])
     coefficients = ridge_coefficients(exposures[:, strongest], returns)
@@ -267,14 +268,14 @@ def _check_days(days: int, snapshot: MarketSnapshot, before: str, what: str = ""
 
 
 def _usable(exposures: FloatArray, targets: FloatArray) -> BoolArray:
-    """Return [T, N]: whether all values of a name on a day are defined."""
+    """Return [T, N]: whether all values of a stock on a day are defined."""
     usable: BoolArray = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
     return usable
 
 
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return the [K] coefficients of a pooled ridge regression of returns, less their daily mean,
-    on exposures, over all days and names with defined values.
+    """Return the [K] coefficients of a pooled ridge regression of returns, minus their daily mean,
+    on exposures, over all days and stocks with defined values.
     """
     usable = _usable(exposures, targets)
     counts = usable.sum(axis=1, keepdims=True)
@@ -285,8 +286,8 @@ def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray
 
 
 def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return [K, N] factor values at the close of a row, the [N] following returns, and [N] whether
-    each name was in the index.
+    """Return the [K, N] factor values at the close of a row, the [N] subsequent returns, and [N]
+    whether each stock was in the index.
     """
     values = factor_values(snapshot.as_of(row)).matrix()
     close = snapshot.close * snapshot.factor
@@ -296,8 +297,8 @@ def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, Float
 
 
 def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
-    """Return the [K] standard deviations over the names of a day, averaged over days: one unit of
-    exposure in natural units.
+    """Return the [K] cross-sectional standard deviations, averaged over days: one unit of exposure
+    in natural units.
     """
     inside = np.where(member[:, None, :], raw, np.nan)
     low, high = np.nanquantile(inside, [0.01, 0.99], axis=2, keepdims=True)
@@ -307,5 +308,7 @@ def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
 
 
 def _rounded_text(value: float) -> str:
-    """Return a number as text, without the digits in which linear solvers differ."""
+    """Return a number as text, rounded so that the digits in which linear solvers differ are
+    dropped.
+    """
     return f"{value:.{_DIGITS}g}"

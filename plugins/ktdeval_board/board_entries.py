@@ -1,5 +1,5 @@
 """Submitted cards with their submissions, verdicts and errata, read once for ranking, site and
-export.
+exports.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from ktdeval_board.signed import card_signers, verdict_signers
 T = TypeVar("T")
 Card = TradingCard | ScoringCard
 
-#: Label of a card whose mask key was not drawn by the board, in a division with drawn keys
+#: Label for a card whose mask key was not drawn by the board, in a division with drawn keys
 OWN_KEY = "own key"
-SUBMITTERS_PRICE = "price by submitter"  #: Label of a card whose costs the board can't compare
-VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
+SUBMITTERS_PRICE = "price by submitter"  #: Label for a card whose costs the board can't compare
+VERDICT = "verdict.json"  #: File in a certificate's folder with the verdict on it
 
 _SETTING_PREFIX = "reasoning_"
-_SUITE = "builtin/"  #: Provider of the suite's own rule models
+_SUITE = "builtin/"  #: Provider prefix of the suite's own rule-based models
 
 
 class EntryFacts(TypedDict):
-    """Facts of a row: of a card, or of a reference, which has no card."""
+    """Facts about a row, for either a card or a reference, which has no card."""
 
     card: str | None
     agent: str
@@ -61,12 +61,12 @@ class EntryFacts(TypedDict):
 
 
 class EvidenceFacts(TypedDict):
-    """Evidence of a card, as the site and exports show it."""
+    """Evidence for a card, as the site and exports show it."""
 
     kind: Literal["confirmatory", "exploratory"]
-    why: list[str]  #: why it is not confirmatory
+    why: list[str]  #: why the card is not confirmatory
     question: str | None  #: the registered question as text
-    answer: str | None  #: its answer as text
+    answer: str | None  #: answer to the question, as text
 
 
 @dataclass(frozen=True)
@@ -75,31 +75,32 @@ class Entry:
 
     card_id: str  #: SHA-256 of the card's file
     files: CardFiles
-    #: its content, which is valid: by the board's check of these bytes, or when it was read
+    #: content of the card, validated by the board's check of these bytes or when it was read
     card: Card
-    #: its division; None if the board has no division for it
+    #: division of the card; None if the board has no division for it
     division: Division | None
-    submission: Submission  #: its submitter and their claims
-    #: result of the board's check of these bytes; None if it was not checked
+    submission: Submission  #: the submitter, with the submitter's claims
+    #: result of the board's check of these bytes; None if they were not checked
     verdict: Verdict | None
-    errata: tuple[Erratum, ...] = ()  #: later statements of maintainers on it, oldest first
-    baseline: Baseline | None = None  #: the baseline of its model; None for an entrant
-    is_certified: bool = False  #: whether this board has verified the certificate of its mask
+    errata: tuple[Erratum, ...] = ()  #: maintainers' later statements on the card, oldest first
+    baseline: Baseline | None = None  #: the baseline that the card's model is; None for an entrant
+    is_certified: bool = False  #: whether this board has verified the mask's certificate
     signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
-    #: name of the submitter who signed the card by a key that the board has of theirs
+    #: name of the submitter, if the card is signed with a key that the board has for this submitter
     card_signed_by: tuple[str, ...] = ()
-    #: whether its costs use the board's own prices instead of the card's
+    #: whether the card's costs use the board's prices instead of the card's own
     has_board_prices: bool = False
 
     @property
     def tier(self) -> Tier:
-        """Level of confirmation of its figures."""
+        """Verification tier of the card's figures."""
         return "unchecked" if self.verdict is None else self.verdict.tier
 
     @property
     def labels(self) -> list[str]:
-        """Labels of the card, with those of the board: whether the board verified the certificate,
-        only the submitter states the price of tokens, or the submitter chose the key.
+        """Labels of the card, plus labels added by the board: whether the board verified the
+        certificate, whether token prices come only from the submitter, and whether the submitter
+        chose the key.
         """
         labels = []
         for label in self.card.labels:
@@ -118,9 +119,9 @@ class Entry:
 
     @property
     def has_submitters_price(self) -> bool:
-        """Return whether only the submitter states the price behind its costs. Otherwise the board
-        has its own price of the model, runs the baseline itself, or knows that a model of the suite
-        is free.
+        """Return whether the price behind the card's costs comes only from the submitter.
+        Otherwise, the board has its own price for the model, runs the baseline itself, or knows
+        that the model belongs to the suite and is free.
         """
         if self.has_board_prices or self.baseline is not None:
             return False
@@ -131,8 +132,8 @@ class Entry:
 
     @property
     def has_own_key(self) -> bool:
-        """Return whether its submitter chose its mask key, in a division whose keys the board
-        draws.
+        """Return whether the submitter chose the mask key, in a division for which the board draws
+        the keys.
         """
         if self.division is None or not self.division.is_governed:
             return False
@@ -141,17 +142,17 @@ class Entry:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Return whether maintainers removed it from the tables."""
+        """Return whether maintainers removed the card from the tables."""
         return any(erratum.effect == "withdrawn" for erratum in self.errata)
 
     @property
     def is_trading(self) -> bool:
-        """Return whether it is a card of a trading task."""
+        """Return whether the card belongs to a trading task."""
         return isinstance(self.card, TradingCard)
 
     @property
     def trading(self) -> TradingCard:
-        """Card of a trading task; only valid in a trading division."""
+        """The card as a trading card; only valid in a trading division."""
         assert isinstance(self.card, TradingCard)
         return self.card
 
@@ -166,8 +167,8 @@ class Entry:
         return self.card.agent.name
 
     def facts(self, label: str) -> EntryFacts:
-        """Return the facts shared by tables and pages of models; `label`: name of its system on the
-        board.
+        """Return the facts shared by tables and model pages; `label`: name of the card's system on
+        the board.
         """
         submission = self.submission
         return EntryFacts(
@@ -194,7 +195,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Candidate(Entry):
-    """One card whose file, texts, schema and content passed the check; it has a division."""
+    """A card whose file, texts, schema and content passed the check; it always has a division."""
 
     division: Division
     where: str = ""
@@ -203,7 +204,7 @@ class Candidate(Entry):
 
 @dataclass(frozen=True)
 class Board:
-    """A board that was read."""
+    """A board as read from its repository."""
 
     folder: BoardFolder
     rules: Rules
@@ -213,7 +214,7 @@ class Board:
 
     @cached_property
     def used_registrations(self) -> frozenset[str]:
-        """Ids of the registrations that have a checked card, withdrawn ones included."""
+        """Ids of the registrations that have a checked card, including withdrawn cards."""
         used = set()
         for entry in self.entries:
             if entry.verdict is not None and entry.division is not None and entry.card.registration:
@@ -227,7 +228,7 @@ class Board:
         return count_own_keys(self.entries, self.registrations)
 
     def of_division(self, division: Division) -> list[Entry]:
-        """Return the cards of a division that were not withdrawn."""
+        """Return the cards in a division that were not withdrawn."""
         return [
             entry for entry in self.entries if entry.division == division and not entry.is_withdrawn
         ]
@@ -236,8 +237,8 @@ class Board:
 def count_own_keys(
     entries: Iterable[Entry], registrations: Registrations
 ) -> Counter[tuple[Party, tuple[str, ...]]]:
-    """Count the cards under own keys, in divisions whose keys the board draws, by submitter and
-    family of their systems; withdrawn ones included.
+    """Count the cards under own keys in divisions for which the board draws the keys, by submitter
+    and system family; withdrawn cards are included.
     """
     counts = Counter[tuple[Party, tuple[str, ...]]]()
     for entry in entries:
@@ -252,8 +253,8 @@ def load_board(path: Path) -> Board:
     """Read a board.
 
     A card with a verdict on its exact bytes is not validated again, so that large boards are quick
-    to build. Raises ConfigError if there is no board here, or its rules or errata are not valid;
-    CardError if a card, submission or verdict can't be read or is not valid; SignatureError if a
+    to build. Raises ConfigError if there is no board at `path`, or its rules or errata are invalid;
+    CardError if a card, submission or verdict can't be read or is invalid; SignatureError if a
     signature on a verdict or card is invalid. `check` lists all faults.
     """
     folder = BoardFolder(path)
@@ -272,8 +273,8 @@ def load_board(path: Path) -> Board:
 
 
 def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
-    """Return the markets that the board has opened, by the board's names. Raises CardError if a
-    document is malformed.
+    """Return the markets that the board has opened, by the names the board gives them. Raises
+    CardError if a document is malformed.
     """
     markets = {}
     for rule in rules.snapshots:
@@ -282,14 +283,14 @@ def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
             continue
 
         market = read_own(path, Market)
-        if market.snapshot.id == rule.id:  # otherwise the rules have changed since
+        if market.snapshot.id == rule.id:  # otherwise, the rules have changed since
             markets[rule.name] = market
 
     return markets
 
 
 def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Market]) -> Entry:
-    """Return an entry whose card describes the market as the board does."""
+    """Return an entry whose card uses the board's description of the market."""
     snapshot = entry.card.snapshot
     if snapshot is None:
         return entry
@@ -306,7 +307,9 @@ def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Marke
 
 
 def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
-    """Return an entry with its costs at the board's prices, if it has a price of each model."""
+    """Return an entry with its costs at the board's prices, if the board has a price for each
+    model.
+    """
     if not rules.prices:
         return entry
 
@@ -343,7 +346,7 @@ def _load_entry(
     if verdict is not None:
         signers = verdict_signers(path, rules)
         if rules.verdict_signatures == "required" and not signers:
-            verdict = None  # `check` reports it; the card is unchecked until a maintainer signs
+            verdict = None  # reported by `check`; the card is unchecked until a maintainer signs
 
     card = load_evaluation(files.card) if verdict is None else _checked_card(data, files.card)
     submission = read_untrusted(files.submission, Submission, most)
@@ -369,11 +372,11 @@ def _load_entry(
 
 
 def is_certified(folder: BoardFolder, card: Card) -> bool:
-    """Return whether the board has verified the attack runs of a card's certificate."""
+    """Return whether the board has verified the attack runs behind a card's certificate."""
     if not isinstance(card, TradingCard) or not card.certificate.value:
         return False
 
-    # The certificate is a card's claim, so only a hash may become a path.
+    # The certificate is claimed by the card, so nothing but a hash may become a path.
     sha256 = str(card.certificate.value.get("sha256"))
     if not CARD_ID.fullmatch(sha256):
         return False
@@ -399,12 +402,12 @@ def figures_of(card: Card) -> Mapping[str, MetricLine | ScoreLine]:
 
 
 def names_of(card: Card) -> tuple[str, str, str]:
-    """Return the names of task, model and agent."""
+    """Return the names of the task, model and agent."""
     return card.task.name, card.model.name, card.agent.name
 
 
 def unset_to_none(value: T | UnsetType | None) -> T | None:
-    """Return a value of a card; None if its field is omitted."""
+    """Return a value from a card; None if its field is omitted."""
     return None if isinstance(value, UnsetType) else value
 
 
@@ -412,8 +415,8 @@ def unset_to_none(value: T | UnsetType | None) -> T | None:
 
 
 def division_of(rules: Rules, card: Card) -> Division | None:
-    """Return the division of a card: equal task, version, config, snapshot, rule set, windows and
-    seeds.
+    """Return the division of a card: the one with the same task, version, config, snapshot, rule
+    set, windows and seeds.
     """
     for division in rules.divisions:
         if not facets(rules, division, card):
@@ -423,8 +426,8 @@ def division_of(rules: Rules, card: Card) -> Division | None:
 
 
 def nearest_division(rules: Rules, card: Card) -> Division | None:
-    """Return the division with the fewest differences from a card, preferably of its task; None on
-    a board without divisions.
+    """Return the division with the fewest differences from a card, preferring divisions for its
+    task; None on a board without divisions.
     """
 
     def distance(division: Division) -> tuple[bool, int]:
@@ -434,8 +437,8 @@ def nearest_division(rules: Rules, card: Card) -> Division | None:
 
 
 def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
-    """Return why a card is not in a division, by rule of the check: the card's value and the
-    required one; empty if it is.
+    """Return why a card does not belong to a division, as a mapping from check rule to text with
+    the card's value and the required one; empty if the card belongs to it.
     """
     task = card.task
     market = rules.snapshot_of(division)
@@ -469,15 +472,15 @@ def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
 
 
 def spans_of(card: Card) -> dict[str, tuple[str, str]]:
-    """Return first and last day of each window of a card."""
+    """Return the first and last day of each window of a card."""
     return {window.name: (window.first, window.last) for window in card.windows}
 
 
 def seeds_of(
     rules: Rules, division: Division, model: str, args: Mapping[str, JsonValue]
 ) -> tuple[int, ...]:
-    """Return the seeds that a card of a model with parameters must have in a division, ascending:
-    the division's, or a baseline's own.
+    """Return the seeds that a card of a model with these parameters must have in a division, in
+    ascending order: the division's seeds, or a baseline's own.
     """
     baseline = rules.baseline_of(model, args)
     if baseline is not None and baseline.seeds:
@@ -505,8 +508,8 @@ def _spans(windows: Mapping[str, tuple[str, str]]) -> str:
 
 
 def reasoning_settings(card: Card) -> dict[str, JsonValue]:
-    """Return the fields of `card.call` that begin with `reasoning_` and are not null: null leaves a
-    field to the provider.
+    """Return the fields of `card.call` that begin with `reasoning_` and are not null; null means
+    that the provider's default applies.
     """
     return {
         name: value
@@ -527,8 +530,8 @@ def identity(card: Card, division: Division) -> tuple[str, ...]:
     """Return the identity of a card's system in a division: division, model, reasoning settings and
     agent. Each system may have one card.
 
-    Arguments of model and agent, temperature and limits of calls are not part of the identity, as
-    they would allow repeated tries. If the board draws the keys, a card under an own key is a
+    Model and agent arguments, temperature and call limits are not part of the identity, as varying
+    them would allow repeated attempts. If the board draws the keys, a card under an own key is a
     different system from one under a drawn key.
     """
     drawn = str(division.is_governed and bool(card.registration))

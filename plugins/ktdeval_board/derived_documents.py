@@ -1,5 +1,5 @@
 """Documents derived by the check: daily series of episodes, orders and holdings by day, and the
-markets of a board over its windows.
+board's markets over its windows.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ktdeval_board.market_document import DESCRIBED, Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
 ENVELOPE = EnvelopeSettings()
-"""Random traders of each episode: the suite's own number and seed, so that bands can be
+"""Random traders for each episode, with the suite's own number and seed, so that the bands can be
 reproduced.
 """
 
-#: A figure of tasks whose series have the price of their only asset
+#: A figure found only in tasks whose series include the price of their single asset
 _AGAINST_BUY_AND_HOLD = "ama_gap_to_buy_and_hold"
 
 _PARTS = ("common", "industry", "style", "selection", "trading", "selection_daily", "exposures")
@@ -51,7 +51,7 @@ _NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 def make_series(
     run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot
 ) -> Series:
-    """Make the series of a trading card; equal records give equal values."""
+    """Return the series of a trading card; equal records give equal values."""
     config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
     episodes: list[JsonValue] = []
     for entry in card.episodes:
@@ -71,7 +71,7 @@ def make_series(
 
 
 def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
-    """Return the planned episode with this id. Raises StoreError if the run does not have it."""
+    """Return the planned episode with this id. Raises StoreError if the run has no such episode."""
     for spec in run.manifest.specs:
         if spec.id == episode_id:
             return spec
@@ -103,13 +103,13 @@ def _episode(
 
 
 def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatArray:
-    """Return `part / whole`, 0 if the whole is not positive."""
+    """Return `part / whole`, or 0 if the whole is not positive."""
     return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
 def _gross_nav(ledger: Ledger) -> list[float]:
-    """Return the [steps + 1] NAV of the daily returns before fees, compounded: unpaid fees stay
-    invested.
+    """Return the [steps + 1] NAV compounded from daily returns before fees, as if unpaid fees
+    stayed invested.
     """
     fees = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     minor = float(ledger.minor_per_unit)
@@ -132,8 +132,8 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
 def _asset_levels(
     ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard
 ) -> list[float] | None:
-    """Return the price of the only asset of a task with figures against Buy & Hold; None for other
-    tasks. Days without a price take the last price, the first days the first one.
+    """Return the price of the single asset in a task whose figures compare with Buy & Hold; None
+    for other tasks. Days without a price are forward-filled, leading ones with the first price.
     """
     assets = card.task.config.get("assets")
     if _AGAINST_BUY_AND_HOLD not in card.metrics:
@@ -183,7 +183,7 @@ def _envelope(
         return {"envelope": None, "envelope_reason": problem}
 
     envelope = random_envelope(ledger, snapshot, config, ENVELOPE)
-    # Without a fill the random traders do nothing either, and bands have no meaning.
+    # Without a fill, the random traders do not trade either, and bands are meaningless.
     if envelope.rank is None:
         return {"envelope": None, "envelope_reason": envelope.reason}
 
@@ -202,17 +202,17 @@ def _envelope(
 WHY_LENGTH = 300
 REASON_LENGTH = 160
 _CODE_LENGTH = 40
-#: A figure of tasks whose teams' signals are counted
+#: A figure found only in tasks whose analyst teams have their signals counted
 _OF_A_FUND = "df_effectiveness"
 _MAX_ANALYSTS = 40
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-"""Categories of characters that are invisible, end lines or reverse text: a page could seem to show
-another text.
+"""Unicode categories that are invisible, break lines or reverse text: a page could appear to show
+different text.
 """
 
 
 def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions:
-    """Make the decisions of a trading card; equal records give equal values."""
+    """Return the decisions of a trading card; equal records give equal values."""
     episodes: list[JsonValue] = []
     for entry in card.episodes:
         spec = episode_spec(run, entry.id)
@@ -235,8 +235,8 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
 
 
 def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]:
-    """Return how often each analyst of a team gave each signal in an episode; the first
-    `_MAX_ANALYSTS` by name.
+    """Return how often each analyst in a team gave each signal in an episode, for the first
+    `_MAX_ANALYSTS` analysts by name.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for talk in talks:
@@ -249,8 +249,8 @@ def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]
 
 
 def plain_line(text: str, length: int) -> str:
-    """Return a model's text on one line without invisible characters, cut to a length with an
-    ellipsis.
+    """Return text by a model on one line without invisible characters, truncated to a length with
+    an ellipsis.
     """
     visible = []
     for character in text:
@@ -315,7 +315,7 @@ REGIME_RULE = (
 
 
 def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
-    """Return the windows of all divisions on a snapshot, each once, by first day."""
+    """Return the distinct windows of all divisions on a snapshot, sorted by first day."""
     windows = set[WindowRule]()
     for division in rules.divisions:
         if division.snapshot == snapshot.name:
@@ -325,12 +325,12 @@ def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
 
 
 def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> Market:
-    """Make the market of a snapshot; equal rules and snapshots give equal values."""
+    """Return the board's document on a snapshot; equal rules and snapshots give equal values."""
     windows = windows_of(rules, rule)
     spans = [window_rows(snapshot.days, window.first, window.last) for window in windows]
     whole = slice(0, 0)
     if spans:
-        # The close before the first day is the base of a window's figures.
+        # The close before the first day is the base for a window's figures.
         whole = slice(min(first for first, _ in spans) - 1, max(stop for _, stop in spans))
 
     figures: list[JsonValue] = []
@@ -368,7 +368,7 @@ def _snapshot_facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, J
 
 
 def _benchmark_figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
-    """Return the figures of [days + 1] levels of the benchmark, the base first."""
+    """Return the benchmark's figures from its [days + 1] levels, base level first."""
     if level_problem(levels):
         return {
             "total_return": None,
@@ -400,7 +400,7 @@ def _benchmark_figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonVa
 
 
 def regime(total_return: float, max_drawdown: float) -> Regime:
-    """Return the regime of a window by `REGIME_RULE`; both figures are fractions."""
+    """Classify a window into a regime by `REGIME_RULE`; both figures are fractions."""
     if total_return >= _MOVE:
         return "bull"
     if total_return <= -_MOVE:

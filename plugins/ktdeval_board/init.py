@@ -1,5 +1,5 @@
-"""Begin a board: make its rules from a snapshot and installed tasks, and its other files from the
-template.
+"""Create a board: generate its rules from a snapshot and installed tasks, and its other files from
+the template.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ DEFAULT_BASELINES = (
     "builtin/linear_factor",
     "builtin/random",
 )
-"""Baselines of a board that names none, in the divisions where each can act."""
-RANDOM_SEEDS = tuple(range(10))  #: Seeds of a random baseline: enough for a band of random traders
+"""Baselines of a board that specifies none, used in the divisions in which each of them can act."""
+RANDOM_SEEDS = tuple(range(10))  #: Seeds for a random baseline, enough for a band of random traders
 
 _KINDS: Mapping[str, BaselineKind] = {
     "builtin/random": "random",
     "builtin/linear_factor": "supervised",
     "builtin/memory": "memory",
 }
-"""Models that are not a fixed rule."""
+"""Models that are not fixed rules."""
 _TEMPLATE: Mapping[str, str] = {
     "board.yaml": RULES_FILE,
     "errata.yaml": ERRATA_FILE,
@@ -84,32 +84,34 @@ _TEMPLATE: Mapping[str, str] = {
     "gitattributes": ".gitattributes",
     "gitignore": ".gitignore",
 }
-"""Where the files of the template go."""
+"""Destinations of the template's files."""
 
 
 @dataclass(frozen=True)
 class NewBoard:
-    """Wishes for a new board."""
+    """Settings requested for a new board."""
 
     name: str
     title: str
     tasks: tuple[str, ...]  #: names, groups or globs of installed tasks; each becomes a division
-    opened_on: str  #: its first day, YYYY-MM-DD
+    opened_on: str  #: the board's first day, YYYY-MM-DD
     data: Address = "synthetic"
     data_args: Parameters = field(default_factory=dict)
-    windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST days; the tasks' own by default
-    #: seeds of every division; consecutive, as those of a run are
+    windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST; by default the tasks' own
+    #: seeds for every division; consecutive, as in a run
     seeds: tuple[int, ...] = (0,)
-    market: MarketKind | None = None  #: None takes what the snapshot is
+    market: MarketKind | None = None  #: None: as in the snapshot
     certificate: Literal["required", "optional"] = "optional"
-    attackers: tuple[str, ...] = ()  #: models whose attack counts in a required certificate
+    attackers: tuple[str, ...] = ()  #: models whose attacks count in a required certificate
     #: who draws mask keys; divisions without a market have no keys
     keys: Literal["registered", "own"] = "registered"
-    #: of one submitter in a division, where the board draws the keys; None: any number
+    #: maximum number of registrations per submitter in a division for which the board draws the
+    #: keys; None: no limit
     most_registrations: int | None = option(
         10, help="maximum of registrations of a submitter", minimum=1, maximum=1_000_000
     )
-    #: models, NAME or NAME(option=value,…); `DEFAULT_BASELINES` by default. For trading tasks only
+    #: models, as NAME or NAME(option=value,…); by default `DEFAULT_BASELINES`. Only for trading
+    #: tasks
     baselines: tuple[str, ...] = ()
     contact: str = ""
     url: Address = ""
@@ -118,20 +120,20 @@ class NewBoard:
 
 @dataclass(frozen=True)
 class BegunBoard:
-    """A board that was begun: its rules, and what its maintainers should know."""
+    """A newly created board: its rules, and what its maintainers should know."""
 
     rules: Rules
     notes: tuple[str, ...]
 
 
 def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
-    """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is
-    written.
+    """Create a board in a folder that is new, empty or a fresh git repository. Either all files are
+    written or none.
 
-    Raises UsageError if the folder is not empty; a task, window or model is unknown; seeds are not
-    consecutive; or `market` differs from the snapshot. Raises DataError if the snapshot can't be
-    opened, or does not cover a window; ConfigError if a name or address is not usable; StoreError
-    if the folder can't be written.
+    Raises UsageError if the folder is not empty; a task, window or model is unknown; the seeds are
+    not consecutive; or `market` does not match the snapshot. Raises DataError if the snapshot can't
+    be opened, or does not cover a window; ConfigError if a name or address can't be used;
+    StoreError if the folder can't be written.
     """
     _check_folder(folder)
     _check_texts(new)
@@ -271,8 +273,8 @@ def _baselines(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> tuple[tuple[Baseline, ...], list[str]]:
-    """Return the baselines of divisions with these first steps, and a note for each default
-    baseline that is missing or can't act.
+    """Return the baselines of the divisions whose first steps are given, and a note for each
+    default baseline that is missing or can't act.
     """
     if not opening or snapshot is None:
         if new.baselines:
@@ -310,8 +312,8 @@ def _baselines(
 
 
 def _write_board(folder: Path, rules: Rules) -> Rules:
-    """Write the files of a board next to the folder, check its rules, and move all of them into
-    it.
+    """Write a board's files to a temporary folder next to `folder`, check its rules, and move all
+    files into `folder`.
     """
     above = next(parent for parent in folder.absolute().parents if parent.is_dir())
     with ExitStack() as stack:
@@ -335,7 +337,7 @@ def _write_board(folder: Path, rules: Rules) -> Rules:
 
 
 def _board_files(rules: Rules) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each file of a board."""
+    """Yield path and text of each of a board's files."""
     governed = next((division for division in rules.divisions if division.is_governed), None)
     values = {
         "rules": rules,
@@ -371,12 +373,14 @@ def _run_command(rules: Rules, division: Division) -> str:
 
 
 def _data_words(rules: Rules, division: Division) -> str:
-    """Return the options that name the market of a division; empty for the embedded one."""
+    """Return the command-line options that select a division's market; empty for the
+    embedded one.
+    """
     snapshot = rules.snapshot_of(division)
     if snapshot is None or (snapshot.data == "synthetic" and not snapshot.data_args):
         return ""
 
-    # A folder is another one on each machine.
+    # The snapshot folder differs from machine to machine.
     words = f" --data {'SNAPSHOT' if stored_market(snapshot.data) else snapshot.data}"
     if snapshot.data_args:
         args = [_assignment(name, value) for name, value in snapshot.data_args.items()]

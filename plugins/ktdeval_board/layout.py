@@ -46,7 +46,7 @@ def path_segment(name: str) -> str:
     """Return a task's, model's or agent's name as one folder name: `openai--gpt-4.1` for
     `openai/gpt-4.1`.
 
-    Other signs than letters, digits, `.`, `_` and `-` become dashes; a name never becomes `.`,
+    Characters other than letters, digits, `.`, `_` and `-` become dashes; the result is never `.`,
     `..`, hidden or empty.
     """
     safe = _UNSAFE.sub("-", name.replace("/", "--"))[:_LONGEST_SEGMENT].rstrip(".")
@@ -58,35 +58,35 @@ def path_segment(name: str) -> str:
 
 @dataclass(frozen=True)
 class CardFiles:
-    """Files of one submitted card."""
+    """Files that belong to one submitted card."""
 
     card_id: str
     card: Path
 
     @property
     def submission(self) -> Path:
-        """Its submission document."""
+        """The card's submission document."""
         return self.card.with_name(f"{self.card_id}.submission.json")
 
     @property
     def signature(self) -> Path:
-        """Signature of its submitter, if it has one."""
+        """Signature file of the card's submitter, if there is one."""
         return signature_path(self.card)
 
     @property
     def records(self) -> Path:
-        """List of its records."""
+        """List of the card's records."""
         return self.card.with_name(f"{self.card_id}.records.json")
 
 
 @dataclass(frozen=True)
 class BoardFolder:
-    """Paths of one board's repository. Its methods neither read nor make files."""
+    """Paths in a board's repository. Methods neither read nor create files."""
 
     path: Path
 
     def card_files(self, task: str, model: str, agent: str, card_id: str) -> CardFiles:
-        """Return the files of a card, in the folder of its names."""
+        """Return the files of a card, in the folder that matches its names."""
         folder = self.path / CARDS / path_segment(task) / path_segment(model) / path_segment(agent)
         return CardFiles(card_id, folder / f"{card_id}.json")
 
@@ -95,23 +95,25 @@ class BoardFolder:
         return self.path / RECORDS / card_id
 
     def verdict(self, card_id: str) -> Path:
-        """Return the file of the check's verdict."""
+        """Return the file with the check's verdict on a card."""
         return self.path / VERDICTS / f"{card_id}.json"
 
     def series(self, card_id: str) -> Path:
-        """Return the file of daily series derived from the records."""
+        """Return the file with the daily series derived from a card's records."""
         return self.path / SERIES / f"{card_id}.json"
 
     def decisions(self, card_id: str) -> Path:
-        """Return the file of orders and holdings by day, derived from the records."""
+        """Return the file with orders and holdings by day, derived from a card's records."""
         return self.path / DECISIONS / f"{card_id}.json"
 
     def market(self, name: str) -> Path:
-        """Return the file of one of the board's markets, by the name that the board gives it."""
+        """Return the file for one of the board's markets, by the board's name for it."""
         return self.path / MARKETS / f"{path_segment(name)}.json"
 
     def certificate(self, sha256: str) -> Path:
-        """Return the folder of a certificate that was verified, with the runs of its attacks."""
+        """Return the folder of a verified certificate, which also contains the runs of its
+        attacks.
+        """
         return self.path / CERTIFICATES / sha256
 
     def registration(self, registration_id: str) -> Path:
@@ -119,16 +121,16 @@ class BoardFolder:
         return self.path / REGISTRATIONS / f"{registration_id}.json"
 
     def key(self, registration_id: str) -> Path:
-        """Return the file of the key that the board drew for a registration."""
+        """Return the file with the key that the board drew for a registration."""
         return self.path / KEYS / f"{registration_id}.json"
 
     def registered(self) -> list[Path]:
-        """Return the files of registrations, in the order of their names; other files are ignored."""
+        """Return the registration files, sorted by name; other files are ignored."""
         paths = sorted((self.path / REGISTRATIONS).glob("*.json"))
         return [path for path in paths if CARD_ID.fullmatch(path.stem) and not path.is_symlink()]
 
     def imported(self) -> list[Path]:
-        """Return the files of imported results, in the order of their names."""
+        """Return the files with imported results, sorted by name."""
         return sorted((self.path / IMPORTED).glob("*.json"))
 
     def relative(self, path: Path) -> str:
@@ -136,8 +138,8 @@ class BoardFolder:
         return path.relative_to(self.path).as_posix()
 
     def submitted(self) -> Iterator[CardFiles]:
-        """Yield the files of each card, in the order of their paths; other files are ignored here
-        and found by `check`.
+        """Yield the files of each card, sorted by path; other files are ignored here and are
+        reported by `check`.
         """
         for path in sorted((self.path / CARDS).glob("*/*/*/*.json")):
             if CARD_ID.fullmatch(path.stem):

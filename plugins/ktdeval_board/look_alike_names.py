@@ -1,4 +1,4 @@
-"""Normalised names of submitters, models and agents, without differences of spelling."""
+"""Normalised names of submitters, models and agents that ignore differences in spelling."""
 
 from __future__ import annotations
 
@@ -12,45 +12,49 @@ from ktdeval_board.document_types import Submitter
 from ktdeval_board.signers import SubmitterKey
 
 Party = tuple[str, ...]
-"""Whom registrations count for: marks of a key holder's name, or of name and contact together."""
+"""The party for which registrations count: marks of a key holder's name, or of name and contact
+together.
+"""
 
-_ALIASED_MAIL = {"gmail.com", "googlemail.com"}  #: Hosts that ignore dots in a name
+_ALIASED_MAIL = {"gmail.com", "googlemail.com"}  #: Mail hosts that ignore dots in the local part
 _LOOK_ALIKES = str.maketrans("01i5", "olls")  #: Digits and letters that look like others
 
 
 @cache
 def plain_name(name: str) -> str:
-    """Return a name of a model or agent without provider, case and signs, which a submitter can
-    choose.
+    """Return the name of a model or agent without its provider, case and punctuation, all of which
+    a submitter could vary.
     """
     return _letters(name.rpartition("/")[2]) or name.casefold()
 
 
 def mark_of_name(name: str) -> str:
-    """Return the mark of a submitter's name: without spelling, and with one form of signs that look
-    alike (`0penAI`, `OPENA1`).
+    """Return the mark of a submitter's name: normalised in spelling, with look-alike characters
+    mapped to a single form (`0penAI`, `OPENA1`).
     """
     letters = _letters(name).translate(_LOOK_ALIKES).replace("rn", "m").replace("vv", "w")
     return f"name {letters or name}"
 
 
 def mark_of_contact(contact: str) -> str:
-    """Return the mark of a contact: without case, `+tag`, and signs that look like others."""
+    """Return the mark of a contact: without case and `+tag`, and with look-alike characters mapped
+    to a single form.
+    """
     return f"contact {_plain_contact(contact)}"
 
 
 def pair_of(submitter: Registrant | Submitter) -> Party:
-    """Return the marks of a submitter's name and contact, which are compared only together."""
+    """Return the marks of a submitter's name and contact, which are only compared as a pair."""
     return mark_of_name(submitter.name), mark_of_contact(submitter.contact)
 
 
 def holder_of(key: SubmitterKey) -> Party:
-    """Return the party of a key: all keys of one name are of one holder."""
+    """Return the party that holds a key: all keys under the same name belong to one holder."""
     return (mark_of_name(key.name),)
 
 
 def holders_by_mark(keys: Iterable[SubmitterKey]) -> Mapping[str, Party]:
-    """Return the holder of each key, name and contact for which the board knows a key."""
+    """Return the holder for each key, name and contact for which the board knows a key."""
     holders: dict[str, Party] = {}
     for each in keys:
         holder = holder_of(each)
@@ -63,8 +67,8 @@ def holders_by_mark(keys: Iterable[SubmitterKey]) -> Mapping[str, Party]:
 
 
 def _letters(text: str) -> str:
-    """Return only the letters and digits of a text, normalised in case and form: without accents,
-    and with Latin letters for Cyrillic and Greek ones that look alike.
+    """Return only the letters and digits of a text in a normalised form: lower case, without
+    accents, and with Latin letters for look-alike Cyrillic and Greek ones.
     """
     return "".join(sign for sign in _one_form(text) if sign.isalnum())
 

@@ -1,5 +1,5 @@
-"""Document of a board's market over its windows, as typed values; the source of its JSON Schema.
-The board describes the market from this document, never from a card.
+"""The document on a board's market over its windows, as typed values; the source of its JSON
+Schema. The board describes a market based on this document, never based on a card.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Market(Value, frozen=True, kw_only=True):
     windows: tuple[MarketWindow, ...]  #: Figures of the benchmark, by first day
 
 
-# ---- what cards say of a market
+# ---- what cards say about a market
 
 DESCRIBED = (
     "benchmark",
@@ -88,11 +88,11 @@ DESCRIBED = (
     "first_day",
     "last_day",
 )
-"""Fields that the market on a card has under the same names."""
+"""Fields that have the same names in a card's description of the market."""
 
 _SHOWN = 60
 _PRECISION = 1e-5
-"""Relative precision of a document's figures, which have six significant digits."""
+"""Relative precision of the document's figures, which have six significant digits."""
 
 NOT_OPENED = "not opened by this board"  #: Source of a market that the board has not opened
 
@@ -100,9 +100,9 @@ NOT_OPENED = "not opened by this board"  #: Source of a market that the board ha
 def description_problems(
     card: TradingCard | ScoringCard, market: Market
 ) -> Iterator[tuple[str, str]]:
-    """Yield rule and message for each false statement of a card on the board's market."""
+    """Yield rule and message for each false statement of a card about the board's market."""
     if card.snapshot is None or card.snapshot.id != market.snapshot.id:
-        return  # reported as another market
+        return  # reported as a different market
 
     for name, claimed, found in _descriptions(card.snapshot, market.snapshot):
         if claimed != found:
@@ -127,7 +127,9 @@ def description_problems(
 
 
 def _descriptions(card: SnapshotPart, market: MarketFacts) -> Iterator[tuple[str, object, object]]:
-    """Yield the name of each field that describes a market, and both values."""
+    """Yield the name of each field that describes a market, with the card's value and the
+    board's.
+    """
     yield "name", card.name, market.title
     yield "placebo", card.is_placebo, market.placebo
     for name in DESCRIBED:
@@ -137,7 +139,9 @@ def _descriptions(card: SnapshotPart, market: MarketFacts) -> Iterator[tuple[str
 
 
 def _benchmark_problems(card: TradingCard, market: Market) -> Iterator[tuple[str, str]]:
-    """Yield the figures of the benchmark over whole windows that differ from the market's."""
+    """Yield the card's figures for the benchmark over whole windows that differ from the
+    market's.
+    """
     spans = {(each.first, each.last): each for each in market.windows}
     references = card.reference.benchmark_buy_and_hold
     for window in card.windows:
@@ -170,9 +174,10 @@ def _shortened_repr(value: object) -> str:
 
 
 def in_words_of_board(card: SnapshotPart, name: str, market: MarketFacts | None) -> SnapshotPart:
-    """Return the market of a card as the board describes it; `name`: the board's name for it.
+    """Return a card's market as described by the board; `name`: the board's name for it.
 
-    If the board has not opened it, only a name is returned: the card's texts are its submitter's.
+    If the board has not opened the market, only the name is returned, since the card's texts come
+    from its submitter.
     """
     words = {"name": name, "source": NOT_OPENED, "repairs": [], "benchmark_name": "the benchmark"}
     if market is not None:

@@ -1,4 +1,4 @@
-"""Options that several commands on leaderboards share, and their values."""
+"""Options shared by several leaderboard commands, and their values."""
 
 from __future__ import annotations
 
@@ -92,17 +92,17 @@ class BoardMarketOptions:
 
 
 def say(message: str) -> None:
-    """Print progress on stderr."""
+    """Print progress to stderr."""
     click.echo(f"        {message}", err=True)
 
 
 def recorded_day() -> str:
-    """Return the day that the running command records: that of `--on`, or today (UTC)."""
+    """Return the day that the running command records: the value of `--on`, or today (UTC)."""
     return as_day(inherit_option(click.get_current_context(), "today"))
 
 
 def as_day(text: str | None) -> str:
-    """Return a day as YYYY-MM-DD: today (UTC) if none is given."""
+    """Return a day as YYYY-MM-DD, by default today (UTC)."""
     if text is None:
         return datetime.now(UTC).date().isoformat()
 
@@ -136,7 +136,9 @@ def as_seeds(text: str) -> tuple[int, ...]:
 
 
 def moved_market(options: MovedOptions) -> dict[str, JsonValue]:
-    """Return `--data` and `--data-args` as changes of a run's config; none if no market is named."""
+    """Return `--data` and `--data-args` as overrides of a run's config; empty if no market is
+    given.
+    """
     if options.data is None:
         return {}
 

@@ -1,7 +1,7 @@
 """Read the documents of a board, and generate their JSON Schemas from the classes.
 
-A document from outside may be hostile: it is read strictly, within a size limit, and its errors
-name the field, on one line.
+A document from outside may be hostile: it is read strictly and within a size limit, and errors
+identify the field in a single line.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ DOCUMENTS: Mapping[str, type[Value]] = {
     "board": Rules,
     "errata": Errata,
 }
-"""Documents with a schema of this package. Cards have those of the suite."""
+"""Documents whose schemas belong to this package. The schemas of cards belong to the suite."""
 
 
 def schema_of(name: str) -> dict[str, JsonValue]:
     """Return the JSON Schema (draft 2020-12) of a document."""
     type_ = DOCUMENTS[name]
     title = " ".join((type_.__doc__ or "").split())
-    # Any: a JSON Schema is nested freely.
+    # Any: a JSON Schema can be nested arbitrarily.
     schema: dict[str, Any] = json_schema(type_, f"urn:ktdeval:board:{name}:1", title)
     for key, part in struct_types(type_).items():
         properties = schema["$defs"][key]["properties"]
@@ -65,7 +65,7 @@ def schema_of(name: str) -> dict[str, JsonValue]:
 
 
 def schema_texts() -> dict[str, str]:
-    """Return a board's schemas by file name: those of this package, then those of cards."""
+    """Return a board's schemas by file name: first those of this package, then those of cards."""
     texts = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
     for kind in card_kinds().values():
         texts[kind.schema.name] = kind.schema.read_text(encoding="utf-8")
@@ -74,14 +74,14 @@ def schema_texts() -> dict[str, str]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write the schemas to a board's folder of schemas."""
+    """Write the schemas to a board's schema folder."""
     for name, text in schema_texts().items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a file. Raises CardError, without reading it, if it is too large, a link,
-    or not a regular file.
+    """Return the bytes of a file. Raises CardError, without reading the file, if it is too large, a
+    link, or not a regular file.
     """
     try:
         with open_plain(path, follow=False) as stream:
@@ -103,7 +103,9 @@ def read_text(path: Path, max_bytes: int) -> str:
 
 
 def parse_untrusted(text: str, where: str) -> JsonValue:
-    """Parse strict JSON from outside. Raises CardError; `where`: the file, for its message."""
+    """Parse strict JSON from outside. Raises CardError if it is invalid; `where`: the file, for the
+    error message.
+    """
     try:
         return loads_untrusted(text)
     except ValueError as error:

@@ -1,10 +1,10 @@
-"""Records of one card for a board: a copy of its run folder with only records in it, and without
-secrets.
+"""Records of a card for submission to a board: a copy of its run folder that contains only records,
+and no secrets.
 
-Secrets are values of secret variables, keys of known forms, and home folders. Messages never quote
-one, they name only its kind and file. A secret in a transcript is replaced everywhere, so that
-replies, prompts, ledger and card still agree and the copy verifies from the replies alone; if it
-does not, the bundle has problems and must not be submitted.
+Secrets are the values of secret environment variables, keys in known formats, and home folders.
+Messages never quote a secret, only its kind and file. A secret in a transcript is replaced
+everywhere, so that replies, prompts, ledger and card still agree and the copy verifies from the
+replies alone; if the copy does not verify, the bundle has problems and must not be submitted.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _ADVICE = "run again without it, or unset the variable if it is not a secret"
 
 @dataclass(frozen=True)
 class BundleSource:
-    """Source of a bundle."""
+    """Source of a bundle: a card of a run, and the current location of its market."""
 
     run: RunFolder
-    card_path: Path  #: the card, in its folder `cards`
+    card_path: Path  #: the card, in the run's folder `cards`
     card: Card
-    #: `data` and `data_args` where the market is now (as `verify_card` takes them)
+    #: `data` and `data_args` for the market's current location (as accepted by `verify_card`)
     changes: Mapping[str, Any]
-    market: SnapshotRule | None  #: the board's rule of that market; None if the card has no market
+    market: SnapshotRule | None  #: the board's rule for that market; None if the card has no market
 
     @property
     def specs(self) -> list[EpisodeSpec]:
@@ -74,21 +74,22 @@ class BundleSource:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A run folder of one card that may be published."""
+    """A run folder with a single card, fit for publication if `problems` is empty."""
 
     folder: Path
-    #: the card, in its folder `cards`: the run's, or made again if a secret was replaced
+    #: the card, in the bundle's folder `cards`: the run's own, or regenerated if a secret was
+    #: replaced
     card_path: Path
     redacted: tuple[Leak, ...] = ()  #: secrets that were replaced, by file
-    problems: tuple[str, ...] = ()  #: why it must not be published, a line each; empty if it may be
+    problems: tuple[str, ...] = ()  #: why it must not be published, one line each
 
     @property
     def card_id(self) -> str:
-        """Id that the card has on a board."""
+        """Id of the card on a board."""
         return file_sha256(self.card_path)
 
     def files(self) -> list[RecordFile]:
-        """Return the records in the order of their paths, without the card."""
+        """Return the records sorted by path, without the card."""
         files = []
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.parent.name != "cards":
@@ -101,9 +102,9 @@ class Bundle:
 def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
     """Copy the records of a card into a new folder, without secrets.
 
-    The manifest has only the card's own episodes, and names the market as the board does. If a
-    transcript, the answers or the fixed questions have a secret, it is replaced in all records,
-    these get new hashes, and the card is made from them again and verified.
+    The manifest contains only the card's own episodes and uses the board's name for the market. If
+    a transcript, the answers or the fixed questions contain a secret, the secret is replaced in all
+    records, the records get new hashes, and the card is regenerated from them and verified.
     """
     with wrap_os_error(f"{source.run.path}: its records can't be copied to {folder}"):
         bundle = _copy(source, folder)
@@ -115,7 +116,7 @@ def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins:
 
             left = list(dict.fromkeys(_find_leaks(bundle, redactor)))
         except (KtdevalError, pa.ArrowException) as error:
-            # Nobody can tell what is in such a file, so nothing of the run is published.
+            # Nobody can tell what such a file contains, so nothing from the run is published.
             reason = redactor.redact(str(error).replace(f"{folder}/", ""))[0]
             return replace(bundle, problems=(f"does not verify: can't be read: {reason}",))
 
@@ -138,12 +139,12 @@ def _copy(source: BundleSource, folder: Path) -> Bundle:
         if (source.run.path / name).is_file():
             shutil.copyfile(source.run.path / name, folder / name)
 
-    # No path of the submitter's machine is published.
+    # No path from the submitter's machine is published.
     data: dict[str, JsonValue] | None = None
     if source.market is not None:
         data = {"data": source.market.data, "data_args": dict(source.market.data_args)}
 
-    # The log of calls has hashes of all prompts and replies that were not used, and stays with the
+    # The call log contains hashes of all prompts and unused replies, so it stays with the
     # submitter.
     manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs), call_log=None)
     write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
@@ -153,11 +154,13 @@ def _copy(source: BundleSource, folder: Path) -> Bundle:
     return Bundle(folder, folder / "cards" / source.card_path.name)
 
 
-# ---- replacing
+# ---- replacement
 
 
 def _redact(bundle: Bundle, source: BundleSource, redactor: Redactor) -> Iterator[Leak]:
-    """Replace secrets in transcripts, ledgers, answers and fixed questions; yield them by file."""
+    """Replace secrets in transcripts, ledgers, answers and fixed questions; yield each of them with
+    its file.
+    """
     run = RunFolder.load(bundle.folder)
     for spec in source.specs:
         folder = run.episode_path(spec)
@@ -191,7 +194,7 @@ def _redact(bundle: Bundle, source: BundleSource, redactor: Redactor) -> Iterato
 
 
 def _update_mark(folder: Path) -> None:
-    """Write the hashes of an episode's files into its mark of completeness."""
+    """Write the hashes of an episode's files to its completion mark."""
     mark = _read_object(folder / MARK)
     names = mark.get("sha256")
     if not isinstance(names, Mapping):
@@ -210,7 +213,7 @@ def _update_mark(folder: Path) -> None:
 def _rewritten(
     path: Path, value: JsonValue, pack: Callable[[Any], bytes | str], redactor: Redactor
 ) -> list[Leak]:
-    """Write a file without its secrets; return what was replaced."""
+    """Write a file with its secrets replaced; return what was replaced."""
     kinds: dict[str, None] = {}
     redacted = redactor.redact_value(value, lambda kind: kinds.update({kind: None}))
     if kinds:
@@ -253,13 +256,13 @@ def _remade_problems(
     redactor: Redactor,
     plugins: Plugins,
 ) -> list[str]:
-    """Make the card from the redacted records, and say why it does not verify, if it does not."""
+    """Regenerate the card from the redacted records, and return why it does not verify, if so."""
     try:
         bundle.card_path.unlink(missing_ok=True)
         rescore(bundle.folder, plugins, source.changes, is_published=True)
         card = _read_object(bundle.card_path)
-        # The log of calls is not published, so that time, place and cost of the run can't be made
-        # from the copy: they stay as they were.
+        # The call log is not published, so the time, place and cost of the run can't be derived
+        # from the copy: they are kept as they were.
         provenance = to_plain(source.card.provenance)
         card["provenance"] = redactor.redact_value(provenance, list[str]().append)
         validate_card(card, str(bundle.card_path))
@@ -282,19 +285,19 @@ def _remade_problems(
 def _card_differences(
     submitted: Mapping[str, JsonValue], remade: Mapping[str, JsonValue]
 ) -> list[str]:
-    """Return how a card that was made again differs from the run's, but for hashes of records.
+    """Return how a regenerated card differs from the run's card, apart from hashes of records.
 
-    Scoring again would otherwise turn a forged card into an honest one, without a word.
+    Otherwise, rescoring would silently turn a forged card into an honest one.
     """
     difference = card_difference({**submitted, "artefacts": {}}, {**remade, "artefacts": {}})
     return [] if difference is None else [f"the card differs: {difference}"]
 
 
-# ---- what is left
+# ---- what remains
 
 
 def _find_leaks(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
-    """Yield secrets that are left: in a field that hashes are made of, in a name, in the
+    """Yield secrets that remain: in a field that goes into hashes, in a name, or in the
     certificate.
     """
     for path in sorted(bundle.folder.rglob("*")):
@@ -302,7 +305,7 @@ def _find_leaks(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
         if path.suffix == ".json":
             value = _read_json(path)
             if name == MANIFEST and isinstance(value, dict):
-                del value["data"]  # the board's own words, not the submitter's
+                del value["data"]  # the board's own text, not the submitter's
 
             yield from redactor.find(value, name)
 
@@ -313,9 +316,9 @@ def _find_leaks(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
         yield from redactor.find(to_plain(transcript), f"episodes/{spec.id}/{TRANSCRIPT}")
 
 
-HOME = "/home/[user]"  #: Replacement of a home folder
+HOME = "/home/[user]"  #: Replacement for a home folder
 
-_LONGEST_CACHED = 1_000_000  #: characters of a text whose result is cached
+_LONGEST_CACHED = 1_000_000  #: maximum length in characters of a text whose result is cached
 _MAX_CACHED = 50_000
 
 
@@ -327,11 +330,11 @@ class Leak(Value, frozen=True, kw_only=False):
 
 
 class Redactor:
-    """Finds and replaces secrets. Equal texts give equal texts, so that a record and its copies stay
-    equal.
+    """Finds and replaces secrets. Equal inputs give equal outputs, so that a record and its copies
+    stay equal.
 
-    `environment`: the values of its secret variables (as of `secrets_of`) are secrets. `home`: home
-    folder of the user, a secret even if its form is unusual.
+    `environment`: environment variables; the values of the secret ones (see `secrets_of`) are
+    secrets. `home`: the user's home folder, a secret even if its form is unusual.
     """
 
     def __init__(self, environment: Mapping[str, str], home: str = "") -> None:
@@ -346,19 +349,19 @@ class Redactor:
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a text without secrets, and the kinds of the replaced ones."""
+        """Return a text with its secrets replaced, and the kinds of the replaced secrets."""
         redacted = self._seen.get(text)
         if redacted is None:
             redacted = self._look(text)
-            # A prompt is repeated at every step.
+            # The same prompt is repeated at every step.
             if len(self._seen) < _MAX_CACHED and len(text) < _LONGEST_CACHED:
                 self._seen[text] = redacted
 
         return redacted
 
     def redact_value(self, value: JsonValue, report: Callable[[str], None]) -> JsonValue:
-        """Return a JSON value with every text in it redacted, except keys; `report` is called with
-        the kind of each secret.
+        """Return a JSON value with all texts redacted except keys; `report` is called with the kind
+        of each secret.
         """
         if isinstance(value, str):
             text, kinds = self.redact(value)
@@ -375,8 +378,8 @@ class Redactor:
         return value
 
     def find(self, value: JsonValue, where: str) -> Iterator[Leak]:
-        """Yield the secrets in a JSON value, keys included, each kind once. `where`: file of the
-        value.
+        """Yield the secrets in a JSON value, including its keys, each kind once. `where`: the file
+        that contains the value.
         """
         kinds: dict[str, None] = {}
         for text in _json_texts(value):
@@ -405,7 +408,7 @@ class Redactor:
 
 
 def _json_texts(value: JsonValue) -> Iterator[str]:
-    """Yield every text of a JSON value, keys included."""
+    """Yield every text in a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Register a system with a board, as a submitter does, and draw the keys of registrations, as only
+"""Register a system with a board, as a submitter does, and draw the keys for registrations, as only
 the board does.
 """
 
@@ -51,7 +51,7 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True)
 class RegistrationResult:
-    """A registration that was written, or why a board refuses it, a line each."""
+    """The registration that was written, or the reasons why a board refuses it, one line each."""
 
     filed: FiledRegistration | None = None
     problems: tuple[str, ...] = ()
@@ -61,13 +61,13 @@ class RegistrationResult:
 class RegisterRequest:
     """Request to register a system."""
 
-    division: str  #: id of the division
-    #: of the run, by the names of `RunConfig`: model, agent, their parameters, those of calls
+    division: str  #: id of the division to register with
+    #: options of the run by `RunConfig` field name: model, agent, their parameters, call parameters
     options: Mapping[str, Any]
     submitter: Registrant
     today: str  #: day of the registration, YYYY-MM-DD
-    key: PrivateKey | None = None  #: signs it; None: it is not signed
-    #: question that the run is to answer, as a user writes it; None: none
+    key: PrivateKey | None = None  #: signs the registration; None: it is not signed
+    #: question that the run is to answer, as written by a user; None: no question
     question: Mapping[str, Any] | None = None
 
 
@@ -77,8 +77,8 @@ def register(
     """Write the registration of a system with a division of a board.
 
     Raises ConfigError if the board, division or model does not exist; UsageError if an option
-    leaves open what a registration fixes, or the division's keys are not drawn; StoreError if it
-    can't be written.
+    leaves open what a registration must fix, or the board does not draw keys for the division;
+    StoreError if the registration can't be written.
     """
     rules = load_rules(folder)
     division = rules.division(request.division)
@@ -124,11 +124,12 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
 def make_question(
     stated: Mapping[str, Any], division: Division, folder: Path, plugins: Plugins
 ) -> Question:
-    """Return a question from its fields as a user writes them. Left out, `windows` are the
-    division's, `looks` one at all of them; `against` may name the model of a card of the division.
+    """Return a question from its fields as written by a user. If omitted, `windows` defaults to the
+    division's windows, and `looks` to a single look at all of them; `against` may be the model of a
+    card in the division.
 
-    Raises ConfigError if a field is unknown, ill-typed or does not fit the others; UsageError if
-    the metric does not exist, or no card, or several, are of such a model.
+    Raises ConfigError if a field is unknown, has the wrong type or contradicts the others;
+    UsageError if the metric does not exist, or if no card or more than one card is of that model.
     """
     values: dict[str, Any] = {"windows": division.window_names(), **stated}
     values.setdefault("looks", [len(values["windows"])])
@@ -137,12 +138,12 @@ def make_question(
         values["against"] = _card_of(against, division, folder)
 
     question = from_plain(values, Question, "question", ConfigError)
-    plugins.make_metric(question.metric)  # raises for an unknown one
+    plugins.make_metric(question.metric)  # raises an error for an unknown metric
     return question
 
 
 def _card_of(name: str, division: Division, folder: Path) -> str:
-    """Return the id of the card that a question names, by its id or by its model."""
+    """Return the id of the card that a question refers to, by id or by model."""
     cards = load_board(folder).of_division(division)
     found = [entry.card_id for entry in cards if name in (entry.card_id, entry.model)]
     if len(found) != 1:
@@ -155,7 +156,7 @@ def _card_of(name: str, division: Division, folder: Path) -> str:
 
 
 def run_config(division: Division, options: Mapping[str, Any]) -> RunConfig:
-    """Return the config of a run of a division with these options of a system."""
+    """Return the config for a run on a division with the given system options."""
     values = {name: value for name, value in options.items() if value is not None}
     values["tasks"] = (division.task,)
     values["windows"] = tuple(division.window_names())
@@ -170,8 +171,8 @@ def file_registration(
     redactor: Redactor,
     key: PrivateKey | None = None,
 ) -> RegistrationResult:
-    """Write a registration, signed by a key if there is one, unless the board's check would refuse
-    it.
+    """Write a registration, signed with a key if one is given, unless the board's check would
+    refuse it.
     """
     board = BoardFolder(folder)
     path = board.registration(registration.id)
@@ -211,7 +212,7 @@ def file_registration(
 
 
 def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
-    """Copy the files of a board that the check of registrations reads."""
+    """Copy the files of a board that the check reads for registrations."""
     with wrap_os_error(f"{folder}: can't be copied for the check"):
         target.mkdir()
         for name in (REGISTRATIONS, KEYS):
@@ -229,20 +230,20 @@ def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
 
 @dataclass(frozen=True)
 class KeyDraw:
-    """Keys that were drawn, and registrations that were refused one."""
+    """Keys that were drawn, and registrations for which no key was drawn."""
 
     drawn: tuple[FiledRegistration, ...] = ()
     findings: tuple[Finding, ...] = field(default=())
 
 
 def draw_keys(folder: Path, today: str) -> KeyDraw:
-    """Draw a key for each open valid registration, from the randomness of this machine. A key is
-    never drawn again.
+    """Draw a key for each open valid registration, using this machine's source of randomness. A key
+    is never redrawn.
 
     A registration that maintainers excused before its key was drawn gets no key.
 
     Raises ConfigError if there is no board; StoreError if a key can't be written, or an existing
-    key is not valid.
+    key is invalid.
     """
     rules = load_rules(folder)
     findings, registrations = registrations_of(folder, rules, today)
@@ -286,7 +287,7 @@ def baseline_key(
 ) -> Path:
     """Register a baseline in the board's name, draw its key, and return the key's file.
 
-    A system has one key in a division: it is used again if the baseline's run is missing or its
+    A system has only one key in a division, which is reused if the baseline's run is missing or its
     card was withdrawn. `rules`: with the market's path on this machine. Raises ConfigError if the
     board does not accept the registration; other errors as `make_registration` and `draw_keys` do.
     """
@@ -315,7 +316,9 @@ def baseline_key(
 
 
 def _of_baseline(there: Registrations, registration: Registration) -> Iterator[FiledRegistration]:
-    """Yield the registrations of the same plan and system that have a key, whoever registered."""
+    """Yield the registrations of the same plan and system that have a key, whoever
+    registered them.
+    """
     wanted = _without_submitter(registration)
     for each in there.filed:
         if each.drawn is not None and _without_submitter(each.registration) == wanted:

@@ -1,13 +1,13 @@
-"""Registrations of a board: systems fixed before their mask keys were drawn, and the parties to
-which attempts belong.
+"""Registrations on a board: systems fixed before their mask keys were drawn, and the parties to
+which attempts are attributed.
 
-A drawn key is public, and anybody can compute without a model call whether it favours a policy. So
-a second draw must not pay: a submitter has one registration of a system in a division, however its
-parameters or its name are written; a submitter with an unused drawn key has no rank in the
-division; and each of a submitter's registrations counts as an attempt.
+A drawn key is public, and anyone can compute without a model call whether it favours a policy. A
+second draw must therefore not pay off: a submitter can have only one registration per system in a
+division, however its parameters or its name are written; a submitter with an unused drawn key is
+not ranked in the division; and every registration by a submitter counts as an attempt.
 
-A name proves nothing, so that a registration counts for the key holder who signed it. Where the
-board has no key of its submitter, it counts for whoever has the same name and the same contact.
+A name proves nothing, so a registration counts for the key holder who signed it. If the board has
+no key for the submitter, it counts for whoever has both the same name and the same contact.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from ktdeval_board.read_documents import read_own, read_untrusted
 from ktdeval_board.rules import Baseline, Rules, matching_baseline
 from ktdeval_board.signed import registration_key
 
-BOARD_SUBMITTER = "the board"  #: In whose name baselines are registered and submitted
+BOARD_SUBMITTER = "the board"  #: Name under which baselines are registered and submitted
 
-_MAX_NAMED = 5  # registrations in one warning
+_MAX_NAMED = 5  # maximum number of registrations listed in one warning
 
 State = Literal["open", "drawn", "used"]
-"""State of a registration: without a key; with a key and without a card; with a card on the board."""
+"""State of a registration: no key yet; a key but no card; a card on the board."""
 
 
 @dataclass(frozen=True)
 class FiledRegistration:
     """A registration on a board."""
 
-    where: str  #: its file, relative to the board
+    where: str  #: file of the registration, relative to the board
     registration: Registration
-    drawn: DrawnKey | None = None  #: its key; None while it is open
-    #: statement of maintainers that its key may stay unused, if there is one
+    drawn: DrawnKey | None = None  #: key drawn for the registration; None while it is open
+    #: maintainers' statement that the key may stay unused, if there is one
     excuse: Excuse | None = None
-    #: public key of the holder who signed it, in hexadecimal; empty: nobody did
+    #: public key of the holder who signed the registration, in hexadecimal; empty if nobody did
     signed_by: str = ""
 
     @property
@@ -56,21 +56,21 @@ class FiledRegistration:
 
     @property
     def division(self) -> str:
-        """Id of its division."""
+        """Id of the registration's division."""
         return self.registration.division
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Family of its system, whose draws count together: division, model and agent, without
-        spelling and parameters.
+        """Family of the registered system, whose draws are counted together: division, model and
+        agent, ignoring spelling and parameters.
         """
         system = self.registration.system
         return family_of(self.division, system.model, system.agent)
 
     @property
     def system(self) -> tuple[str, ...]:
-        """Its system, of which a submitter may have one registration: its family, and the reasoning
-        effort, which is a word and not a number to vary.
+        """The registered system, for which a submitter may have only one registration: its family
+        and the reasoning effort, which is a word rather than a number that could be varied.
         """
         return (*self.family, str(self.registration.system.call.get("reasoning_effort")))
 
@@ -88,11 +88,11 @@ class FiledRegistration:
 
 @dataclass(frozen=True)
 class Registrations:
-    """All registrations of a board."""
+    """All registrations on a board."""
 
     filed: tuple[FiledRegistration, ...] = ()
     baselines: tuple[Baseline, ...] = ()  #: models that the board runs itself
-    #: key, name or contact -> key holder, as of `holders_by_mark`
+    #: key, name or contact -> key holder, from `holders_by_mark`
     holders: Mapping[str, Party] = field(default_factory=dict)
 
     @cached_property
@@ -102,12 +102,12 @@ class Registrations:
 
     @cached_property
     def by_key(self) -> Mapping[str, FiledRegistration]:
-        """Answered registrations by their drawn keys."""
+        """Registrations whose key was drawn, by that key."""
         return {each.drawn.mask_key: each for each in self.filed if each.drawn is not None}
 
     def party(self, submitter: Registrant | Submitter) -> Party:
-        """Return whom a submitter's registrations count for: the key holder of the name or contact,
-        else name and contact together, however written.
+        """Return the party for which a submitter's registrations count: the key holder with the
+        name or contact, else name and contact together, ignoring spelling.
         """
         pair = pair_of(submitter)
         for mark in pair:
@@ -117,10 +117,12 @@ class Registrations:
         return pair
 
     def party_of(self, filed: FiledRegistration) -> Party:
-        """Return whom a registration counts for: without a signature never for a key holder."""
+        """Return the party for which a registration counts; never a key holder if it is
+        unsigned.
+        """
         submitter = filed.registration.submitter
         if filed.signed_by:
-            # A holder may have been renamed, or have another key since.
+            # The holder may have been renamed or given another key in the meantime.
             return self.holders.get(filed.signed_by) or self.party(submitter)
 
         party = pair_of(submitter)
@@ -137,7 +139,7 @@ class Registrations:
         return own
 
     def of_party(self, division: str, party: Party) -> list[FiledRegistration]:
-        """Return the registrations of a party in a division, without baselines."""
+        """Return the registrations by a party in a division, without baselines."""
         return self._by_party.get((division, party), [])
 
     def _is_baseline(self, filed: FiledRegistration) -> bool:
@@ -145,12 +147,12 @@ class Registrations:
         return matching_baseline(self.baselines, system.model, system.model_args) is not None
 
     def earlier(self, filed: FiledRegistration) -> FiledRegistration | None:
-        """Return a registration of the same system by the same submitter that goes before this one;
-        None if it is the first.
+        """Return a registration of the same system by the same submitter that precedes this one;
+        None if this is the first.
 
-        A registration with a key precedes one without, independent of the days written in them. Of
-        two of one day each precedes the other, as submitters could choose the order of their ids.
-        Excused ones are skipped.
+        A registration with a key precedes one without, regardless of the dates in them. Two
+        registrations with the same date precede each other, since submitters could choose the order
+        of their ids. Excused registrations are skipped.
         """
         if self._is_baseline(filed) or filed.excuse is not None:
             return None
@@ -159,8 +161,9 @@ class Registrations:
         return min(_not_after(filed, same), key=_time_order, default=None)
 
     def is_beyond(self, filed: FiledRegistration, most: int) -> bool:
-        """Return whether a submitter has `most` registrations in a division before this one.
-        Excused ones are included, and each of one day counts before the others.
+        """Return whether a submitter already has `most` registrations in a division before this
+        one. Excused registrations are included, and registrations with the same date all precede
+        each other.
         """
         own = self.of_party(filed.division, self.party_of(filed))
         return len(_not_after(filed, own)) >= most
@@ -170,33 +173,35 @@ NONE_FILED = Registrations()
 
 
 def _rank(filed: FiledRegistration) -> tuple[bool, str]:
-    """Rank of a registration in time: those with a key precede those without, independent of the
-    days written in them.
+    """Return the chronological rank of a registration: those with a key precede those without,
+    regardless of the dates in them.
     """
     return (filed.drawn is None, filed.registration.registered_on)
 
 
 def _time_order(filed: FiledRegistration) -> tuple[bool, str, str]:
-    """Sort key of registrations by time; the id orders equal ranks, only for messages."""
+    """Sort key for chronological order; the id breaks ties, only for messages."""
     return (*_rank(filed), filed.id)
 
 
 def _not_after(
     filed: FiledRegistration, others: Iterable[FiledRegistration]
 ) -> list[FiledRegistration]:
-    """Return the others that are not of a later rank."""
+    """Return the other registrations that do not have a later rank."""
     return [each for each in others if each.id != filed.id and _rank(each) <= _rank(filed)]
 
 
 def family_of(division: str, model: str, agent: str) -> tuple[str, ...]:
-    """Return the family of a system: division, and names of model and agent without spelling."""
+    """Return the family of a system: division, and the names of model and agent, ignoring
+    spelling.
+    """
     return (division, plain_name(model), plain_name(agent))
 
 
 def load_registrations(
     folder: BoardFolder, rules: Rules, excuses: Iterable[Excuse]
 ) -> Registrations:
-    """Read the registrations of a board with their keys. Raises CardError if one can't be read
+    """Read the registrations on a board with their keys. Raises CardError if one can't be read
     (`check` lists all faults); SignatureError if a signature is invalid.
     """
     most = rules.limits.bytes_of("card_mb")
@@ -215,7 +220,7 @@ def load_registrations(
 
 
 def registrations_on(rules: Rules, filed: Iterable[FiledRegistration]) -> Registrations:
-    """Return the registrations of a board with its baselines and key holders."""
+    """Return the registrations on a board with its baselines and key holders."""
     return Registrations(tuple(filed), rules.baselines, holders_by_mark(rules.submitter_keys))
 
 
@@ -243,16 +248,14 @@ def as_filed(
 
 
 def names_registration(path: Path) -> bool:
-    """Return whether a file has the name of a registration or of a key."""
+    """Return whether a file name has the form of a registration or key file."""
     return path.suffix == ".json" and CARD_ID.fullmatch(path.stem) is not None
 
 
 def registration_differences(
     registration: Registration, facts: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the fields, by their names, in which a card or a division differs from a
-    registration.
-    """
+    """Yield the names of the fields in which a card or a division differs from a registration."""
     system = registration.system
     registered: Mapping[str, object] = {
         "task": registration.task.name,
@@ -272,8 +275,8 @@ def registration_differences(
 
 
 def registrations_text(filed: Sequence[FiledRegistration]) -> str:
-    """Return registrations for a warning: submitter, model, and the beginning of a drawn key; the
-    first five by name.
+    """Return text on registrations for a warning: submitter, model, and the first digits of a drawn
+    key, for the first five by name.
     """
     texts = []
     for each in filed[:_MAX_NAMED]:

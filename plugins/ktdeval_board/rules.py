@@ -1,4 +1,4 @@
-"""Rules of a board: the file `board.yaml` of its maintainers."""
+"""Rules of a board: the file `board.yaml`, written by its maintainers."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ Dollars = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 T = TypeVar("T")
 
 FRESH_FIGURES = ("excess", "selection_alpha", "vs_random")
-"""Figures that a division of fresh windows may rank by: each is relative to the market of the windows
-that it is of, since these differ from entrant to entrant.
+"""Figures by which a division with fresh windows may rank: each is relative to the market in its
+windows, since windows differ between entrants.
 """
 
 _MEGABYTE = 1_000_000
@@ -109,7 +109,7 @@ class Division(Value, frozen=True, kw_only=True):
 
     @property
     def is_governed(self) -> bool:
-        """Return whether the board draws the mask keys of its cards."""
+        """Return whether the board draws the mask keys for the division's cards."""
         return self.keys == "registered"
 
     def window_names(self) -> list[str]:
@@ -117,21 +117,21 @@ class Division(Value, frozen=True, kw_only=True):
         return [window.name for window in self.windows]
 
     def scopes(self) -> list[str]:
-        """Return the ranked scopes: `all` windows, then each; a single window named `all` is the
-        only scope.
+        """Return the ranked scopes: `all` windows, then each window; a single window named `all` is
+        the only scope.
         """
         names = self.window_names()
         return names if names == ["all"] else ["all", *names]
 
     def attacker_problem(self, certificate: Mapping[str, Any]) -> str | None:
-        """Return why a card's certificate does not count here: no named attacker bounds one of its
-        scores; None if it counts.
+        """Return why a card's certificate does not count here, because none of the required
+        attackers bounds one of its scores; None if it counts.
 
-        An attacker bounds a score only if it passed its positive control, that is if it could read
+        An attacker bounds a score only if it passed its positive control, that is, if it could read
         unmasked probes.
         """
         counted: set[str] = set()
-        # The certificate is a card's claim and may have any form.
+        # The certificate is claimed by the card and may have any form.
         attackers = certificate.get("attackers")
         if isinstance(attackers, list):
             for attacker in attackers:
@@ -182,7 +182,7 @@ class ModelPrice(Value, frozen=True, kw_only=True):
     source: Line  #: Where it was found
 
     def entry(self) -> Price:
-        """Return the price as cards have it."""
+        """Return the price in the form that cards use."""
         fields = msgspec.structs.asdict(self)
         del fields["match"]
         return Price(**fields)
@@ -212,8 +212,8 @@ class Baseline(Value, frozen=True, kw_only=False):
         return f"{self.model}({args})"
 
     def is_of(self, model: str, args: Mapping[str, Any]) -> bool:
-        """Return whether a model with parameters is this baseline: it may have more of them, such
-        as the coefficients that a supervised one was trained to.
+        """Return whether a model with these parameters is this baseline: it may have additional
+        parameters, such as the fitted coefficients of a supervised model.
         """
         return model == self.model and all(
             name in args and args[name] == value for name, value in self.args.items()
@@ -231,7 +231,7 @@ class Limits(Value, frozen=True):
     episodes: Annotated[int, Meta(ge=1, le=100_000)] = 500  #: Episodes of a submission
 
     def bytes_of(self, name: str) -> int:
-        """Return a limit in bytes, by the name of its field."""
+        """Return a limit in bytes, by field name."""
         return int(getattr(self, name)) * _MEGABYTE
 
 
@@ -272,11 +272,11 @@ class Rules(Value, frozen=True, kw_only=False):
 
     @property
     def draws_keys(self) -> bool:
-        """Return whether the board draws the mask keys of a division."""
+        """Return whether the board draws the mask keys for any division."""
         return any(division.is_governed for division in self.divisions)
 
     def division(self, division_id: str) -> Division:
-        """Return the division of an id."""
+        """Return the division with this id."""
         known = {division.id: division for division in self.divisions}
         if division_id not in known:
             raise ConfigError(f"no division {division_id!r}{near_matches(division_id, known)}")
@@ -284,7 +284,7 @@ class Rules(Value, frozen=True, kw_only=False):
         return known[division_id]
 
     def snapshot_of(self, division: Division) -> SnapshotRule | None:
-        """Return the market of a division; None for a division without market."""
+        """Return a division's market; None for a division without a market."""
         for snapshot in self.snapshots:
             if snapshot.name == division.snapshot:
                 return snapshot
@@ -292,23 +292,23 @@ class Rules(Value, frozen=True, kw_only=False):
         return None
 
     def baselines_of(self, division: Division) -> list[Baseline]:
-        """Return the baselines that a division of a trading task shows."""
+        """Return the baselines shown by a division of a trading task."""
         return [
             each for each in self.baselines if not each.divisions or division.id in each.divisions
         ]
 
     def baseline_of(self, model: str, args: Mapping[str, Any]) -> Baseline | None:
-        """Return the baseline that a model with parameters is, by its full name; None for an
-        entrant.
-        """
+        """Return the baseline matching a model's full name and parameters; None for an entrant."""
         return matching_baseline(self.baselines, model, args)
 
     def price_of(self, model: str) -> Price | None:
-        """Return the board's price of a model's tokens; None if the board has no price."""
+        """Return the board's price for a model's tokens; None if the board has no price."""
         return find_price({each.match: each.entry() for each in self.prices}, model)
 
     def cutoff_of(self, model: str) -> ModelCutoff | None:
-        """Return the board's own entry on a model's training data; None if it lacks one."""
+        """Return the board's own entry on the end of a model's training data; None if there is
+        none.
+        """
         listed = {each.match: each for each in self.cutoffs}
         pattern = fitting_pattern(listed, model)
         if pattern is None:
@@ -317,7 +317,7 @@ class Rules(Value, frozen=True, kw_only=False):
         return listed[pattern]
 
     def with_market(self, moved: SnapshotRule) -> Rules:
-        """Return the rules with another place of one market."""
+        """Return the rules with a different location for one market."""
         snapshots = tuple(moved if each.name == moved.name else each for each in self.snapshots)
         return msgspec.structs.replace(self, snapshots=snapshots)
 
@@ -325,8 +325,8 @@ class Rules(Value, frozen=True, kw_only=False):
 def matching_baseline(
     baselines: Iterable[Baseline], model: str, args: Mapping[str, Any]
 ) -> Baseline | None:
-    """Return the baseline that matches a model with parameters, the one with most parameters of its
-    own; None if no baseline matches.
+    """Return the baseline that matches a model with parameters; of several, the one with the most
+    parameters of its own; None if none matches.
     """
     matching = [each for each in baselines if each.is_of(model, args)]
     return max(matching, key=lambda each: len(each.args), default=None)
@@ -335,7 +335,7 @@ def matching_baseline(
 def load_rules(folder: Path) -> Rules:
     """Read the rules of the board in a folder.
 
-    Raises ConfigError, with the field, if there is no board here, or a rule is not valid.
+    Raises ConfigError, with the field, if there is no board here, or a rule is invalid.
     """
     path = folder / RULES_FILE
     if not path.is_file():
@@ -352,9 +352,9 @@ def load_rules(folder: Path) -> Rules:
 
 
 def read_yaml_file(path: Path, type_: type[T]) -> T:
-    """Read a file of maintainers.
+    """Read a file written by maintainers.
 
-    Raises ConfigError, with the field, if it is not valid.
+    Raises ConfigError, with the field, if it is invalid.
     """
     try:
         content = load_yaml(path)
@@ -367,8 +367,8 @@ def read_yaml_file(path: Path, type_: type[T]) -> T:
 
 
 def _window_problems(where: str, division: Division) -> Iterator[str]:
-    """Yield windows that end before they begin, or must not be pooled with the others of their
-    division.
+    """Yield windows that end before they begin, or must not be pooled with the other windows of
+    their division.
     """
     for window in division.windows:
         if window.first > window.last:
@@ -386,8 +386,8 @@ def _window_problems(where: str, division: Division) -> Iterator[str]:
 
 
 def _address_problems(rules: Rules) -> Iterator[str]:
-    """Yield names that can't be part of an address, or have equal addresses on disks that ignore
-    case.
+    """Yield names that can't be part of an address, or that have the same address on
+    case-insensitive file systems.
     """
     markets = [snapshot.name for snapshot in rules.snapshots]
     for name in markets:
@@ -414,7 +414,7 @@ def _equal_addresses(where: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _twin_problems(rules: Rules) -> Iterator[str]:
-    """Yield divisions that ask for the same cards as an earlier one, which would have all of
+    """Yield divisions that match the same cards as an earlier division, which would receive all of
     them.
     """
     seen: dict[tuple[object, ...], str] = {}
@@ -437,7 +437,7 @@ def _twin_problems(rules: Rules) -> Iterator[str]:
 
 
 def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str]:
-    """Yield problems of one division; `known`: names of the board's snapshots."""
+    """Yield problems with a division; `known`: names of the board's snapshots."""
     where = f"divisions: {division.id}"
     names = division.window_names()
     if division.snapshot is None and names:
@@ -472,7 +472,7 @@ def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str
 
 
 def _cutoff_problems(rules: Rules) -> Iterator[str]:
-    """Yield ends of training data that are not days of the calendar."""
+    """Yield training-data cutoffs that are not valid calendar dates."""
     for each in rules.cutoffs:
         if each.cutoff == "none":
             continue
@@ -484,8 +484,8 @@ def _cutoff_problems(rules: Rules) -> Iterator[str]:
 
 
 def _contact_problems(rules: Rules) -> Iterator[str]:
-    """Yield contacts of key holders that are of somebody else, too, so that a signature would be
-    asked of the wrong one.
+    """Yield contacts of key holders that also belong to somebody else, so that a signature would be
+    required from the wrong person.
     """
     first: dict[str, SubmitterKey] = {}
     for each in rules.submitter_keys:
@@ -508,7 +508,7 @@ def _contact_problems(rules: Rules) -> Iterator[str]:
 
 
 def _rules_problems(rules: Rules) -> Iterator[str]:
-    """Yield problems that a schema of single fields can't express."""
+    """Yield problems that a schema of individual fields can't express."""
     for where, names in (
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
         ("divisions", [division.id for division in rules.divisions]),

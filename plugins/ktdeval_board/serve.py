@@ -1,4 +1,4 @@
-"""Serve the site of a board on this machine: built into a private folder, and built again when the
+"""Serve a board's site locally: the site is built into a private folder, and rebuilt when the
 board's files have changed.
 """
 
@@ -35,13 +35,13 @@ _TYPES = {
     ".txt": "text/plain",
     ".md": "text/plain",
 }
-"""Types of the files of a site, all of them text, independent of this machine's own table."""
+"""Content types of a site's files, all of them text, independent of this machine's own table."""
 
 _PAGE = "text/html; charset=utf-8"
-_MIN_PACKED = 1000  #: Bytes from which packing is worth its header
+_MIN_PACKED = 1000  #: Size in bytes from which compression is worth its header
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Names of this machine. A server that listens on other addresses answers to any name."""
+"""Names of this machine. A server that listens on other addresses responds to any name."""
 
 _BUILT_FROM = (
     RULES_FILE,
@@ -54,20 +54,20 @@ _BUILT_FROM = (
     IMPORTED,
     MARKETS,
 )
-"""Files and folders of a board that its site is built from."""
+"""Files and folders of a board from which its site is built."""
 
-#: Path, size and time of change of each file that a site is built from
+#: Path, size and modification time of each file from which a site is built
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
 class LiveSite:
-    """A built site that follows its board."""
+    """A built site that is kept up to date with its board."""
 
     def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
-        """Begin without a built site; sites go into `folder`."""
+        """Start without a built site; sites are built in `folder`."""
         self.board = board
         self._progress = progress
-        # The spare folder is built into, then the two are exchanged.
+        # The spare folder is built first, then the two are swapped.
         self.site = folder / "second"
         self._spare = folder / "site"
         self.problem: str | None = None
@@ -75,7 +75,9 @@ class LiveSite:
         self._lock = threading.Lock()
 
     def build(self, workers: int | None = None) -> BuildReport:
-        """Build the site as the board is now, in a folder from which no answer is being read."""
+        """Build the site from the current state of the board, in a folder from which no response is
+        being read.
+        """
         seen = fingerprint(self.board)
         report = build_site(self.board, self._spare, self._progress, workers)
         self.site, self._spare = self._spare, self.site
@@ -85,10 +87,10 @@ class LiveSite:
         return report
 
     def refresh(self) -> None:
-        """Build again if the board has changed; one request does it, others wait. If a build fails,
-        `problem` says why.
+        """Rebuild if the board has changed; one request does so while others wait. If a build
+        fails, `problem` says why.
 
-        It builds in this process only: starting others is not safe while threads answer requests.
+        The build uses only this process: starting others is not safe while threads handle requests.
         """
         with self._lock:
             seen = fingerprint(self.board)
@@ -112,7 +114,7 @@ def fingerprint(board: Path) -> Fingerprint:
             paths += root.rglob("*")
 
         for path in paths:
-            with suppress(OSError):  # a file that was just deleted
+            with suppress(OSError):  # a file that has just been deleted
                 state = path.lstat()
                 where = path.relative_to(board).as_posix()
                 states.append((where, state.st_size, state.st_mtime_ns))
@@ -121,7 +123,7 @@ def fingerprint(board: Path) -> Fingerprint:
 
 
 class SiteServer(ThreadingHTTPServer):
-    """Answers requests for the pages of a live site."""
+    """Responds to requests for the pages of a live site."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -129,12 +131,12 @@ class SiteServer(ThreadingHTTPServer):
     def __init__(
         self, address: tuple[str, int], live: LiveSite, log: Callable[[str], None] | None = None
     ) -> None:
-        """Listen. Raises UsageError: that is not possible.
+        """Start listening. Raises UsageError if that is not possible.
 
-        On an address of this machine, only names of this machine are answered, so that a page on
-        the web whose own name leads here (DNS rebinding) can't read anything.
+        On a local address, only requests for local host names are answered, so that a web page
+        whose own name resolves to this machine (DNS rebinding) can't read anything.
         """
-        if not address[0]:  # a socket would listen on every address of this machine
+        if not address[0]:  # otherwise, the socket would listen on every address of this machine
             raise UsageError("--host: expected an address, was ''; leave it out for 127.0.0.1")
 
         self.live = live
@@ -145,7 +147,7 @@ class SiteServer(ThreadingHTTPServer):
 
         try:
             super().__init__(address, partial(_Handler, directory=str(live.site)))
-        except (OSError, OverflowError, TypeError, UnicodeError) as error:  # as sockets raise them
+        except (OSError, OverflowError, TypeError, UnicodeError) as error:  # as raised by sockets
             reason = getattr(error, "strerror", None) or error
             raise UsageError(
                 f"can't listen on {address[0]} port {address[1]}: {reason}; choose another"
@@ -153,7 +155,9 @@ class SiteServer(ThreadingHTTPServer):
             ) from error
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that left before its answer, as when a tab is closed."""
+        """Ignore a browser that disconnected before it received its response, for example because a
+        tab was closed.
+        """
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -169,8 +173,8 @@ class SiteServer(ThreadingHTTPServer):
 
 
 def _address_parts(address: str) -> SplitResult:
-    """Return the parts of an address; of a malformed one, those of an address without host and
-    page.
+    """Return the parts of an address; for a malformed address, the parts of one without host and
+    path.
     """
     try:
         return urlsplit(address)
@@ -179,22 +183,22 @@ def _address_parts(address: str) -> SplitResult:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Answers with files of the site, packed if the browser accepts that."""
+    """Responds with files of the site, compressed if the browser accepts that."""
 
     server: SiteServer
     server_version = "ktdeval"
     sys_version = ""
     protocol_version = "HTTP/1.1"
-    timeout = 30  #: Seconds for which a connection may be silent; each takes a thread
+    timeout = 30  #: Seconds for which a connection may be idle; each occupies a thread
 
     def parse_request(self) -> bool:
-        """Read the head of a request; refuse one that can be read in two ways."""
+        """Parse the head of a request; reject an ambiguous one."""
         if not super().parse_request():
             return False
 
         length = self.headers.get("Content-Length", "0").strip()
         if length != "0" or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # an unread body must not be parsed as a request
+            self.close_connection = True  # an unread body must not be parsed as another request
         problem = ambiguity(self.headers.items())
         if problem is not None:
             self.close_connection = True
@@ -202,7 +206,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return problem is None
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
-        """Send the head of the answer, and return its body."""
+        """Send the response headers and return the body."""
         path = unquote(_address_parts(self.path).path)
         live = self.server.live
         hosts = self.server.hosts
@@ -237,7 +241,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return self._answer(status, page.encode(), _PAGE)
 
     def _file(self, path: str) -> Path | None:
-        """Return the file of an address; None if it does not exist, is hidden or is outside of the
+        """Return the file for an address; None if it does not exist, is hidden or lies outside the
         site.
         """
         site = self.server.live.site.resolve()
@@ -252,7 +256,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
             resolved = file.resolve()
             is_there = resolved.is_relative_to(site) and resolved.is_file()
-        except OSError:  # a name that is too long
+        except OSError:  # the name is too long
             return None
 
         return resolved if is_there else None
@@ -279,6 +283,6 @@ class _Handler(SimpleHTTPRequestHandler):
         return BytesIO(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log a request if the server has a log."""
+        """Log a request if the server has a log function."""
         if self.server.log is not None:
             self.server.log(f"{self.address_string()} {format % args}")

@@ -1,5 +1,5 @@
-"""Signatures on a board: of maintainers on verdicts, and of submitters on cards and registrations.
-Each is a file next to the signed one, `<id>.json.sig`.
+"""Signatures on a board: maintainers sign verdicts, and submitters sign cards and registrations.
+Each signature is a file next to the signed one, `<id>.json.sig`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _MAX_SIGNED_BYTES = 100_000_000  # of a card or verdict; other rules set closer 
 class SignedFile:
     """A kind of file that submitters sign."""
 
-    predicate: Any  #: What its signature claims
+    predicate: Any  #: Predicate of its signature, that is, what the signature claims
     noun: str
-    verb: str  #: What a submitter does with it; the command of that name signs it
+    verb: str  #: What a submitter does with the file; the command of that name signs it
 
 
 CARD = SignedFile(SIGNED_CARD, "card", "submit")
@@ -48,10 +48,10 @@ REGISTRATION = SignedFile(SIGNED_REGISTRATION, "registration", "register")
 
 
 def verdict_signers(verdict: Path, rules: Rules) -> tuple[str, ...]:
-    """Return the names of the signers of a verdict; none if it has no signature file.
+    """Return the names of a verdict's signers; empty if it has no signature file.
 
-    Raises SignatureError if its signature file is malformed, on other bytes, or not of a signer of
-    the board. On a board without signers, signature files are ignored.
+    Raises SignatureError if the signature file is malformed, covers different bytes, or is not from
+    one of the board's signers. On a board without signers, signature files are ignored.
     """
     target = signature_path(verdict)
     if not rules.signers or not os.path.lexists(target):
@@ -70,16 +70,16 @@ def verdict_signers(verdict: Path, rules: Rules) -> tuple[str, ...]:
 
 
 def lacks_signature(verdict: Path, rules: Rules) -> bool:
-    """Return whether a board requires a signature that a verdict lacks. Raises SignatureError as
-    `verdict_signers` does.
+    """Return whether a verdict lacks a signature that the board requires. Raises SignatureError in
+    the same cases as `verdict_signers`.
     """
     signers = verdict_signers(verdict, rules)
     return rules.verdict_signatures == "required" and not signers
 
 
 def keys_of(submitter: Registrant | Submitter, rules: Rules) -> Mapping[str, SubmitterKey]:
-    """Return the keys that a board has of a submitter, by their ids: those of the holders whose name
-    or contact it is, without spelling.
+    """Return the keys that a board has for a submitter, by key id: the keys of each holder whose
+    name or contact the submitter uses, ignoring spelling.
     """
     holders = _holders_of(submitter, rules)
     own = [each for each in rules.submitter_keys if holder_of(each) in holders]
@@ -94,10 +94,10 @@ def _holders_of(submitter: Registrant | Submitter, rules: Rules) -> set[Party]:
 def _signing_keys(
     file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
 ) -> tuple[SubmitterKey, ...]:
-    """Return the keys by which a submitter signed a file; empty if it has no signature file.
+    """Return the keys with which a submitter signed a file; empty if it has no signature file.
 
-    Raises SignatureError if its signature file is malformed, on other bytes, or not of a key that
-    the board has of this submitter.
+    Raises SignatureError if the signature file is malformed, covers different bytes, or was made
+    with a key that the board does not have for this submitter.
     """
     if not os.path.lexists(signature_path(file)):
         return ()
@@ -128,8 +128,9 @@ def _signing_keys(
 def _missing_signature(
     file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
 ) -> str:
-    """Return a text on the signature that a file lacks; empty if it lacks none. Each key holder
-    whose name or contact it gives must have signed. Raises SignatureError as `_signing_keys` does.
+    """Return a text about the signature that a file lacks; empty if none is missing. Each key
+    holder whose name or contact the submitter uses must have signed. Raises SignatureError in the
+    same cases as `_signing_keys`.
     """
     keys = _signing_keys(file, what, submitter, rules)
     signed = {holder_of(each) for each in keys if not each.retired}
@@ -153,16 +154,16 @@ def _missing_signature(
 
 
 def card_signers(card: Path, submitter: Submitter, rules: Rules) -> tuple[str, ...]:
-    """Return the name of the submitter if a key that the board has of theirs signed a card; nothing
-    if it has no signature file. Raises SignatureError if the signature does not hold.
+    """Return the submitter's name if the card is signed with a key that the board has for the
+    submitter; empty if it has no signature file. Raises SignatureError if the signature is invalid.
     """
     keys = _signing_keys(card, CARD, submitter, rules)
     return tuple(dict.fromkeys(each.name for each in keys))
 
 
 def missing_card_signature(card: Path, submitter: Submitter, rules: Rules) -> str:
-    """Return a text on the signature that a new card lacks; empty if it lacks none. Raises
-    SignatureError as `card_signers` does.
+    """Return a text about the signature that a new card lacks; empty if none is missing. Raises
+    SignatureError in the same cases as `card_signers`.
     """
     return _missing_signature(card, CARD, submitter, rules)
 
@@ -170,10 +171,11 @@ def missing_card_signature(card: Path, submitter: Submitter, rules: Rules) -> st
 def registration_key(
     path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
 ) -> str:
-    """Return the public key, in hexadecimal, that signed a registration; empty if none did.
+    """Return the public key, in hexadecimal, with which a registration was signed; empty if it is
+    unsigned.
 
-    If its mask key is drawn, it is the key that the board verified at that time, independent of the
-    keys it knows now. Raises SignatureError if the signature is invalid.
+    If the mask key has been drawn, this is the public key that the board verified at that time,
+    regardless of the keys it knows now. Raises SignatureError if the signature is invalid.
     """
     if drawn is not None:
         return drawn.signed_by or ""
@@ -185,8 +187,8 @@ def registration_key(
 def registration_signature_problem(
     path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
 ) -> str:
-    """Return the fault of a registration's signature, or that it is missing; empty if it is valid.
-    Raises SignatureError if the signature is invalid.
+    """Return the problem with a registration's signature, including that it is missing; empty if it
+    is valid. Raises SignatureError if the signature is invalid.
     """
     if drawn is None:
         return _missing_signature(path, REGISTRATION, submitter, rules)
@@ -206,9 +208,9 @@ def registration_signature_problem(
 
 @dataclass(frozen=True)
 class MadeSignature:
-    """Signature of a card that is submitted."""
+    """Signature of a card being submitted."""
 
-    data: bytes | None = None  #: content of its file; None if there is no signature
+    data: bytes | None = None  #: content of the signature file; None if there is no signature
     problems: tuple[str, ...] = ()  #: why it can't be made
     notes: tuple[str, ...] = ()  #: what the submitter should know
 
@@ -216,11 +218,11 @@ class MadeSignature:
 def signature_of(
     card: Path, submitted: Path, has_key: bool, key: PrivateKey | None
 ) -> MadeSignature:
-    """Sign a card as it is submitted by a key, or take along the signature that it has.
+    """Sign a card in its submitted form with a key, or reuse its existing signature.
 
-    `card`: its file in the run; `submitted`: as it is submitted, which differs where a secret was
-    replaced. `has_key`: whether the board has a key of the submitter. Raises SignatureError: the
-    signature next to the card can't be read.
+    `card`: the card's file in the run; `submitted`: its submitted form, which differs if a secret
+    was replaced. `has_key`: whether the board has a key for the submitter. Raises SignatureError if
+    the signature next to the card can't be read.
     """
     if key is not None and not has_key:
         problem = (

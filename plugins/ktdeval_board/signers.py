@@ -1,5 +1,5 @@
-"""Keys that `board.yaml` names: of maintainers, who sign verdicts, of submitters, who sign cards and
-registrations, and of authorities, who stamp forward tests.
+"""Keys listed in `board.yaml`: of maintainers, who sign verdicts, of submitters, who sign cards and
+registrations, and of authorities, who time-stamp forward tests.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class TimeAuthority(Value, frozen=True, kw_only=False):
 
 
 def submitter_key_problems(keys: Sequence[SubmitterKey]) -> Iterator[str]:
-    """Yield faults of the submitters' keys. One submitter may have several keys."""
+    """Yield problems with the submitters' keys. A submitter may have several keys."""
     yield from _key_problems("submitter_keys", keys)
 
 
 def signer_problems(signers: Sequence[Signer], is_required: bool) -> Iterator[str]:
-    """Yield faults of a board's signers."""
+    """Yield problems with a board's signers."""
     if is_required and not signers:
         yield "verdict_signatures: required, but signers names no key; add one"
 

@@ -1,8 +1,8 @@
-"""Staging of a submission: a copy of its board to which the submission was added, and which is
-checked as the board would be.
+"""Staging for submissions: a copy of the board to which a submission is added, and which is then
+checked like the board itself.
 
-The copy lies in a private folder of the board, so that what is accepted is renamed to its path. It
-is made of hard links: the files of the board are not read, and the check writes none of them.
+The copy lies in a private folder inside the board, so that accepted files only need to be renamed.
+It consists of hard links: the board's files are not read, and the check writes to none of them.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ _PREFIX = ".submission-"
 
 @dataclass(frozen=True)
 class ChosenCard:
-    """A card that is to be submitted."""
+    """A card to be submitted."""
 
-    path: Path  #: its file in the run
+    path: Path  #: the card's file in the run
     card: Card
-    division: Division  #: the division of its task that it differs least from
+    division: Division  #: division of the card's task from which it differs least
 
 
 @dataclass(frozen=True)
 class RecordsStorage:
-    """Storage of a submission's records."""
+    """Storage location of a submission's records."""
 
     stored: Stored
-    url: str = ""  #: where records that are stored elsewhere can be had
-    #: folder to write these to, with a run folder for each task; None: not written
+    url: str = ""  #: address of records that are stored elsewhere
+    #: folder to which those records are written, with a run folder for each task; None: they are
+    #: not written
     out: Path | None = None
 
 
@@ -57,16 +58,16 @@ class StagedCard:
     bundle: Bundle
     files: CardFiles
     records: tuple[RecordFile, ...]
-    signature: bytes | None = None  #: content of the card's signature file, where it has one
+    signature: bytes | None = None  #: content of the card's signature file; None if unsigned
 
     @property
     def card_id(self) -> str:
-        """Id of the card as it is submitted."""
+        """Id of the card in its submitted form."""
         return self.files.card_id
 
     @property
     def size(self) -> int:
-        """Size of the records in bytes."""
+        """Total size of the records in bytes."""
         return sum(record.bytes for record in self.records)
 
 
@@ -91,7 +92,7 @@ class StagedBoard:
         redactor: Redactor,
         plugins: Plugins,
     ) -> Bundle:
-        """Copy the records of a card out of its run, without secrets, into the private folder."""
+        """Copy a card's records from its run to the private folder, without secrets."""
         market = dict(changes)
         if "data" not in market:
             market = dict(run.manifest.data or {})
@@ -102,7 +103,7 @@ class StagedBoard:
         return make_bundle(source, self._private / chosen.path.stem, redactor, plugins)
 
     def files_of(self, chosen: ChosenCard, bundle: Bundle) -> CardFiles:
-        """Return the paths of a card in the copy."""
+        """Return a card's paths in the copy."""
         return self.folder.card_files(*names_of(chosen.card), bundle.card_id)
 
     def add(
@@ -113,10 +114,10 @@ class StagedBoard:
         storage: RecordsStorage,
         signature: bytes | None = None,
     ) -> StagedCard:
-        """Write a card, its signature, its submission, its list of records and its records to their
-        paths.
+        """Write a card, its signature, its submission, its list of records and the records
+        themselves to their paths.
 
-        Raises StoreError if one of these is already on the board.
+        Raises StoreError if one of these already exists on the board.
         """
         card_id = bundle.card_id
         files = self.files_of(chosen, bundle)
@@ -148,8 +149,8 @@ class StagedBoard:
         return staged
 
     def paths(self, staged: StagedCard, storage: RecordsStorage) -> list[Path]:
-        """Return the files that the submission of a card adds to the copy; the card is last, since
-        it makes the rest a submission.
+        """Return the files that a card's submission adds to the copy; the card comes last, since it
+        is what makes the other files a submission.
         """
         files = staged.files
         paths = [files.records, files.submission, files.card]
@@ -161,11 +162,11 @@ class StagedBoard:
         return paths
 
     def named_as_board(self, message: str) -> str:
-        """Return a message on the copy as one on the board."""
+        """Return a message about the copy with the paths of the board."""
         return message.replace(str(self.folder.path), str(self._board.path))
 
     def place(self, storage: RecordsStorage) -> None:
-        """Move everything that was added to its path in the board, or nothing. Raises StoreError."""
+        """Move all added files to their paths on the board, or none of them. Raises StoreError."""
         with Placement() as placement:
             for staged in self._cards:
                 if storage.out is not None:
@@ -177,8 +178,8 @@ class StagedBoard:
 
 @contextmanager
 def staged_board(board: BoardFolder, rules: Rules) -> Iterator[StagedBoard]:
-    """Give a copy of a board, which is removed when the block ends. Raises StoreError if it can't
-    be made.
+    """Yield a copy of a board, which is removed when the block ends. Raises StoreError if it can't
+    be created.
     """
     with ExitStack() as stack:
         with wrap_os_error(f"{board.path}: can't write here"):
@@ -192,7 +193,7 @@ def staged_board(board: BoardFolder, rules: Rules) -> Iterator[StagedBoard]:
 
 
 def _not_walked(board: Path) -> set[str]:
-    """Return the folders of a board that no rule looks into, such as `.git` or a built site."""
+    """Return the folders of a board that no rule examines, such as `.git` or a built site."""
     with os.scandir(board) as entries:
         return {
             entry.name
@@ -202,7 +203,9 @@ def _not_walked(board: Path) -> set[str]:
 
 
 def _link_tree(source: Path, target: Path, excluded: Collection[str]) -> None:
-    """Make a folder with hard links to the files of another; `excluded`: names at its top."""
+    """Create a folder with hard links to the files of another; `excluded`: names to skip at the top
+    level.
+    """
 
     def ignore(folder: str, _names: list[str]) -> Collection[str]:
         return excluded if Path(folder) == source else ()
@@ -213,5 +216,5 @@ def _link_tree(source: Path, target: Path, excluded: Collection[str]) -> None:
 def _link_or_copy(source: str, target: str) -> None:
     try:
         Path(target).hardlink_to(source)
-    except OSError:  # some file systems have no links, some systems none to files of others
+    except OSError:  # no links here, or none to other users' files
         shutil.copy2(source, target)

@@ -1,5 +1,5 @@
-"""Submission of a finished run to a board: staged on a copy of the board, checked there as the
-board is, and moved into the board if nothing is refused.
+"""Submission of a finished run to a board: staged on a copy of the board, checked there like the
+board itself, and moved to the board if nothing is refused.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class SubmitRequest:
 
     run: Path
     today: str  #: day of the submission, YYYY-MM-DD
-    #: name of the task whose card is meant; None for those of all tasks that the board has
+    #: name of the task whose card is submitted; None for the cards of all tasks that the board has
     card: str | None = None
     stored: Stored = "repository"
-    records_url: str = ""  #: where records that are stored elsewhere can be had
-    #: folder to write these to, a run folder for each task, so that they can be put there
+    records_url: str = ""  #: address of records that are stored elsewhere
+    #: folder to which those records are written for uploading, with a run folder for each task
     records_out: Path | None = None
-    #: `data` and `data_args` where the market has moved since the run
+    #: `data` and `data_args` if the market has moved since the run
     changes: Mapping[str, Any] = field(default_factory=dict)
-    #: further plugins, as given with --plugin, for the board's check
+    #: additional plugins for the board's check, as given with --plugin
     plugins: tuple[str, ...] = ()
     is_dry: bool = False
-    #: key of the submitter, which signs the card as it is submitted; None: a signature next to the
-    #: run's card is taken along, where the board has a key to check it by
+    #: the submitter's key, which signs the card in its submitted form; None: an existing signature
+    #: next to the run's card is reused if the board has a key to verify it
     key: PrivateKey | None = None
-    #: whether the records are executed at once; without it, that is left to the next check, as for
-    #: a baseline that was run a moment ago
+    #: whether the records are executed now; otherwise this is left to the next check, as for a
+    #: baseline that has just been run
     is_executed: bool = True
 
     @property
     def storage(self) -> RecordsStorage:
-        """Storage of the records."""
+        """Storage for the records."""
         return RecordsStorage(self.stored, self.records_url, self.records_out)
 
 
@@ -77,8 +77,8 @@ class Submitted(Value, frozen=True, kw_only=True):
 
 
 class Outcome(Value, frozen=True, kw_only=False):
-    """Outcome of a submission: cards, or what is missing, a line each; and what the submitter
-    should know besides.
+    """Outcome of a submission: the cards, or what is missing, one line each; and notes for the
+    submitter.
     """
 
     submitted: tuple[Submitted, ...] = ()
@@ -91,10 +91,10 @@ def submit_run(
 ) -> Outcome:
     """Submit the cards of a run to a board.
 
-    Raises ConfigError if there is no board, or its rules are not valid; CardError if a card of the
-    run is not valid; StoreError if there is no run, its records are not readable, or the board
-    can't be written; DataError if the market of `changes` is not one of the board's; UsageError if
-    `request` names a missing card or folder, or a folder that already exists.
+    Raises ConfigError if there is no board, or its rules are invalid; CardError if a card of the
+    run is invalid; StoreError if there is no run, its records can't be read, or the board can't be
+    written; DataError if the market of `changes` is not one of the board's; UsageError if `request`
+    specifies a card or folder that does not exist, or an output folder that does.
     """
     rules = load_rules(board_path)
     run = RunFolder.load(request.run)
@@ -117,19 +117,19 @@ def submit_run(
     if work.missing:
         submitted = []
 
-    # one problem may break a rule in two stages of the check
+    # a single problem may violate a rule in two stages of the check
     missing = tuple(dict.fromkeys(work.missing))
     return Outcome(tuple(submitted), missing, tuple(notes + work.notes))
 
 
-# ---- cards of the run
+# ---- cards in the run
 
 
 def _choose_cards(
     rules: Rules, run: RunFolder, task: str | None
 ) -> tuple[list[ChosenCard], list[str]]:
-    """Return the cards of a run that have a division on the board, and a line on each other card
-    that is skipped. `task`: only this task's card.
+    """Return the cards of a run for which the board has a division, and one line for each other
+    card, which is skipped. `task`: submit only this task's card.
     """
     paths = {path.stem: path for path in card_files([run.path])}
     if task is not None:
@@ -161,7 +161,9 @@ def _choose_cards(
 
 
 def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
-    """Say that a card will be accepted without a rank, because the board did not draw its key."""
+    """Yield a note if a card will be accepted without a rank because the board did not draw its
+    key.
+    """
     division = chosen.division
     model = chosen.card.model
     is_baseline = rules.baseline_of(model.name, model.args) is not None
@@ -173,12 +175,12 @@ def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
         )
 
 
-# ---- staged and checked
+# ---- staging and checking
 
 
 @dataclass
 class _SubmissionDraft:
-    """A submission in preparation: its inputs and its findings so far."""
+    """A submission in preparation: its inputs, and the findings so far."""
 
     run: RunFolder
     rules: Rules
@@ -213,7 +215,9 @@ class _SubmissionDraft:
             yield self.board.add(chosen, bundle, submission, request.storage, signature)
 
     def _signature(self, chosen: ChosenCard, bundle: Bundle) -> bytes | None:
-        """Return the signature of a card as it is submitted, or None; note why it is missing."""
+        """Return the signature of a card in its submitted form, or None; note why a required one is
+        missing.
+        """
         who = Registrant(name=self.claims.submitter, contact=self.claims.contact)
         has_key = bool(keys_of(who, self.rules))
         made = signature_of(chosen.path, bundle.card_path, has_key, self.request.key)
@@ -222,11 +226,11 @@ class _SubmissionDraft:
         return made.data
 
     def _problems(self, chosen: ChosenCard) -> Iterator[str]:
-        """Yield missing parts of the claims and of the run."""
+        """Yield what is missing from the claims and from the run."""
         yield from missing_claims(self.claims)
         yield from attempt_problems(self.run, chosen.card, chosen.division, self.claims.attempts)
         model = chosen.card.model
-        if self.rules.baseline_of(model.name, model.args) is None:  # anyone can make its records
+        if self.rules.baseline_of(model.name, model.args) is None:  # others can't be reproduced
             yield from _storage_problems(self.request.storage)
 
         yield from _call_problems(self.run, self.plugins)
@@ -234,7 +238,7 @@ class _SubmissionDraft:
     def check(self, staged: Sequence[StagedCard]) -> None:
         """Check the copy of the board as `ktdeval leaderboard check` does, and note the findings.
 
-        Records are executed if nothing is missing yet.
+        Records are executed only if nothing is missing so far.
         """
         request = self.request
         ids = tuple(card.card_id for card in staged)
@@ -264,7 +268,7 @@ class _SubmissionDraft:
                 self._note(card.chosen, self._verify(card))
 
     def _note_findings(self, staged: Sequence[StagedCard], findings: Iterable[Finding]) -> int:
-        """Note the findings on the submitted cards; return how many others there are."""
+        """Note the findings about the submitted cards; return the number of other findings."""
         others = 0
         found = defaultdict[str, list[str]](list)
         for finding in findings:
@@ -280,7 +284,9 @@ class _SubmissionDraft:
         return others
 
     def _verify(self, card: StagedCard) -> Iterator[str]:
-        """Yield why the run does not give its card, by its own market and whole records."""
+        """Yield why the run does not reproduce its card, using the run's own market and all of its
+        records.
+        """
         try:
             verified = verify_card(card.chosen.path, self.plugins, self.request.changes)
         except KtdevalError as error:
@@ -294,7 +300,7 @@ class _SubmissionDraft:
 
 
 def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
-    """Yield options that do not go together."""
+    """Yield options that contradict each other."""
     if storage.stored == "repository":
         if storage.url or storage.out is not None:
             yield (
@@ -317,7 +323,7 @@ def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
 
 
 def _call_problems(run: RunFolder, plugins: Plugins) -> Iterator[str]:
-    """Yield how the run's record of calls, which is not published, contradicts its episodes."""
+    """Yield how the run's call log, which is not published, contradicts its episodes."""
     try:
         check_call_log(run, plugins)
     except KtdevalError as error:
@@ -325,8 +331,8 @@ def _call_problems(run: RunFolder, plugins: Plugins) -> Iterator[str]:
 
 
 def _list_unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Iterator[StagedCard]:
-    """Yield the cards whose records the check did not execute: they are stored elsewhere, or the
-    board's market is not on this machine. Nothing else has confirmed these.
+    """Yield the cards whose records the check did not execute because they are stored elsewhere or
+    the board's market is not on this machine. Nothing else has confirmed these cards.
     """
     tiers = {checked.card_id: checked.tier for checked in report.checked}
     for card in staged:
@@ -335,7 +341,9 @@ def _list_unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Itera
 
 
 def _in_words(finding: Finding, card: StagedCard) -> str:
-    """Return a finding as text. The path is relative to the card's records; other paths are omitted."""
+    """Return a finding as text. Paths of the card's records are relative to them; other paths are
+    omitted.
+    """
     record = finding.path.partition(f"{card.card_id}/")[2]
     if record:
         return f"{finding.rule}: {record}: {finding.message}"

@@ -1,5 +1,5 @@
-"""Claims of a submitter on a card: the submission document, and problems that only the submitter's
-machine shows. What a claim may say is a rule of the check.
+"""A submitter's claims about a card: the submission document, and problems that are visible only on
+the submitter's machine. What a claim may contain is decided by the rules of the check.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ktdeval.values import JsonValue, Value, read_plain, sha256_hex
 from ktdeval_board.board_entries import Card, names_of
 from ktdeval_board.rules import Division
 
-NO_CUTOFF = "none"  #: Given as the cut-off date: nothing was trained
+NO_CUTOFF = "none"  #: Value of the cutoff date if nothing was trained
 
 
 class Claims(Value, frozen=True, kw_only=True):
@@ -38,9 +38,10 @@ class Claims(Value, frozen=True, kw_only=True):
 
 
 def submission_document(card: Card, card_id: str, claims: Claims, today: str) -> JsonValue:
-    """Make the submission document as JSON, without what was not claimed.
+    """Return the submission document as JSON, omitting fields that were not claimed.
 
-    It may break the schema: the claims are the submitter's own words, and the check reads them.
+    It may violate the schema: the claims are the submitter's own words, and the check validates
+    them.
     """
     submitter = {
         "name": claims.submitter,
@@ -88,9 +89,9 @@ _STAND_INS: Mapping[str, str | int] = {
 
 
 def with_stand_ins(claims: Claims) -> Claims:
-    """Fill in claims that are missing, so that a check reports faults of the others.
+    """Fill in missing claims, so that a check reports problems with the others.
 
-    Such a submission is never accepted: `missing_claims` names what was filled in.
+    Such a submission is never accepted: `missing_claims` reports what was filled in.
     """
     lacking = {
         name: value for name, value in _STAND_INS.items() if getattr(claims, name) in ("", None)
@@ -99,7 +100,7 @@ def with_stand_ins(claims: Claims) -> Claims:
 
 
 def missing_claims(claims: Claims) -> Iterator[str]:
-    """Yield the claims that every submission needs and that were not made, but for attempts."""
+    """Yield the claims, other than attempts, that every submission needs and that are missing."""
     if not claims.submitter:
         yield "submitter: give your name with --submitter"
 
@@ -125,8 +126,8 @@ def missing_claims(claims: Claims) -> Iterator[str]:
 def attempt_problems(
     run: RunFolder, card: Card, division: Division, declared: int | None
 ) -> Iterator[str]:
-    """Yield that attempts were not declared, or fewer than there are runs next to the submitted
-    one. Those on the board are counted by the check.
+    """Yield a problem if attempts were not declared, or fewer were declared than there are runs
+    next to the submitted one. The check counts those on the board.
     """
     runs = count_runs(run, card, division)
     beside = f"{runs} next to each other in {run.path.resolve().parent}"
@@ -143,17 +144,17 @@ def attempt_problems(
 
 def count_runs(run: RunFolder, card: Card, division: Division) -> int:
     """Count the runs of a card's model, agent and task on the division's market and days, in the
-    folder that its run lies in.
+    folder that contains its run.
 
-    Limited and unfinished runs are included. A copy of a run is not: its episodes took exactly the
-    same time.
+    Limited and unfinished runs are included. Copies of a run are not counted: their episodes have
+    exactly the same durations.
     """
     seen: set[str] = set()
     for path in runs_beside(run):
         try:
             other = RunFolder.load(path)
         except KtdevalError:
-            continue  # another kind of manifest, or a damaged one: it shows no attempt
+            continue  # another kind of manifest, or a damaged one: it proves no attempt
 
         if any(_is_attempt(spec, card, division) for spec in other.manifest.specs):
             seen.add(_fingerprint(other))
@@ -162,7 +163,9 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
 
 
 def _fingerprint(run: RunFolder) -> str:
-    """Return what copies of a run share: its marks of complete episodes, which hold their times."""
+    """Return what copies of a run share: the completion marks of its episodes, which contain their
+    durations.
+    """
     complete = sorted(run.complete_specs(), key=lambda spec: spec.id)
     marks = [read_plain(run.mark_path(spec)) for spec in complete]
     if not marks:

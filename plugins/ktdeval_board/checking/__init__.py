@@ -1,1 +1,1 @@
-"""Check of a board. Submissions are data: nothing in them is trusted or executed."""
+"""Check of a board. Submissions are treated as data: nothing in them is trusted or executed."""

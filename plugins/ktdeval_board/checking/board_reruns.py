@@ -1,5 +1,5 @@
-"""The board's own runs: baselines, which give the same figures on every machine, and the
-maintainers' runs of a submitted plan.
+"""Runs made by the board: baselines, which give the same figures on every machine, and the
+maintainers' own run of a submitted plan.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ktdeval_board.rules import Baseline, Rules
 
 BY_CHECK = "the board's check"
 _SHOWN = 80
-_TRANSPORT = {"timeout_s"}  #: Parameters of calls that can't change a model's answer
+_TRANSPORT = {"timeout_s"}  #: Call parameters that can't change a model's answer
 
 
 @dataclass(frozen=True)
 class OwnRun:
-    """A run of the maintainers."""
+    """A run made by the maintainers."""
 
     card_id: str
     card: Card
@@ -41,10 +41,10 @@ class OwnRun:
 def rerun_baseline(
     recorded: RecordedCard, baseline: Baseline, on: str, plugins: Plugins
 ) -> Evidence:
-    """Run a baseline again and compare its card with the submitted one.
+    """Rerun a baseline and compare its card with the submitted one.
 
-    Returns `re-run` with series and decisions of the new run; findings if a figure differs;
-    self-reported if the baseline can't be run here.
+    Returns evidence of tier `re-run` with the series and decisions of the new run; findings if a
+    figure differs; `self-reported` if the baseline can't be run here.
     """
     with temporary_folder("ktdeval-check-") as private:
         try:
@@ -56,7 +56,7 @@ def rerun_baseline(
             return Evidence(notes=(f"the check could not run it again: {error}",))
 
         again = load_evaluation(path)
-        assert isinstance(again, TradingCard)  # baselines trade
+        assert isinstance(again, TradingCard)  # baselines exist only for trading tasks
         text = read_text(recorded.files.card, recorded.limits.bytes_of("card_mb"))
 
         difference = card_difference(_comparable(recorded.card), _comparable(again), text)
@@ -73,14 +73,14 @@ def rerun_baseline(
             series=make_series(run, recorded.files.card_id, again, snapshot),
             decisions=make_decisions(run, recorded.files.card_id, again),
             # Two runs of a baseline give the same card except for machine-dependent fields, so the
-            # id is that of the submitted card.
+            # id of the submitted card is used.
             rerun=_rerun(BY_CHECK, on, recorded.files.card_id, recorded.card, again),
         )
 
 
 def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
-    """Return the option that gives a run the mask key of a card: its registration if it names one,
-    else the key.
+    """Return the option that runs under a card's mask key: its registration if the card refers to
+    one, otherwise the key itself.
     """
     if recorded.card.registration:
         return {"registration": str(recorded.folder.key(recorded.card.registration))}
@@ -89,11 +89,12 @@ def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
 
 
 def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
-    """Return the maintainers' run of plans of this board: its cards, each verified against its
-    records on the board's market.
+    """Return the cards of the maintainers' run of one or more plans of this board, each verified
+    against its records on the board's market.
 
-    Raises UsageError if it has no card of a division of this board; VerificationError if its
-    records do not give a card; KtdevalError if it can't be read, or the market can't be opened.
+    Raises UsageError if the run has no card that belongs to a division of this board;
+    VerificationError if its records do not reproduce a card; KtdevalError if the run can't be read,
+    or the market can't be opened.
     """
     runs = []
     for card_path in sorted((path / "cards").glob("*.json")):
@@ -124,8 +125,8 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
 
 
 def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | None:
-    """Return the maintainers' run of the plan of a submitted card; None if they made none. Raises
-    UsageError if a run is of its system, but of another plan.
+    """Return the maintainers' run of a submitted card's plan; None if no such run was made. Raises
+    UsageError if a run is of the same system but a different plan.
     """
     for own in runs:
         if own.division != recorded.division.id or names_of(own.card) != names_of(recorded.card):
@@ -150,8 +151,8 @@ def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | Non
 def with_rerun(
     evidence: Evidence, recorded: RecordedCard, own: OwnRun, by: str, on: str
 ) -> Evidence:
-    """Return evidence with the maintainers' own run; its tier is `re-run` if the submitted records
-    were executed again as well.
+    """Return the evidence with the maintainers' own run added; its tier is `re-run` if the
+    submitted records were re-executed as well.
     """
     tier: Tier = "re-run"
     notes = list(evidence.notes)
@@ -174,8 +175,8 @@ def with_rerun(
 
 
 def _comparable(card: Card) -> dict[str, JsonValue]:
-    """Return the part of a card that is equal on two machines: bytes of packed files differ with
-    library versions, and each machine has its own code.
+    """Return the part of a card that is the same on any machine: the bytes of packed files vary
+    with library versions, and each machine has its own code.
     """
     plain = card.plain
     for episode in plain["episodes"]:
@@ -186,7 +187,7 @@ def _comparable(card: Card) -> dict[str, JsonValue]:
 
 
 def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
-    """Yield the differences between the plans of two cards of one division."""
+    """Yield the differences between the plans of two cards in one division."""
     lacking = [reason for reason in own.rankable.reasons if reason != NEVER_TRADED]
     if lacking:
         yield f"it is not complete: {'; '.join(lacking)}"

@@ -1,4 +1,4 @@
-"""Rules on one card, its submission and its list of records, without other cards."""
+"""Rules for a single card, its submission and its list of records, independent of other cards."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ _SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True)
 class CardInputs:
-    """A valid card."""
+    """A valid card, with what the rules need to check it."""
 
     where: str
     rules: Rules
     card: Card
-    is_certified: bool = False  #: whether the board has verified the certificate of its mask
+    is_certified: bool = False  #: whether the board has verified the certificate of the card's mask
     registrations: Registrations = NONE_FILED
-    #: the board's market of the card, once opened; None if not opened yet
+    #: the board's document on the card's market; None if the board has not opened it yet
     market: Market | None = None
-    plugins: Plugins | None = None  #: None: the installed ones
+    plugins: Plugins | None = None  #: plugins to use; None: the installed ones
 
     @cached_property
     def nearest(self) -> Division | None:
-        """Division with the fewest differences from the card, of its task if possible."""
+        """Division with the fewest differences from the card, preferably one for its task."""
         return nearest_division(self.rules, self.card)
 
     @cached_property
     def division(self) -> Division | None:
-        """Nearest division, if it is of the card's task."""
+        """Nearest division, if it is for the card's task."""
         nearest = self.nearest
         if nearest is None or nearest.task != self.card.task.name:
             return None
@@ -72,7 +72,7 @@ class CardInputs:
 
     @cached_property
     def facets(self) -> Mapping[str, str]:
-        """Why the card is not of the nearest division, by rule."""
+        """Why the card does not belong to the nearest division, by rule."""
         if self.nearest is None:
             return {}
 
@@ -80,12 +80,12 @@ class CardInputs:
 
     @property
     def is_trading(self) -> bool:
-        """Return whether it is a card of a trading task."""
+        """Return whether the card belongs to a trading task."""
         return isinstance(self.card, TradingCard)
 
 
 def _facet(rule_id: str, inputs: CardInputs) -> Iterator[str]:
-    """Yield how the card differs from its division in one respect."""
+    """Yield the card's difference from its division in one respect."""
     if rule_id in inputs.facets and inputs.nearest is not None:
         yield f"{inputs.facets[rule_id]} (division {inputs.nearest.id})"
 
@@ -95,7 +95,7 @@ for _id in ("task-version", "task-config", "rules"):
 
 
 def _market_mismatches(rule_id: str, inputs: CardInputs) -> Iterator[str]:
-    """Yield the card's false statements on the board's market."""
+    """Yield the card's false statements about the board's market."""
     if inputs.market is None:
         return
 
@@ -229,7 +229,7 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
     if card.missing_episodes:
         yield f"{len(card.missing_episodes)} planned episodes did not finish"
     elif not card.rankable.value and card.limit is None and _PLACEBO not in card.labels:
-        # A card that never traded is accepted, and listed without a rank.
+        # A card that never traded is accepted, but listed without a rank.
         reasons = [reason for reason in card.rankable.reasons if reason != NEVER_TRADED]
         if reasons or not card.rankable.reasons:
             yield "; ".join(reasons) or "the card says that it can't be ranked"
@@ -326,12 +326,12 @@ def _claims(inputs: CardInputs) -> Iterator[str]:
 class SubmissionInputs:
     """A submission with its card."""
 
-    where: str  #: the submission's path relative to the board
+    where: str  #: path of the submission, relative to the board
     rules: Rules
     card_id: str  #: SHA-256 of the card's file
     card: Card
     submission: Submission
-    #: day of the check; None if the card was checked before, so its days are past
+    #: day of the check; None if the card was checked before, so its dates are known to be past
     today: str | None
     registrations: Registrations = NONE_FILED
 
@@ -415,16 +415,16 @@ def _date(inputs: SubmissionInputs) -> Iterator[str]:
 class ListInputs:
     """A list of records with its card."""
 
-    where: str  #: the list's path relative to the board
+    where: str  #: path of the list, relative to the board
     rules: Rules
     card_id: str  #: SHA-256 of the card's file
     card: Card
     records: Records
-    has_folder: bool  #: whether the board has a folder of these records
+    has_folder: bool  #: whether the board has a folder with these records
 
     @cached_property
     def files(self) -> Mapping[str, RecordFile]:
-        """Listed files by path."""
+        """Listed files, by path."""
         return {file.path: file for file in self.records.files}
 
     @property
@@ -435,8 +435,8 @@ class ListInputs:
         return self.records.stored == "repository"
 
     def expected(self, is_whole: bool) -> set[str]:
-        """Return the files that the records of the card must have. `is_whole`: include the
-        episodes' marks of completeness.
+        """Return the files that the card's records must include. `is_whole`: whether to include the
+        completion marks of episodes.
         """
         card = self.card
         names = [TRANSCRIPT]
@@ -458,7 +458,7 @@ class ListInputs:
 
     @cached_property
     def surplus(self) -> Sequence[str]:
-        """Listed files that are not records of the card."""
+        """Listed files that are not among the card's records."""
         return sorted(self.files.keys() - self.expected(is_whole=True) - {CANARY})
 
 

@@ -1,5 +1,5 @@
-"""Check a board: changes of a pull request, files, cards, and their records, which are executed
-again.
+"""Check a board: the changes in a pull request, files, cards, and the records of cards, which are
+re-executed.
 """
 
 from __future__ import annotations
@@ -50,24 +50,25 @@ from ktdeval_board.rules import RULES_FILE, Division, Rules, SnapshotRule, load_
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Options of a check."""
+    """Options for a check."""
 
     today: str  #: day of the check, YYYY-MM-DD
     #: revision to compare the board's changes with; None if changes are not checked
     since: str | None = None
-    every: bool = False  #: whether cards that have a verdict are executed again
+    every: bool = False  #: whether cards that already have a verdict are re-executed
     record: bool = True  #: whether verdicts and derived files are written
-    execute: bool = True  #: whether records are executed; without it, the check ends before them
-    #: cards whose records are executed, with or without verdict; empty: all without verdict
+    execute: bool = True  #: whether records are executed; if not, the check ends before that stage
+    #: cards whose records are executed, with or without a verdict; empty: all cards without a
+    #: verdict
     only: tuple[str, ...] = ()
-    #: cards that are being submitted: they come after all others, whatever days they state
+    #: cards that are being submitted: they are ordered after all others, whatever dates they give
     submitted: tuple[str, ...] = ()
-    #: snapshot folder or provider of one of the board's markets; None: as in board.yaml
+    #: snapshot folder or data provider for one of the board's markets; None: as in board.yaml
     data: str | None = None
-    #: a run folder of the maintainers, of the plan of submitted cards; None for none
+    #: a run folder of the maintainers, with the plan of submitted cards; None without one
     rerun: Path | None = None
     rerun_by: str = ""
-    plugins: tuple[str, ...] = ()  #: further plugins to load, as given with --plugin
+    plugins: tuple[str, ...] = ()  #: additional plugins to load, as given with --plugin
 
 
 class Checked(Value, frozen=True, kw_only=False):
@@ -83,15 +84,15 @@ class Checked(Value, frozen=True, kw_only=False):
 class CheckReport:
     """Report of a check."""
 
-    #: reasons to refuse, in the order of paths; empty if nothing is refused
+    #: reasons to reject files, ordered by path; empty if nothing is rejected
     findings: tuple[Finding, ...]
     checked: tuple[Checked, ...]  #: cards whose records were checked now
-    skipped: int  #: number of cards that had a verdict before
-    #: notes for maintainers, such as on a market that can't be opened here
+    skipped: int  #: number of cards that already had a verdict
+    #: notes for maintainers, for example about a market that can't be opened here
     notes: tuple[str, ...] = ()
 
 
-#: Called with a few words on each card before its records are checked
+#: Called with a short text about each card before its records are checked
 Tell = Callable[[str], None]
 
 
@@ -100,18 +101,18 @@ def check_board(
 ) -> CheckReport:
     """Check a board.
 
-    The changes of a pull request come first, as they may change the rules; then files, the content
-    of all cards, and the records of cards without findings. Nothing of a submission is executed.
-    Only verdicts and files derived from records are written.
+    The changes in a pull request are checked first, since they may change the rules; then files,
+    the content of all cards, and the records of cards without findings. No code from a submission
+    is executed. Only verdicts and files derived from records are written.
 
-    Raises ConfigError if there is no board here, or its own rules or errata are not valid;
-    DataError if `data` is not a market of the board; UsageError if `since` or a card of `only` does
-    not exist, or `rerun` fits no card; VerificationError if the records of `rerun` do not give its
-    card; StoreError if a verdict can't be written.
+    Raises ConfigError if there is no board in `folder`, or its own rules or errata are invalid;
+    DataError if `data` is not one of the board's markets; UsageError if `since` or a card in `only`
+    does not exist, or `rerun` matches no card; VerificationError if the records of `rerun` do not
+    reproduce its card; StoreError if a verdict can't be written.
     """
     if options.since is not None:
         changed = check_changes(folder, options.since)
-        # Changed rules must not judge the rest.
+        # The other files must not be judged by changed rules.
         if changed:
             note = "the content was not checked, because some changed files are not allowed"
             return CheckReport(tuple(changed), (), 0, (note,))
@@ -147,8 +148,8 @@ def check_board(
 
 
 def check_changes(folder: Path, since: str) -> list[Finding]:
-    """Check the changes of a pull request: a submission only adds files. Raises the same errors as
-    `changes_since`.
+    """Check the changes in a pull request: a submission may only add files. Raises the same errors
+    as `changes_since`.
     """
     findings = set[Finding]()
     for change in changes_since(folder, since):
@@ -180,11 +181,11 @@ class _RecordsChecker:
         self._plugins = plugins
         self._options = options
         self._tell = tell
-        self._rules = markets.rules  # with the paths of markets on this machine
+        self._rules = markets.rules  # with the paths of the markets on this machine
 
     def check(self, candidates: Sequence[Candidate], names: Sequence[str]) -> None:
-        """Check the records of the cards that are due. `names`: cards and refused files, which must
-        include those of `only`.
+        """Check the records of the cards that are due. `names`: cards and rejected files; those in
+        `only` must be among them.
         """
         options = self._options
         for card_id in options.only:
@@ -221,7 +222,7 @@ class _RecordsChecker:
             )
 
     def _find_records(self, candidate: Candidate) -> RecordedCard:
-        assert candidate.records is not None  # a candidate of a check has a list of records
+        assert candidate.records is not None  # a candidate in a check always has a list of records
         return RecordedCard(
             self._folder,
             self._rules,
@@ -233,14 +234,14 @@ class _RecordsChecker:
         )
 
     def _is_due(self, candidate: Candidate) -> bool:
-        """Return whether a card's records are to be executed now."""
+        """Return whether a card's records need to be executed now."""
         options = self._options
         verdict = _standing(candidate)
         if options.rerun is not None:
             return False
         if options.only:
             return candidate.card_id in options.only
-        if candidate.is_withdrawn:  # no tier would change its place
+        if candidate.is_withdrawn:  # its tier would change nothing
             return False
         if options.every or verdict is None:
             return True
@@ -249,8 +250,8 @@ class _RecordsChecker:
         if verdict.is_executed or not _has_evidence(candidate):
             return False
 
-        # A card that could not be executed then may be executable now: the market is here, or the
-        # task is installed.
+        # A card that could not be executed earlier may be executable now, if the market or the task
+        # has become available on this machine.
         return not isinstance(self._market(candidate), str)
 
     def _judge(self, candidate: Candidate, recorded: RecordedCard, again: OwnRun | None) -> None:
@@ -275,8 +276,8 @@ class _RecordsChecker:
             write_findings(self._folder, verdict, evidence)
 
     def _evidence(self, candidate: Candidate, recorded: RecordedCard) -> Evidence:
-        """Return the evidence of the records and, for a baseline, of the board's own run: the name
-        is not sufficient evidence.
+        """Return the evidence from the records and, for a baseline, from the board's own run: a
+        baseline's name proves nothing.
         """
         market = self._market(candidate)
         if isinstance(market, str):
@@ -323,8 +324,8 @@ class _RecordsChecker:
         return None if rule is None else self._markets.open(rule)
 
     def write_markets(self) -> Iterator[Finding]:
-        """Write markets that are missing or do not match the rules; yield windows that a market
-        does not cover.
+        """Write the documents of markets that are missing or do not match the rules; yield windows
+        that a market does not cover.
         """
         for rule in self._rules.snapshots:
             path = self._folder.market(rule.name)
@@ -343,8 +344,8 @@ class _RecordsChecker:
 
 
 def _has_evidence(candidate: Candidate) -> bool:
-    """Return whether anything can be executed: records in the repository, or a baseline, which the
-    board can run itself.
+    """Return whether there is anything to execute: records in the repository, or a baseline, which
+    the board can run itself.
     """
     if candidate.records is not None and candidate.records.stored == "repository":
         return True
@@ -353,8 +354,8 @@ def _has_evidence(candidate: Candidate) -> bool:
 
 
 def _standing(candidate: Candidate) -> Verdict | None:
-    """Return the verdict on a card in its division; a verdict from another division of the board is
-    no longer valid.
+    """Return the verdict on a card in its current division; a verdict from another division of the
+    board is no longer valid.
     """
     verdict = candidate.verdict
     if verdict is None or verdict.division != candidate.division.id:
@@ -364,7 +365,7 @@ def _standing(candidate: Candidate) -> Verdict | None:
 
 
 def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
-    """Return whether a market's file has the snapshot and windows of the rules."""
+    """Return whether a market's file matches the snapshot and windows in the rules."""
     if not path.is_file():
         return False
 
@@ -381,8 +382,8 @@ def _is_current(path: Path, rules: Rules, rule: SnapshotRule) -> bool:
 class OpenedMarkets:
     """Opens each market of a board once, on first use.
 
-    `data`: snapshot folder or data provider of one of the markets, which replaces its place in
-    `rules`. Raises DataError if it can't be opened, or is not a market of the board.
+    `data`: snapshot folder or data provider for one of the markets, which overrides its location in
+    `rules`. Raises DataError if `data` can't be opened or is not one of the board's markets.
     """
 
     def __init__(self, rules: Rules, plugins: Plugins, data: str | None) -> None:
@@ -405,8 +406,8 @@ class OpenedMarkets:
         return rules.with_market(msgspec.structs.replace(rule, data=data, data_args={}))
 
     def document(self, division: Division) -> Market:
-        """Return the description of a division's market, which must have been opened. Raises
-        DataError if it does not cover a window.
+        """Return the document that describes a division's market, which must already be open.
+        Raises DataError if the market does not cover a window.
         """
         rule = self.rules.snapshot_of(division)
         assert rule is not None
@@ -415,14 +416,16 @@ class OpenedMarkets:
         return self.describe(rule, market)
 
     def describe(self, rule: SnapshotRule, market: MarketSnapshot) -> Market:
-        """Return the description of an opened market. Raises the same errors as `document`."""
+        """Return the document that describes an open market. Raises the same errors as
+        `document`.
+        """
         if rule.name not in self._described:
             self._described[rule.name] = make_market(self.rules, rule, market)
 
         return self._described[rule.name]
 
     def open(self, rule: SnapshotRule) -> MarketSnapshot | str:
-        """Return the market of a rule, or a text on why the board can't open it."""
+        """Return the market for a rule, or a text on why the board can't open it."""
         if rule.name not in self._opened:
             self._opened[rule.name] = self._open(rule)
 

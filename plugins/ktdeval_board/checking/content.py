@@ -1,5 +1,5 @@
-"""Stages of a check between files and records: JSON, documents, cards, and cards together. Each
-stage checks each file once.
+"""Stages of a check between files and records: JSON, documents, single cards, and all cards
+together. Each stage checks each file once.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ T = TypeVar("T")
 
 _TYPES: Mapping[Any, type[Card]] = {"trading": TradingCard, "scoring": ScoringCard}
 _SUBMISSION_BYTES = 200_000
-# An entry of a list of records takes about 200 bytes. A list that is longer than its episodes could
-# fill is not read.
+# An entry in a list of records takes about 200 bytes. A list too long for the number of episodes
+# allowed is not read.
 _LIST_BYTES = 500
 _FILES_OF_EPISODE = 3
 _FILES_OF_RUN = 10
 
 
 def check_files(folder: Path, rules: Rules) -> list[Finding]:
-    """Check every file of a board: kind, name, path, size, the hash in a card's name, and missing
-    files.
+    """Check every file of a board: kind, name, path and size, whether a card's name is its hash,
+    and whether files are missing.
     """
     findings = set(findings_of(Stage.TREE, BoardTree(folder, rules.limits)))
     for item in walk(folder, rules.limits):
@@ -74,9 +74,9 @@ def check_files(folder: Path, rules: Rules) -> list[Finding]:
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Further inputs of a check."""
+    """Additional inputs for a check."""
 
-    #: ids of cards that are being submitted, which come after all others
+    #: ids of cards that are being submitted, which are ordered after all others
     submitted: Collection[str] = ()
     plugins: Plugins | None = None  #: plugins that know the models; None: the installed ones
 
@@ -89,11 +89,10 @@ def check_content(
     every: bool = False,
     given: CheckContext = CheckContext(),
 ) -> tuple[list[Finding], list[Candidate]]:
-    """Check every document that submitters wrote, as far as possible without records and market.
+    """Check every document written by submitters, as far as possible without records and markets.
 
     `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their exact
-    bytes are validated again. Returns the findings, and the sound cards in the order of their
-    paths.
+    bytes are validated again. Returns the findings, and the valid cards ordered by path.
     """
     known = load_plugins() if given.plugins is None else given.plugins
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every, known)
@@ -116,8 +115,8 @@ def check_content(
 
 
 def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Finding], Registrations]:
-    """Check the registrations of a board and the keys drawn for them; return the findings and the
-    sound registrations.
+    """Check a board's registrations and the keys drawn for them; return the findings and the valid
+    registrations.
     """
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every=False, plugins=None)
     documents.look_at_registrations(load_errata(folder).registrations)
@@ -125,7 +124,7 @@ def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Findi
 
 
 class _DocumentChecker:
-    """Takes documents from stage to stage."""
+    """Passes documents from stage to stage."""
 
     def __init__(
         self, board: BoardFolder, rules: Rules, today: str, every: bool, plugins: Plugins | None
@@ -139,8 +138,8 @@ class _DocumentChecker:
         self._plugins = plugins
 
     def look_at_registrations(self, excuses: Sequence[Excuse]) -> None:
-        """Check all registrations, and the keys drawn for them; the sound ones are then in
-        `registrations`, for the cards.
+        """Check all registrations and the keys drawn for them; the valid ones are stored in
+        `registrations`, for use with the cards.
         """
         most = self._rules.limits.bytes_of("card_mb")
         documents: dict[Path, Registration] = {}
@@ -178,8 +177,9 @@ class _DocumentChecker:
         drawn: DrawnKey | None,
         excuse: Excuse | None,
     ) -> bool:
-        """Refuse an invalid signature of a registration, and a missing one if its name or contact
-        belongs to a key holder, since anyone can write them. An excused registration gets no key.
+        """Return whether a registration's signature is valid. Rejects an invalid signature, and a
+        missing one if the name or contact belongs to a key holder, since anyone can write those. An
+        excused registration gets no key.
         """
         submitter = registration.submitter
         try:
@@ -195,8 +195,8 @@ class _DocumentChecker:
         return True
 
     def _registration(self, path: Path, most: int) -> Registration | None:
-        """Return a registration whose name is its id; None if it is refused."""
-        # A submitter's own model may be served by http.
+        """Return a registration whose file name is its id; None if it is rejected."""
+        # A submitter's own model may be served over http.
         value = self.read(path, most, schemes=("https", "http"))
         if value is not None:
             # Tables show the submitter, so these texts must not be formulas.
@@ -217,7 +217,7 @@ class _DocumentChecker:
         return registration
 
     def _keys(self, written: Mapping[str, Registration], most: int) -> dict[str, DrawnKey]:
-        """Return the sound drawn keys, by registration."""
+        """Return the valid drawn keys, by registration."""
         keys = dict[str, DrawnKey]()
         first = dict[str, str]()
         for path in listed_keys(self._board.path):
@@ -237,9 +237,9 @@ class _DocumentChecker:
 
     def look(self, files: CardFiles, errata: Iterable[Erratum]) -> Candidate | None:
         """Check a card, its submission and its list of records; return a candidate if nothing is
-        refused.
+        rejected.
 
-        Texts of cards that have a verdict are not checked again.
+        The texts of cards that already have a verdict are not checked again.
         """
         rules = self._rules
         relative = self._board.relative
@@ -308,7 +308,9 @@ class _DocumentChecker:
         )
 
     def _market_of(self, card: Card) -> Market | None:
-        """Return the board's document of a card's market; None if the board has not opened it."""
+        """Return the board's document on a card's market; None if the board has not opened the
+        market.
+        """
         for rule in self._rules.snapshots:
             path = self._board.market(rule.name)
             if card.snapshot is None or card.snapshot.id != rule.id or not path.is_file():
@@ -317,7 +319,7 @@ class _DocumentChecker:
             try:
                 return read_own(path, Market)
             except CardError:
-                return None  # written again when the market is opened
+                return None  # rewritten when the market is opened
 
         return None
 
@@ -346,7 +348,7 @@ class _DocumentChecker:
         return verdict
 
     def _check_signature(self, verdict: Path) -> None:
-        """Refuse an invalid signature of a verdict, and a missing one that the rules require."""
+        """Reject an invalid signature on a verdict, and a missing one if the rules require it."""
         try:
             is_wanting = lacks_signature(verdict, self._rules)
         except SignatureError as error:
@@ -361,8 +363,8 @@ class _DocumentChecker:
     def _check_card_signature(
         self, files: CardFiles, submitter: Submitter, is_unjudged: bool
     ) -> None:
-        """Refuse an invalid signature of a card, and a new unsigned card of a submitter who has a
-        key on the board: anyone can write their name.
+        """Reject an invalid signature on a card, and a new unsigned card in the name of a submitter
+        who has a key on the board, since anyone can write a name.
         """
         try:
             problem = missing_card_signature(files.card, submitter, self._rules)
@@ -376,13 +378,13 @@ class _DocumentChecker:
     def read(
         self, path: Path, max_bytes: int, is_known: bool = False, **more: Any
     ) -> dict[str, JsonValue] | None:
-        """Read a JSON object with harmless texts; None if something is refused.
+        """Read a JSON object with harmless texts; None if something is rejected.
 
-        Texts are checked before the schema, since its patterns are slow on long texts. `is_known`:
-        whether they were checked before.
+        Texts are checked before the schema, since the schema's patterns are slow on long texts.
+        `is_known`: whether the texts were checked before.
         """
         if not path.is_file() and not path.is_symlink():
-            return None  # reported by the stage of files
+            return None  # reported in the stage of files
 
         value: JsonValue = None
         faults = list[tuple[str, str]]()
@@ -402,7 +404,7 @@ class _DocumentChecker:
         return value if isinstance(value, dict) else None
 
     def decode(self, path: Path, value: JsonValue | None, type_: type[T]) -> T | None:
-        """Decode a document; None if it is missing or refused."""
+        """Decode a document; None if it is missing or rejected."""
         if value is None:
             return None
 
@@ -415,7 +417,7 @@ class _DocumentChecker:
     def _card(
         self, files: CardFiles, card: dict[str, JsonValue] | None, is_new: bool
     ) -> Card | None:
-        """Return a card that is valid and in the folder of its names."""
+        """Return a card if it is valid and lies in the folder that matches its names."""
         path = files.card
         if card is None or (is_new and not self._is_valid(path)):
             return None
@@ -441,13 +443,13 @@ class _DocumentChecker:
         return valid
 
     def _is_valid(self, path: Path) -> bool:
-        """Return whether a card follows its schema and from its own episodes."""
+        """Return whether a card follows its schema and is consistent with its own episodes."""
         try:
             parse_card(read_text(path, self._rules.limits.bytes_of("card_mb")), "card")
         except KtdevalError as error:
             self._refuse(path, "card", str(error).removeprefix("card: "))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            # numbers that no honest card has
+            # numbers that no honest card contains
             self._refuse(path, "card", f"can't be validated: {type(error).__name__}: {error}")
         else:
             return True
@@ -465,5 +467,5 @@ class _DocumentChecker:
 
 
 def _message_without_path(error: KtdevalError, path: Path) -> str:
-    """Return an error's message without the leading path, which differs between machines."""
+    """Return an error message without the leading path, which differs between machines."""
     return str(error).removeprefix(f"{path}: ")

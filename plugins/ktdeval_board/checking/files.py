@@ -1,5 +1,5 @@
-"""Rules on a board's files, and their listing, which opens no file of a wrong kind and follows no
-link.
+"""Rules on a board's files, and their listing, which opens no file of the wrong kind and follows no
+links.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from ktdeval_board.rules import Limits
 
 SUBMITTED = (CARDS, RECORDS, IMPORTED, REGISTRATIONS)  #: Folders that submitters add to
 WRITTEN = (layout.VERDICTS, layout.SERIES, layout.DECISIONS, layout.MARKETS)
-"""Folders that the check writes to. Through a link, it would write outside of the board."""
+"""Folders that the check writes to. If one were a link, the check would write outside the board."""
 _OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, KEYS, ".github")
-WALKED = (*SUBMITTED, *_OWN)  #: Folders of a board that the check walks through
+WALKED = (*SUBMITTED, *_OWN)  #: Folders of a board that the check walks
 
 _ID = "[0-9a-f]{64}"
 _SEGMENT = "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}"
@@ -52,7 +52,9 @@ _FILES = re.compile(
 )
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._-]{0,160}", re.ASCII)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE | re.ASCII)
-"""Names that Windows can't check out: a board with one could not be cloned there."""
+"""Names that can't be checked out on Windows: a board with one of them could not be cloned
+there.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,44 +62,46 @@ class FolderItem:
     """An entry of a folder."""
 
     name: str
-    where: str  #: its path relative to the board
+    where: str  #: path of the entry, relative to the board
     path: Path
-    mode: int  #: its mode, of a link itself; 0 if it can't be read
+    mode: int  #: mode of the entry, or of the link itself if it is one; 0 if it can't be read
     size: int = 0
-    problem: str = ""  #: why it can't be read
-    twins: int = 1  #: entries of its folder, itself included, whose names are equal but for case
+    problem: str = ""  #: why the entry can't be read
+    twins: int = 1  #: entries in its folder, itself included, whose names differ only in case
     limits: Limits | None = None
 
     @property
     def is_folder(self) -> bool:
-        """Return whether it is a folder, not a link to one."""
+        """Return whether the entry is a folder, not a link to one."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_plain_file(self) -> bool:
-        """Return whether it is a regular file, not a link to one."""
+        """Return whether the entry is a regular file, not a link to one."""
         return stat.S_ISREG(self.mode)
 
     @property
     def top(self) -> str:
-        """Top folder of the board."""
+        """Top-level folder of the board in which the entry lies."""
         return self.where.partition("/")[0]
 
     @property
     def is_submitted(self) -> bool:
-        """Return whether submitters add files to its top folder."""
+        """Return whether submitters may add files to the entry's top-level folder."""
         return self.top in SUBMITTED
 
     @property
     def is_sound(self) -> bool:
-        """Return whether its kind and path are valid, so that a folder is walked."""
+        """Return whether the entry's kind and path are valid, so that, if it is a folder, it is
+        walked.
+        """
         checks = (_link, _special, _path, _foreign_file)
         return not any(next(check(self), None) for check in checks)
 
 
 def walk(folder: Path, limits: Limits) -> Iterator[FolderItem]:
-    """Yield the checked entries of a board, each folder's in the order of names. Raises StoreError
-    if a folder that the check writes to is a link or not a folder.
+    """Yield a board's checked entries, sorted by name within each folder. Raises StoreError if a
+    folder that the check writes to is a link or not a folder.
     """
     for name in WRITTEN:
         if os.path.lexists(folder / name) and not is_plain_folder(folder / name):
@@ -115,7 +119,7 @@ def walk(folder: Path, limits: Limits) -> Iterator[FolderItem]:
 
 
 def _items(folder: Path, where: str, limits: Limits | None = None) -> list[FolderItem]:
-    """List a folder in the order of names. A folder that can't be listed has one entry, with the
+    """List a folder, sorted by name. A folder that can't be listed yields a single entry with the
     reason.
     """
     twins = Counter[str]()
@@ -155,7 +159,7 @@ def is_plain_folder(path: Path) -> bool:
 
 
 def _plain_files(folder: Path, top: str) -> Iterator[FolderItem]:
-    """Yield plain files below a folder of the board, without following links."""
+    """Yield regular files below a folder of the board, without following links."""
     if not is_plain_folder(folder / top):
         return
 
@@ -172,8 +176,8 @@ def _plain_files(folder: Path, top: str) -> Iterator[FolderItem]:
 
 
 def listed_cards(folder: Path) -> Iterator[CardFiles]:
-    """Yield the cards whose path is that of a card, plain files below plain folders, in the order
-    of their paths.
+    """Yield the cards at valid card paths that are regular files below real folders, sorted by
+    path.
     """
     for item in _plain_files(folder, CARDS):
         if _FILES.fullmatch(item.where) and CARD_ID.fullmatch(item.path.stem):
@@ -181,12 +185,12 @@ def listed_cards(folder: Path) -> Iterator[CardFiles]:
 
 
 def listed_imports(folder: Path) -> Iterator[Path]:
-    """Yield the imported results that are plain files, in the order of their paths."""
+    """Yield the imported results that are regular files, sorted by path."""
     yield from _listed_json(folder, IMPORTED)
 
 
 def listed_registrations(folder: Path) -> Iterator[Path]:
-    """Yield the registrations that are plain files, in the order of their paths."""
+    """Yield the registrations that are regular files, sorted by path."""
     yield from _listed_json(folder, REGISTRATIONS)
 
 
@@ -197,14 +201,14 @@ def _listed_json(folder: Path, top: str) -> Iterator[Path]:
 
 
 def listed_keys(folder: Path) -> Iterator[Path]:
-    """Yield the files in the folder of drawn keys, of any name, in the order of their paths."""
+    """Yield the files in the folder of drawn keys, whatever their names, sorted by path."""
     for item in _plain_files(folder, KEYS):
         if item.name != ".gitkeep":
             yield item.path
 
 
 def records_folder(board: BoardFolder, card_id: str) -> Path | None:
-    """Return the folder of a card's records if it is a plain one below plain folders, else None."""
+    """Return the folder of a card's records if it and its parents are real folders, else None."""
     path = board.records(card_id)
     if is_plain_folder(path.parent) and is_plain_folder(path):
         return path
@@ -212,7 +216,7 @@ def records_folder(board: BoardFolder, card_id: str) -> Path | None:
     return None
 
 
-# -- rules on an entry; the first four are on its kind and path
+# -- rules on an entry; the first four concern its kind and path
 
 
 @rule("link", Stage.FILES)
@@ -286,7 +290,7 @@ def _size(item: FolderItem) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class BoardTree:
-    """Files of a board in its folders of cards and records."""
+    """A board's files in its folders of cards and records."""
 
     folder: Path
     limits: Limits
@@ -294,7 +298,7 @@ class BoardTree:
 
     @cached_property
     def cards(self) -> Mapping[str, list[str]]:
-        """Id of each card to its paths."""
+        """Paths of each card, by card id."""
         cards: dict[str, list[str]] = {}
         for item in self._named:
             if _is_card(item):
@@ -317,7 +321,7 @@ class BoardTree:
 
     @cached_property
     def expected(self) -> set[str]:
-        """Submissions and lists of records that the cards need."""
+        """Submissions and lists of records that the cards require."""
         expected = set()
         for paths in self.cards.values():
             stem = paths[0].removesuffix(".json")
@@ -328,7 +332,7 @@ class BoardTree:
 
     @cached_property
     def allowed(self) -> set[str]:
-        """Files allowed next to the cards: required ones, and signatures."""
+        """Files allowed next to the cards: the required files, and signatures."""
         allowed = set(self.expected)
         for paths in self.cards.values():
             allowed.add(signature_path(Path(paths[0])).as_posix())
@@ -347,7 +351,9 @@ class BoardTree:
 
 
 def _is_card(item: FolderItem) -> bool:
-    """Return whether a file in the folder of cards is a card, not its submission or list."""
+    """Return whether a file in the cards folder is a card, rather than its submission or list of
+    records.
+    """
     return item.name.count(".") == 1
 
 
@@ -378,7 +384,7 @@ def _hash_of_name(tree: BoardTree) -> Iterator[FileMessage]:
         for where in paths:
             file = tree.folder / where
             if file.lstat().st_size > most:
-                continue  # reported as `size`, without reading it
+                continue  # reported as `size`, without being read
 
             digest = file_sha256(file)
             if digest != stem:

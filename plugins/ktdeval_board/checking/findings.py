@@ -1,5 +1,5 @@
-"""Findings of a check: file, rule, and one line that is safe to print for any submission; and the
-register of rule functions.
+"""Findings of a check: file, rule, and a one-line message that is safe to print whatever the
+submission contains; and the registry of rule functions.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from ktdeval.values import Finding
 _LONGEST_MESSAGE = 400
 _LONGEST_PATH = 300
 _UNPRINTED = ("C", "Z", "M")
-"""Unicode categories whose characters are printed by their numbers: controls, formats, surrogates,
-separators, combining marks.
+"""Unicode categories whose characters are printed as code points: controls, format characters,
+surrogates, separators, combining marks.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FileMessage:
-    """Message of a rule on a file other than the checked one."""
+    """A rule's message about a file other than the one being checked."""
 
     path: str
     message: str
 
 
 def make_finding(path: str, rule: str, message: str) -> Finding:
-    """Return a reason to refuse a file or folder, named relative to the board.
+    """Return a reason to reject a file or folder, with its path relative to the board.
 
     Both texts are made printable, so that a submission can't use them to colour a terminal, hide a
-    finding or send commands to hosted CI. `rule`: id of a rule of the check; `message`: problem,
-    found and expected values, on one line.
+    finding or send commands to hosted CI. `rule`: id of a check rule; `message`: the problem with
+    the actual and expected values, on one line.
     """
     shown = printable(path, _LONGEST_PATH)
-    # `::name::` and `##[name]` at the start of a line are commands to hosted CI.
+    # `::name::` and `##[name]` at the start of a line are commands for hosted CI.
     if not shown[:1].isalnum() and shown[:1] not in "._":
         shown = f"./{shown}"
 
@@ -45,8 +45,8 @@ def make_finding(path: str, rule: str, message: str) -> Finding:
 
 
 def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:
-    """Return a foreign text on one line: invisible characters become their code points, and a long
-    text is cut.
+    """Return untrusted text on one line: invisible characters are replaced by their code points,
+    and long text is truncated.
     """
     line = "".join(map(_printable_sign, text[:longest]))
     return line if len(text) <= longest else f"{line}…"
@@ -62,7 +62,7 @@ def _printable_sign(sign: str) -> str:
 
 
 class Stage(StrEnum):
-    """Stages of a check, in the order in which they are visited."""
+    """Stages of a check, in order."""
 
     CHANGES = "changes of a pull request"
     FILES = "files"
@@ -81,14 +81,14 @@ class Stage(StrEnum):
 Check = Callable[[Any], Iterator[str | FileMessage]]
 C = TypeVar("C", bound=Check)
 CHECKS: defaultdict[str, dict[Stage, Check]] = defaultdict(dict)
-"""Id of a rule in `rules.yaml` to stage to the function that looks for breaches of it."""
+"""Rule id in `rules.yaml` to stage to the function that looks for violations."""
 
 
 def rule(rule_id: str, stage: Stage) -> Callable[[C], C]:
     """Register a function that checks a rule at a stage.
 
-    It is pure: it takes the inputs of its stage and yields messages on the checked file, or
-    `FileMessage` for another one.
+    The function must be pure: it takes the inputs of its stage and yields messages about the
+    checked file, or a `FileMessage` for another file.
     """
 
     def register(check: C) -> C:

@@ -16,7 +16,7 @@ _SHOWN = 80
 
 
 def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
-    """Yield definitions of a card that differ from the suite's. Figures of plugins that are not
+    """Yield definitions in a card that differ from the suite's. Figures from plugins that are not
     installed are not compared; the card's task must be installed.
     """
     known = _installed_definitions(card, plugins)

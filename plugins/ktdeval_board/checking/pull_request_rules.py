@@ -1,7 +1,7 @@
-"""Rules on the changes of a pull request: a submission only adds files; maintainers change the
-rest.
+"""Rules on the changes in a pull request: a submission may only add files; everything else is
+changed by maintainers.
 
-The other checks trust verdicts, rules and errata, so that a submission must not change them.
+The other checks trust verdicts, rules and errata, so a submission must not change these.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file that differs from the common base."""
+    """A file that differs from the merge base."""
 
     how: str  #: git's letter for the kind of change
-    mode: str  #: its mode now
-    where: str  #: its path relative to the board
+    mode: str  #: mode of the file now
+    where: str  #: path of the file, relative to the board
 
 
 def changes_since(folder: Path, since: str) -> list[FileChange]:
-    """List the files that differ from the point where the branch left another one.
+    """List the files that differ from the merge base of this branch and `since`.
 
-    Uncommitted files are included, so that a submission can be checked before its commit, except
-    files that the check itself writes. Raises UsageError if git is missing, the folder is not in a
-    repository, or the revision does not exist.
+    Uncommitted files are included, so a submission can be checked before it is committed; files
+    that the check itself writes are excluded. Raises UsageError if git is missing, the folder is
+    not in a repository, or the revision does not exist.
     """
     git = git_around(folder)
     if git is None:
@@ -110,7 +110,7 @@ def _is_below_submitted(change: FileChange) -> bool:
 
 
 def _is_answer(change: FileChange) -> bool:
-    """Return whether a file is added only by the board and has a rule of its own."""
+    """Return whether a file is one that only the board adds and that has a rule of its own."""
     return _is_verdict(change) or _is_key(change)
 
 
@@ -129,11 +129,11 @@ def _say_added() -> str:
     )
 
 
-# -- what git says
+# -- output of git
 
 
 def _merge_base(git: Git, folder: Path, since: str) -> str:
-    """Return the full object id of the commit where the branch left the other one."""
+    """Return the full object id of the commit at which the branch left the other branch."""
     if since.startswith("-") or not since.isprintable():
         raise UsageError(
             f"--since: {printable(since)!r} is not a revision; give one such as origin/main"
@@ -158,8 +158,8 @@ def _merge_base(git: Git, folder: Path, since: str) -> str:
 
 
 def _changes_since_base(git: Git, folder: Path, base: str) -> Iterator[FileChange]:
-    """Yield changes in commits, then those that are not committed, without files that the check
-    itself writes.
+    """Yield committed changes, then uncommitted ones, without files that the check itself
+    writes.
     """
     yield from _differences(git, folder, (base, "HEAD"))
     new = git.answer("ls-files", "-z", "--others", "--exclude-standard", "--", ".")
@@ -179,7 +179,7 @@ def _changes_since_base(git: Git, folder: Path, base: str) -> Iterator[FileChang
 
 
 def _differences(git: Git, folder: Path, revisions: Sequence[str]) -> Iterator[FileChange]:
-    """Yield files that differ between two revisions, or between one and the work tree."""
+    """Yield files that differ between two revisions, or between a revision and the work tree."""
     raw = git.answer(*_DIFF, *revisions, "--", ".")
     if raw is None:
         raise UsageError(

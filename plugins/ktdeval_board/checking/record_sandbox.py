@@ -1,11 +1,11 @@
 """Processes that read and execute the records of submissions: `python -m
 ktdeval_board.checking.record_sandbox`.
 
-Nothing of a submission is code, and no model is made from it. But the libraries that read its
-archives and tables are large, so that each submission is read in a process of its own, with limited
-memory, time and file sizes, no secrets in its environment, and no path of the board. A server
-imports the libraries once and forks a process for each job, a line on its stdin; it answers with
-the exit code, and results are files in a private folder.
+No part of a submission is code, and no model is created from it. But the libraries that read its
+archives and tables are large, so each submission is read in a separate process, with limited
+memory, time and file sizes, no secrets in its environment, and no path to the board. A server
+imports the libraries once and forks a process for each job, which is a line on its stdin; it
+replies with the exit code, and results are written as files to a private folder.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ SERIES = "series.json"
 DECISIONS = "decisions.json"
 STDERR = "stderr"
 CARD = "card.json"
-"""File name of the card in the run folder, of any task: no name from a submission becomes a path."""
+"""File name of the card in the run folder, for any task: no name from a submission becomes
+a path.
+"""
 
 _BLOCK = 1 << 20
 _BYTES_OF_VALUE = 8
-"""Least size of a value of a column in memory, however well it was packed."""
+"""Minimum size of a column value in memory, however well it is compressed."""
 
 
 class Job(Value, frozen=True, kw_only=True):
@@ -71,11 +73,14 @@ class Result(Value, frozen=True, kw_only=True):
 
 
 def main() -> int:
-    """Do the jobs on stdin, one after the other; answer each with the exit code of its process."""
+    """Process the jobs on stdin one after the other; reply to each with the exit code of its
+    process.
+    """
     answers = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a plugin's prints must not become answers
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a plugin's output must not become a reply
     load_plugins(())
-    # Python warns of forks while pyarrow's allocator has a thread, which no job waits for.
+    # Python warns about forking while pyarrow's allocator has a thread; no job waits for that
+    # thread.
     warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 
     for line in sys.stdin.buffer:
@@ -91,12 +96,14 @@ def main() -> int:
 
 
 def _do(line: bytes) -> NoReturn:
-    """Do a job in this process and end it, with code 0 if there is a result of any kind."""
+    """Process a job in this process, then exit; the exit code is 0 if there is a result of any
+    kind.
+    """
     code = 1
     try:
         job = decode_json(line, Job, "job")
         os.chdir(job.cwd)
-        # A job has neither the server's stdin nor its stderr.
+        # A job must not share the server's stdin or stderr.
         for stream, path in ((0, os.devnull), (2, f"{job.out}/{STDERR}")):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
 
@@ -111,7 +118,7 @@ def _do(line: bytes) -> NoReturn:
 
 
 def _set_limits(job: Job) -> None:
-    """Limit this process and its children; limits can't be raised again."""
+    """Limit the resources of this process and its children; the limits can't be raised again."""
     limits = {
         resource.RLIMIT_AS: job.memory_bytes,
         resource.RLIMIT_CPU: job.seconds,
@@ -141,7 +148,7 @@ def _check_records(job: Job) -> Result:
 
 
 def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
-    """Yield path and problem of each file that would become too large."""
+    """Yield path and problem of each file that would become too large when unpacked."""
     for path in sorted(run.glob("episodes/*/*")):
         problem = None
         if path.suffix == ".parquet":
@@ -154,7 +161,7 @@ def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _derive(job: Job, run: Path, plugins: Plugins) -> None:
-    """Write series and decisions of a trading card whose records were verified."""
+    """Write the series and decisions of a trading card whose records were verified."""
     card = load_card(run / "cards" / CARD)
     if not isinstance(card, TradingCard):
         return
@@ -170,14 +177,14 @@ def _without_run_path(text: str, run: Path) -> str:
     return text.replace(f"{run}/", "").replace(str(run), "records")
 
 
-# -- how large a packed record would become, measured before anything reads it whole
+# -- how large a packed record would become, measured before it is read as a whole
 
 
 def lines_problem(path: Path, max_bytes: int) -> str | None:
-    """Return why compressed lines must not be unpacked, or None.
+    """Return why a file of compressed lines must not be unpacked, or None.
 
-    The size in the frame's header is checked first. Then everything is unpacked once, a block at a
-    time, as the header may be false.
+    The size in the frame's header is checked first. Then the whole file is unpacked once, block by
+    block, since the header may be wrong.
     """
     try:
         with path.open("rb") as stream:
@@ -210,10 +217,10 @@ def lines_problem(path: Path, max_bytes: int) -> str | None:
 
 
 def table_problem(path: Path, max_bytes: int, max_rows: int) -> str | None:
-    """Return why a Parquet file must not be read, or None, by its footer.
+    """Return why a Parquet file must not be read, judging by its footer, or None.
 
-    A footer may be false, and states no lengths of lists, so that reading still needs a limit of
-    memory.
+    A footer may be wrong, and it does not give the lengths of lists, so reading still needs a
+    memory limit.
     """
     try:
         footer = pq.read_metadata(path)

@@ -1,9 +1,9 @@
-"""Check the records of a submission: they must be there as listed, and give the card when they are
-executed again on the board's own market.
+"""Check the records of a submission: they must match their list, and re-executing them on the
+board's own market must reproduce the card.
 
-The records are copied, hashed as they are, into a private folder with the layout of a run, with the
-submitted card in it. Only this copy is read, by a process of its own (`sandbox`). The market is the
-one that board.yaml names, never one that a submission names.
+The records are copied, and hashed while being copied, into a private folder laid out as a run,
+together with the submitted card. Only this copy is read, by a separate process (`record_sandbox`).
+The market is the one specified in board.yaml, never one specified by a submission.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ from ktdeval_board.read_documents import parse_untrusted, read_own, read_text, r
 from ktdeval_board.rules import Division, Limits, Rules
 
 T = TypeVar("T")
-#: A broken rule, and a message at a path relative to the records' folder, or at the card
+#: A violated rule, and a message about a path relative to the records' folder, or about the card
 Fault = tuple[str, FileMessage]
 
 _BLOCK = 1 << 20
 _SPARE_MEMORY = 4_000_000_000
 _MEMORY_TIMES_UNPACKED = 6
-"""Address space of the process that executes records: libraries and market, and values of JSON,
-which take more than their text.
+"""Address space of the process that executes records, as a multiple of the unpacked size: it holds
+libraries, the market, and JSON values, which take more space than their text.
 """
 
 _SPARE_SECONDS = 300
@@ -92,24 +92,24 @@ _VARIABLES = (
     "MKL_CBWR",
     "NPY_DISABLE_CPU_FEATURES",
 )
-"""Variables that a Python process needs to find itself and the cache of generated markets, and those
-that decide the last bits of sums. Keys of providers are not among them.
+"""Environment variables that a Python process needs to find its installation and the cache of
+generated markets, and those that determine the last bits of sums. API keys are not among them.
 """
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Threads of these libraries take address space and would speed up nothing here."""
+"""Threads in these libraries would take address space without making anything faster here."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of a card's records."""
+    """Evidence from a card's records."""
 
-    findings: tuple[Finding, ...] = ()  #: why they are refused; other fields are then unused
-    tier: Tier = "self-reported"  #: tier of the card by this evidence
+    findings: tuple[Finding, ...] = ()  #: why the records are refused; other fields are then unused
+    tier: Tier = "self-reported"  #: tier of the card, based on this evidence
     notes: tuple[str, ...] = ()  #: why the tier is not higher
-    episodes: int = 0  #: episodes that were executed again
-    steps: int = 0  #: steps that were executed again
-    #: derived documents; None if not derived
+    episodes: int = 0  #: number of episodes that were re-executed
+    steps: int = 0  #: number of steps that were re-executed
+    #: derived documents; None if they were not derived
     series: Series | None = None
     decisions: Decisions | None = None
     rerun: Rerun | None = None  #: the board's own run of the same plan, if there is one
@@ -117,7 +117,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class RecordedCard:
-    """A card whose records are to be executed again."""
+    """A card whose records are to be re-executed."""
 
     folder: BoardFolder
     rules: Rules
@@ -129,16 +129,16 @@ class RecordedCard:
 
     @property
     def limits(self) -> Limits:
-        """Board's limits."""
+        """The board's limits."""
         return self.rules.limits
 
     @property
     def source(self) -> Path:
-        """Folder of the records in the board."""
+        """Folder of the records on the board."""
         return self.folder.records(self.files.card_id)
 
     def refused(self, *faults: Fault) -> tuple[Finding, ...]:
-        """Return faults as findings, each on its file of the board."""
+        """Return faults as findings, each with the path of its file on the board."""
         where = self.folder.relative(self.source)
         located = []
         for rule, at in faults:
@@ -152,8 +152,8 @@ class RecordedCard:
 
 
 def check_records(recorded: RecordedCard) -> Evidence:
-    """Execute a card's records again: `re-executed` with series and decisions, or why the records
-    are refused.
+    """Re-execute a card's records: return evidence of tier `re-executed` with series and decisions,
+    or the reasons why the records are refused.
     """
     with temporary_folder("ktdeval-check-") as private:
         run = private / "run"
@@ -167,10 +167,11 @@ def check_records(recorded: RecordedCard) -> Evidence:
 
 
 def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
-    """Copy the listed records and the card into a run folder; return records that are not as listed.
+    """Copy the listed records and the card into a run folder; return findings for records that do
+    not match the list.
 
     No file larger than the limits is read, no link is followed, and the bytes that are hashed are
-    those that are copied.
+    the bytes that are copied.
     """
     listed = {file.path: file for file in recorded.records.files}
     total = sum(file.bytes for file in listed.values())
@@ -199,7 +200,7 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
 
 
 def _present(source: Path) -> Iterator[str]:
-    """Yield the relative path of everything in a folder that is not a folder; links are not
+    """Yield the relative path of everything in a folder except subfolders; links are not
     followed.
     """
     for folder, folders, names in os.walk(source, followlinks=False):
@@ -211,7 +212,7 @@ def _present(source: Path) -> Iterator[str]:
 def _copy_record(
     recorded: RecordedCard, file: RecordFile, target: Path
 ) -> Iterator[tuple[str, str]]:
-    """Copy one record; yield its faults."""
+    """Copy a single record; yield its faults."""
     is_json = file.path.endswith(".json")
     most = recorded.limits.bytes_of("card_mb" if is_json else "file_mb")
     try:
@@ -233,8 +234,8 @@ def _copy_record(
 
 
 def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
-    """Copy at most one block more than `most` bytes of a plain file; return SHA-256 and size of the
-    copy.
+    """Copy a regular file, reading at most one block more than `most` bytes; return the SHA-256 and
+    size of the copy.
     """
     digest = hashlib.sha256()
     size = 0
@@ -252,7 +253,7 @@ def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
 
 
 def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
-    """Execute the copy in a separate process, and read its results."""
+    """Execute the copy in a separate process and read the results."""
     changes: dict[str, Any] = {}
     market = recorded.rules.snapshot_of(recorded.division)
     if market is not None:
@@ -301,7 +302,7 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
 
 
 def _run_job(job: Job) -> str | None:
-    """Do a job in a separate process; return why it gave no result, or None."""
+    """Run a job in a separate process; return why it produced no result, or None."""
     seconds = 2 * job.seconds
     try:
         code = _ask(encode_canonical(job).encode() + b"\n", seconds)
@@ -325,7 +326,7 @@ def _run_job(job: Job) -> str | None:
 
 
 def _ask(line: bytes, seconds: int) -> int:
-    """Return the exit code of the process that did a job. Raises TimeoutError if it took longer
+    """Return the exit code of the process that ran a job. Raises TimeoutError if it took longer
     than `seconds`.
     """
     environment = [(name, os.environ[name]) for name in _VARIABLES if name in os.environ]
@@ -344,7 +345,7 @@ def _ask(line: bytes, seconds: int) -> int:
     except BrokenPipeError:
         pass
     finally:
-        # A server that did not answer is of no use for the next job.
+        # A server that did not reply can't be used for the next job.
         if not answer:
             _server.cache_clear()
             os.killpg(server.pid, signal.SIGKILL)
@@ -355,10 +356,10 @@ def _ask(line: bytes, seconds: int) -> int:
 
 @cache
 def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
-    """Start the server of the sandbox with these variables; it ends when this process does and
-    closes its stdin.
+    """Start the sandbox server with these environment variables; it ends when this process exits
+    and its stdin closes.
     """
-    # -P: nothing is imported from the folder in which the check is called.
+    # -P: nothing is imported from the folder in which the check is run.
     words = [sys.executable, "-P", "-m", "ktdeval_board.checking.record_sandbox"]
     server = subprocess.Popen(  # noqa: S603 - our own module, and no word of it is from a submission
         words,
@@ -373,7 +374,7 @@ def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
 
 
 def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
-    """Yield the result's lines, each on the file that it names."""
+    """Yield the faults in the result, each with the file that it concerns."""
     for path, problem in result.size:
         yield "size", FileMessage(path, problem)
 
@@ -406,7 +407,7 @@ _REPLACE = msgspec.structs.replace
 def make_verdict(
     card_id: str, division: str, evidence: Evidence, on: str, plugins: Plugins
 ) -> Verdict:
-    """Make the verdict from evidence without findings."""
+    """Make a verdict from evidence without findings."""
     info = plugins.info.get("ktdeval_board")
     return Verdict(
         card=card_id,
@@ -422,16 +423,16 @@ def make_verdict(
 
 
 def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
-    """Return the verdict to record when a card with an earlier one is checked again.
+    """Return the verdict to record when a card that already has a verdict is checked again.
 
-    The card's bytes are the same, so a tier is never lowered: a check that could not execute the
+    The card's bytes are unchanged, so its tier is never lowered: a check that could not execute the
     records, because the market is not on this machine, changes nothing, and the maintainers' own
-    run stays recorded.
+    run remains on record.
     """
     if earlier is None:
         return new
     if not new.is_executed and _REPLACE(new, checked_on=earlier.checked_on) == earlier:
-        return earlier  # otherwise the file would change every day
+        return earlier  # otherwise, the file would change every day
     if not new.is_executed and earlier.is_executed and new.rerun is None:
         return earlier
     if new.rerun is None and earlier.rerun is not None:
@@ -441,8 +442,8 @@ def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
 
 
 def is_whole(folder: BoardFolder, card_id: str, verdict: Verdict, is_trading: bool) -> bool:
-    """Return whether the derived files of a verdict are there, so that the card need not be checked
-    again.
+    """Return whether the derived files that belong to a verdict exist, so that the card need not be
+    checked again.
     """
     if not is_trading or not verdict.is_executed:
         return True
@@ -451,8 +452,8 @@ def is_whole(folder: BoardFolder, card_id: str, verdict: Verdict, is_trading: bo
 
 
 def write_findings(folder: BoardFolder, verdict: Verdict, evidence: Evidence) -> None:
-    """Write a verdict, after its derived files, so that a check that is cut short leaves no verdict
-    without them.
+    """Write the derived files and then the verdict, so that an interrupted check leaves no verdict
+    without its derived files.
     """
     if evidence.series is not None:
         write_own(folder.series(verdict.card), encode_canonical(evidence.series) + "\n")
@@ -464,7 +465,7 @@ def write_findings(folder: BoardFolder, verdict: Verdict, evidence: Evidence) ->
 
 
 def write_own(path: Path, text: str) -> None:
-    """Write a file of the board unless it already has these exact bytes."""
+    """Write a file on the board unless it already has exactly these bytes."""
     data = text.encode()
     if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
         return

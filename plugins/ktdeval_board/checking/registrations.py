@@ -1,4 +1,4 @@
-"""Rules on registrations, on their drawn keys, and on cards of registered runs."""
+"""Rules on registrations, on the keys drawn for them, and on cards of registered runs."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from ktdeval_board.registrations import (
 from ktdeval_board.rules import Division, Rules
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
-"""Name of a model or agent in printable ASCII, so that none can be mistaken for another."""
+"""Name of a model or agent in printable ASCII, so that no name can be mistaken for another."""
 
 _CALL_FIELDS = {each.name for each in dataclasses.fields(CallParams)} - set(TRANSPORT)
 
 
 @dataclass(frozen=True)
 class RegistrationInputs:
-    """A registration among all of a board."""
+    """A registration, together with all others of the board."""
 
-    where: str  #: its file, relative to the board
+    where: str  #: file of the registration, relative to the board
     rules: Rules
     filed: FiledRegistration
     all: Registrations
-    #: day of the check; None if the key was drawn before, so that its days are past
+    #: day of the check; None if the key was drawn before, so its dates are known to be past
     today: str | None
 
     @property
@@ -59,7 +59,7 @@ class RegistrationInputs:
 
     @cached_property
     def division(self) -> Division | None:
-        """Its division; None if the board does not have it."""
+        """Division of the registration; None if the board does not have it."""
         for division in self.rules.divisions:
             if division.id == self.filed.division:
                 return division
@@ -68,8 +68,8 @@ class RegistrationInputs:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has no key yet. A registration with a key stays valid if the board's
-        rules change.
+        """Return whether the registration has no key yet. A registration with a key stays valid
+        even if the board's rules change.
         """
         return self.filed.drawn is None
 
@@ -100,7 +100,7 @@ def _registration(inputs: RegistrationInputs) -> Iterator[str]:
 
 
 def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield why the board draws no key for its plan."""
+    """Yield why the board draws no key for the registered plan."""
     registration = inputs.registration
     division = inputs.division
     rules = inputs.rules
@@ -143,7 +143,9 @@ def question_problems(question: Question, windows: Iterable[RegisteredWindow]) -
 def _make_asked_plan(
     rules: Rules, division: Division, system: RegisteredSystem
 ) -> Mapping[str, object]:
-    """Return the plan that a division asks for, as `registration_differences` takes it."""
+    """Return the plan that a division requires, in the form that `registration_differences`
+    takes.
+    """
     snapshot = rules.snapshot_of(division)
     return {
         "task": division.task,
@@ -157,7 +159,7 @@ def _make_asked_plan(
 
 
 def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield fields of its system that are open, or could be mistaken for others."""
+    """Yield fields of the registered system that are left open or could be mistaken for others."""
     system = inputs.registration.system
     for part, name in (("model", system.model), ("agent", system.agent)):
         if not PLAIN_NAME.fullmatch(name):
@@ -174,7 +176,7 @@ def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
 
 
 def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield faults of the submitter and the day."""
+    """Yield problems with the submitter and the date."""
     registration = inputs.registration
     rules = inputs.rules
     submitter = registration.submitter
@@ -213,10 +215,10 @@ class KeyInputs:
     """A file in the folder of drawn keys."""
 
     where: str
-    is_named: bool  #: whether its name has the form of a key's
+    is_named: bool  #: whether its name has the form of a key's file name
     drawn: DrawnKey
-    registration: Registration | None  #: registration of its name, if the board has one
-    twin: str  #: another file with the same key; empty if it is unique
+    registration: Registration | None  #: registration that it is named after, if on the board
+    twin: str  #: path of another file with the same key; empty if the key is unique
 
 
 @rule("drawn-key", Stage.KEY)
@@ -250,7 +252,9 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
 def card_problems(
     card: Card, division: Division | None, registrations: Registrations
 ) -> Iterator[str]:
-    """Yield why a card does not fit the registration that it names, or must not have its key."""
+    """Yield why a card does not match the registration it refers to, or must not use that
+    registration's key.
+    """
     key = card.mask_key or ""
     if not card.registration:
         drawn_for = registrations.by_key.get(key)
@@ -264,7 +268,7 @@ def card_problems(
 
     filed = registrations.by_id.get(card.registration)
     if filed is None:
-        # A division without registration accepts a registration of another board.
+        # A division without registration accepts cards registered on another board.
         if division is None or division.is_governed:
             unknown = f"registration: {card.registration[:12]}… is not a registration of this board"
             yield f"{unknown}; register first, with `ktdeval leaderboard register`"
@@ -311,7 +315,7 @@ def _system_differences(
 def submitter_problems(
     card: Card, submission: Submission, registrations: Registrations
 ) -> Iterator[str]:
-    """Yield why a submission does not fit the submitter or day of its registration."""
+    """Yield why a submission does not match the submitter or date of its registration."""
     filed = registrations.by_id.get(card.registration or "")
     if filed is None or filed.drawn is None:
         return

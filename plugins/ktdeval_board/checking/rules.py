@@ -1,5 +1,5 @@
 """Rules of the check: one sentence each in `rules.yaml`, and functions that find violations,
-registered by `rule`.
+registered with the decorator `rule`.
 
 The stages run in the order of `Stage`; only files that pass a stage reach the next.
 """
@@ -26,29 +26,29 @@ from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Stage, m
 
 __all__ = ["RULES", "FileFaults", "Rule", "Stage", "StageInputs", "findings_of", "rules_table"]
 
-MAX_FINDINGS = 20  #: Findings of one rule on one document that are reported
+MAX_FINDINGS = 20  #: Maximum number of findings reported per rule and document
 
 
 class StageInputs(Protocol):
-    """Inputs of a stage for one file."""
+    """Inputs to a stage for one file."""
 
     @property
     def where(self) -> str:
-        """File that is checked, relative to the board."""
+        """File being checked, relative to the board."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the check."""
+    """A check rule."""
 
-    id: str  #: name in findings
+    id: str  #: id of the rule, used in findings
     holds: str  #: the rule in one sentence
-    checks: Mapping[Stage, Check]  #: stage to the function that finds violations
+    checks: Mapping[Stage, Check]  #: function that finds violations, by stage
 
 
 @dataclass(frozen=True)
 class FileFaults:
-    """Faults met in reading or executing a file, by the rule that they break."""
+    """Faults found while reading or executing a file, by the rule that they violate."""
 
     where: str
     faults: Sequence[tuple[str, str | FileMessage]]
@@ -79,7 +79,7 @@ _MET_IN_READING = {
         "metric",
     ),
 }
-"""Rules whose breaches are met while a file is read or executed (`FileFaults`)."""
+"""Rules whose violations are found while a file is read or executed (`FileFaults`)."""
 
 
 def _check_rule(rule_id: str, inputs: FileFaults) -> Iterator[str | FileMessage]:
@@ -101,11 +101,13 @@ def _load_rules() -> Iterator[Rule]:
 
 
 RULES = tuple(_load_rules())
-"""Rules that a check refuses by, in the order in which findings on one file are reported."""
+"""Rules by which a check refuses files, in the order in which findings about one file are
+reported.
+"""
 
 
 def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
-    """Check the inputs of a stage against all rules of that stage."""
+    """Check a stage's inputs against all rules of that stage."""
     findings: list[Finding] = []
     for each in RULES:
         if stage not in each.checks:
@@ -121,7 +123,7 @@ def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
 
 
 def rules_table() -> str:
-    """Return the rules as a table in Markdown, for the docs and for the README of a new board."""
+    """Return the rules as a Markdown table, for the docs and for the README of a new board."""
     lines = ["| rule | looked for in | what holds on a board |", "|---|---|---|"]
     for each in RULES:
         lines.append(f"| `{each.id}` | {', '.join(each.checks)} | {each.holds} |")

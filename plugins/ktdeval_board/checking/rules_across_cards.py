@@ -1,8 +1,9 @@
-"""Rules on all cards together: one attempt per system, no records twice, one kind and one
-definition of each metric. Statements of cards on the market are compared with the market itself.
+"""Rules across cards: one attempt per system, no duplicate records, and a single kind and
+definition for each metric. A card's statements about the market are compared with the market
+itself.
 
-A finding is on the later of two cards. Cards with a verdict of the board precede those without,
-independent of the days that their submitters wrote.
+If two cards conflict, the finding is on the later one. Cards with a verdict by the board precede
+those without, regardless of the dates given by their submitters.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DEFINITION = ("better", "formula", "range", "unit")
 
 @dataclass(frozen=True)
 class SoundCards:
-    """All cards that are sound in themselves."""
+    """All cards that are valid on their own."""
 
     candidates: Sequence[Candidate]
     registrations: Registrations = NONE_FILED
@@ -44,13 +45,13 @@ class SoundCards:
 
     @cached_property
     def ordered(self) -> list[Candidate]:
-        """Cards by precedence."""
+        """Cards in order of precedence."""
         return sorted(self.candidates, key=self._precedence)
 
     def _precedence(self, candidate: Candidate) -> tuple[bool, bool, int, str, str]:
-        # A card that is being submitted comes last. Otherwise the day that its submitter wrote
-        # could put it before a card of the board that has no verdict yet, and that card would be
-        # the one refused.
+        # A card that is being submitted comes last. Otherwise, the date given by its submitter
+        # could put it before a card that is on the board but has no verdict yet, and that card
+        # would be refused instead.
         return (
             candidate.card_id in self.submitted,
             candidate.verdict is None,
@@ -61,17 +62,17 @@ class SoundCards:
 
     @cached_property
     def standing(self) -> list[Candidate]:
-        """Ordered cards that were not withdrawn."""
+        """Cards in order of precedence, without withdrawn ones."""
         return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
 
     @cached_property
     def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
-        """Cards under own keys, by submitter and family of their systems."""
+        """Number of cards under own keys, by submitter and system family."""
         return count_own_keys(self.candidates, self.registrations)
 
     def party(self, candidate: Candidate) -> Party:
-        """Return the submitter of a card under a drawn key; for any other card nobody's, since its
-        system may have one card, independent of the submitter.
+        """Return the submitter of a card under a drawn key. Any other card has no party: its system
+        may have a single card, whoever submits it.
         """
         if not candidate.division.is_governed or not candidate.card.registration:
             return ()
@@ -79,7 +80,7 @@ class SoundCards:
         return self.registrations.party(candidate.submission.submitter)
 
     def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
-        """Yield each card that shares a key with an earlier one, the earlier one first."""
+        """Yield each pair of cards that share a key, the earlier card first."""
         first: dict[Hashable, Candidate] = {}
         for candidate in self.standing:
             earlier = first.setdefault(key(candidate), candidate)
@@ -105,7 +106,9 @@ def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _baseline_words(candidate: Candidate) -> str:
-    """Return the text that distinguishes a baseline from others of its model; empty for an entrant."""
+    """Return the text that distinguishes a baseline from others of the same model; empty for an
+    entrant.
+    """
     return "" if candidate.baseline is None else candidate.baseline.words
 
 
@@ -121,7 +124,9 @@ def _find_copies(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _is_baseline_elsewhere(one: Candidate, other: Candidate) -> bool:
-    """Return whether two cards are of one baseline in two divisions, which may share episodes."""
+    """Return whether two cards are of the same baseline in two divisions, which may share
+    episodes.
+    """
     is_one = one.baseline is not None and one.baseline == other.baseline
     return is_one and one.division != other.division
 
@@ -143,8 +148,8 @@ def _key_used(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _is_one_run(one: Candidate, other: Candidate) -> bool:
-    """Return whether two cards may be of one run: of the same episodes, or submitted together for
-    one model and agent.
+    """Return whether two cards may come from the same run: they have the same episodes, or were
+    submitted together for the same model and agent.
     """
     if _identify_submission(one) == _identify_submission(other):
         return True
@@ -160,7 +165,7 @@ def _identify_submission(candidate: Candidate) -> tuple[str, str, Submitter, str
 
 def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
     """Yield key and name of everything that two honest cards never share: an episode, a ledger or a
-    transcript. Equal correct answers to a few questions are possible.
+    transcript. Identical correct answers to a few questions are possible.
     """
     for episode in candidate.card.episodes:
         yield episode.id, f"episode {episode.id}"
@@ -182,14 +187,14 @@ def _name(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _spelled_alike(name_of: Callable[[Candidate], str], candidate: Candidate) -> str:
-    """Return what names that can be taken for each other have in common."""
+    """Return what names that can be mistaken for each other have in common."""
     return path_segment(name_of(candidate)).casefold()
 
 
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     counts: defaultdict[Hashable, int] = defaultdict(int)
-    # Withdrawn cards are attempts for all others.
+    # To all other cards, a withdrawn card is an attempt.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         party = together.party(candidate)
         system = candidate.model, candidate.agent, _baseline_words(candidate)
@@ -214,12 +219,13 @@ def _attempts(together: SoundCards) -> Iterator[FileMessage]:
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
 
 
-# -- cards whose kind or metrics differ from those of a card of their division that the board executed
+# -- cards whose kind or metrics differ from those of a card in their division that the board
+# executed
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
-    """Compare each card with the best confirmed one of its division, if the board executed it:
-    unconfirmed claims are not a reference.
+    """Compare each card with the best confirmed card of its division, if the board executed that
+    card: unconfirmed claims can't serve as a reference.
     """
 
     def register(differences: Callable[[Card, Card], Iterator[str]]) -> Check:

@@ -1,4 +1,4 @@
-"""Rules on the texts of a submitted document: a browser, terminal, spreadsheet or reader must not
+"""Rules on the texts of a submitted document: no browser, terminal, spreadsheet or reader must
 mistake them for something else.
 """
 
@@ -12,17 +12,17 @@ from functools import cached_property
 from ktdeval.values import JsonValue
 from ktdeval_board.checking.findings import Stage, rule
 
-DEEPEST = 40  #: Levels of nesting; documents of the suite have about ten
+DEEPEST = 40  #: Maximum nesting depth; the suite's own documents have about ten levels
 
 _LONGEST = 20_000
 _UNREADABLE = re.compile(
     "["
-    "\x00-\x1f\x7f-\x9f"  # controls
-    # unseen
+    "\x00-\x1f\x7f-\x9f"  # control characters
+    # invisible characters
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0"
-    # unseen, beyond the others
+    # invisible characters in further planes
     "\ufff0-\uffff\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    # surrogates without their half, private signs
+    # lone surrogates, private use
     "\ud800-\udfff\ue000-\uf8ff\U000f0000-\U0010ffff"
     "]"
 )
@@ -34,7 +34,7 @@ _SCRIPT = re.compile(
     r"(?:java|vb|live)script\s*:|data\s*:\s*(?:text/html|text/xml|image/svg|application/)",
     re.IGNORECASE,
 )
-# bounded: without an end, a long word costs the square of its length
+# bounded, since otherwise a long word would take quadratic time
 _SCHEME = re.compile(r"([A-Za-z0-9+.-]{0,20})://")
 _SPECIAL_KEYS = {"__proto__", "constructor", "prototype"}
 _FORMULA = ("=", "+", "-", "@")
@@ -42,15 +42,15 @@ _FORMULA = ("=", "+", "-", "@")
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """A text of a document."""
+    """A text in a document."""
 
-    path: str  #: its path in the document, such as `metrics.sharpe.source`
+    path: str  #: path of the text in the document, such as `metrics.sharpe.source`
     text: str
-    is_key: bool  #: whether it is the name of a field
+    is_key: bool  #: whether the text is the name of a field
 
     @property
     def words(self) -> str:
-        """Beginning of findings on it."""
+        """Beginning of a finding about the text."""
         if self.is_key:
             return f"{self.path}: name of a field "
 
@@ -62,18 +62,17 @@ class ReadDocument:
     """A document that was read."""
 
     where: str  #: the file, relative to the board
-    value: JsonValue  #: its JSON; None if it could not be read
-    #: why it could not be read, by the rule that it breaks
+    value: JsonValue  #: JSON value of the file; None if it could not be read
+    #: why the file could not be read, by the rule that it violates
     faults: tuple[tuple[str, str], ...] = ()
-    #: schemes that addresses may have: a card has the address of its model's server, which may be
-    #: http
+    #: allowed URL schemes: a card contains the address of its model's server, which may use http
     schemes: Sequence[str] = ("https",)
-    is_table: bool = False  #: whether its texts become cells, which a spreadsheet may compute
+    is_table: bool = False  #: whether its texts become cells that a spreadsheet may evaluate
 
     @cached_property
     def is_too_deep(self) -> bool:
-        """Return whether it is nested deeper than `DEEPEST` levels. Checked first, without
-        recursion, which would fail on such a document.
+        """Return whether the document is nested deeper than `DEEPEST` levels. This is checked
+        first, without recursion, which would fail on such a document.
         """
         nodes = [self.value]
         for _ in range(DEEPEST):
@@ -93,7 +92,7 @@ class ReadDocument:
 
     @cached_property
     def short(self) -> list[DocumentText]:
-        """Texts that are short enough to be searched."""
+        """Texts short enough to be searched."""
         return [each for each in self.texts if len(each.text) <= _LONGEST]
 
 
@@ -169,7 +168,7 @@ def _formula(read: ReadDocument) -> Iterator[str]:
 
 
 def _document_texts(value: JsonValue) -> Iterator[DocumentText]:
-    """Yield every text and every field's name of a document in its order."""
+    """Yield every text and every field name in a document, in order."""
     waiting: list[tuple[str, JsonValue]] = [("", value)]
     while waiting:
         path, node = waiting.pop()

@@ -1,5 +1,5 @@
-"""`ktdeval leaderboard import`: add what was made elsewhere to a board, a certificate of a mask or
-results of another harness.
+"""`ktdeval leaderboard import`: add external files to a board: a mask's certificate, or results of
+another harness.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def import_file(file: Path, options: ImportOptions) -> None:
     _add_certificate(file, options)
 
 
-# ---- a certificate
+# ---- certificates
 
 
 def _add_certificate(file: Path, options: ImportOptions) -> None:
@@ -113,12 +113,12 @@ def _copy_runs(runs: Sequence[Path], targets: Sequence[Path]) -> None:
 
 
 def _copy_answers(run: RunFolder, target: Path) -> None:
-    """Copy the plan and the records of a run, which its answers follow from."""
+    """Copy the plan and the records of a run, from which its answers are derived."""
     names = [MANIFEST]
     for spec in run.manifest.specs:
         names += [f"episodes/{spec.id}/{name}" for name in (ANSWERS, TRANSCRIPT, MARK)]
 
-    # No other files: the run comes from outside and may hold anything.
+    # Copy no other files: the run comes from outside and may contain anything.
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target / name, read_plain(run_file(run.path, name)))

@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard init` and `baselines`: begin a board, and submit the baselines that its
+"""`ktdeval leaderboard init` and `baselines`: create a board, and submit the baselines that its
 divisions lack.
 """
 
@@ -110,7 +110,7 @@ def _new_board(options: InitOptions) -> NewBoard:
         if isinstance(wishes.get("seeds"), str):
             wishes["seeds"] = as_seeds(wishes["seeds"])
 
-        # so that a mistake in the file is reported with the file's name
+        # so that an error in the file is reported with the file's name
         build(NewBoard, {**_LEAST, **wishes}, str(options.config))
 
     for name in ("name", "title", "tasks", "data", "data_args", "windows", "contact"):
@@ -129,12 +129,14 @@ def _new_board(options: InitOptions) -> NewBoard:
     return build(NewBoard, wishes, "options")
 
 
-#: What a board must have, where only a file's other fields are looked at
+#: Required settings of a board, used where only a file's other fields are checked
 _LEAST = {"name": "board", "title": "Board", "tasks": ("task",), "opened_on": "2000-01-01"}
 
 
 def _print_begun(folder: Path, begun: BegunBoard) -> None:
-    """Print a new board's divisions, what its maintainers should know, and the next command."""
+    """Print a new board's divisions, what its maintainers should know, and the next command
+    to run.
+    """
     rules = begun.rules
     market = f"a {rules.market}" if rules.market else "no"
     click.echo(f"{folder}: board {rules.name} of {market} market")
@@ -166,7 +168,9 @@ def _print_begun(folder: Path, begun: BegunBoard) -> None:
 
 
 def _contact_of(rules: Rules) -> str:
-    """Return the address under which a board submits its baselines; empty if it has no address."""
+    """Return the contact address under which a board submits its baselines; empty if the board
+    gives no address.
+    """
     if rules.contact:
         return rules.contact
 
@@ -250,7 +254,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
 def _lacking(
     board: Board, divisions: list[Division], plugins: Plugins
 ) -> Iterator[tuple[Division, Baseline]]:
-    """Yield the baselines that divisions of trading tasks have no card of."""
+    """Yield the baselines for which divisions of trading tasks have no card."""
     for division in divisions:
         if is_scoring(plugins.make_task(division.task)):
             continue
@@ -270,11 +274,11 @@ class _BaselineRuns:
     contact: str
     day: str
     stored: Stored
-    changes: dict[str, Any]  #: `data` and `data_args` where the market is on this machine
+    changes: dict[str, Any]  #: `data` and `data_args` for the market on this machine
     concurrency: int
 
     def submit(self, division: Division, baseline: Baseline) -> str:
-        """Run a baseline on a division and submit it; return the path of its card in the board.
+        """Run a baseline on a division and submit it; return the path of its card on the board.
 
         Raises VerificationError if the board does not accept it.
         """
@@ -298,7 +302,7 @@ class _BaselineRuns:
                 changes=self.changes,
                 is_executed=self.stored == "repository",
             )
-            # A model that reads only the market writes nothing private into its run.
+            # A model that reads only the market writes nothing private to its run.
             redactor = Redactor({})
             claims = self._claims(division, baseline)
             outcome = submit_run(board, request, claims, self.plugins, redactor)
@@ -311,7 +315,9 @@ class _BaselineRuns:
         return outcome.submitted[0].paths[0]
 
     def _rules_here(self, division: Division) -> Rules:
-        """Return the board's rules, with a division's market if it is on this machine."""
+        """Return the board's rules with the division's market replaced by the one on this machine,
+        if given.
+        """
         rules = self.board.rules
         market = rules.snapshot_of(division)
         if market is None or not self.changes:
@@ -320,7 +326,9 @@ class _BaselineRuns:
         return rules.with_market(msgspec.structs.replace(market, **self.changes))
 
     def _key(self, rules: Rules, division: Division, baseline: Baseline) -> dict[str, str]:
-        """Return the option of a run under the key that the board draws for it, if it draws any."""
+        """Return the run option for the key that the board draws for the baseline, if it
+        draws any.
+        """
         if not division.is_governed:
             return {}
 
@@ -342,7 +350,7 @@ class _BaselineRuns:
             cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
             source = "trained on the snapshot's days before the division's first window"
 
-        # Withdrawn cards of the baseline are attempts, too.
+        # Attempts include withdrawn cards of the baseline.
         there = [
             entry
             for entry in self.board.entries

@@ -39,7 +39,7 @@ from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import KeyDraw, RegisterRequest, draw_keys, register as register_system
 from ktdeval_board.registrations import FiledRegistration
 
-#: What a registration fixes of a run, by the names of `RunConfig`
+#: What a registration fixes about a run, by `RunConfig` field name
 _SYSTEM = (
     "model",
     "model_args",
@@ -133,11 +133,11 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
 
 
 def _system_of(options: RegisterOptions) -> dict[str, Any]:
-    """Return the options of a system by the names of `RunConfig`; `--model` overrides `--config`."""
+    """Return the options of a system by `RunConfig` field name; `--model` overrides `--config`."""
     system: dict[str, Any] = {}
     if options.config is not None:
         stated = load_yaml(options.config)
-        # Read as a run reads it, so that a mistake is reported in the same words.
+        # Loaded as for a run, so that errors are reported in the same words.
         config = load_config(options.config, {"model": options.model, "tasks": ("any",)})
         for name in (*_SYSTEM, "plugin"):
             if name in stated:
@@ -149,7 +149,7 @@ def _system_of(options: RegisterOptions) -> dict[str, Any]:
 
 
 def _print_next_steps(filed: FiledRegistration) -> None:
-    """Print how a registration becomes a pull request, and then a run."""
+    """Print how to turn a registration into a pull request, and then into a run."""
     click.echo(f"wrote {filed.where}")
     question = filed.registration.question
     if not isinstance(question, UnsetType):

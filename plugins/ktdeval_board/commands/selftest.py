@@ -1,4 +1,6 @@
-"""`ktdeval leaderboard selftest`: forge a submission in eight ways; the check must refuse each."""
+"""`ktdeval leaderboard selftest`: forge a submission in eight ways; the check must refuse
+each one.
+"""
 
 from __future__ import annotations
 

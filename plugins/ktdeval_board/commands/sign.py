@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard sign`: sign the verdicts of a board."""
+"""`ktdeval leaderboard sign`: sign a board's verdicts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def sign(board: Path, options: SignOptions) -> None:
 
 
 def _is_signed(verdict: Path, rules: Rules) -> bool:
-    """Return whether a signature holds. One that does not is removed, to be replaced."""
+    """Return whether a verdict has a valid signature. An invalid one is removed so that it can be
+    replaced.
+    """
     try:
         return bool(verdict_signers(verdict, rules))
     except SignatureError:

@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard build`: write a board's static site, or serve it here."""
+"""`ktdeval leaderboard build`: write a board's static site, or serve it locally."""
 
 from __future__ import annotations
 

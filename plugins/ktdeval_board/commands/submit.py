@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard submit`: write the submission of a run, or what is missing."""
+"""`ktdeval leaderboard submit`: write the submission of a run, or report what is missing."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None
 
 
 def _storage_of(records: str) -> tuple[Stored, str]:
-    """Return where records are stored, and their address. Raises UsageError if neither is named."""
+    """Return where records are stored, and their address. Raises UsageError if neither is given."""
     if records == "repository":
         return "repository", ""
     if records == "elsewhere":
@@ -164,7 +164,7 @@ def _storage_of(records: str) -> tuple[Stored, str]:
 
 def _claims_of(options: SubmitOptions) -> Claims:
     """Return the submitter's claims; options override the file. Raises ConfigError if the file is
-    not a valid file of claims.
+    not a valid claims file.
     """
     claims = Claims()
     if options.claims is not None:
@@ -181,7 +181,7 @@ def _claims_of(options: SubmitOptions) -> Claims:
 
 
 def _outcome_lines(outcome: Outcome, request: SubmitRequest) -> Iterator[str]:
-    """Yield what was written, and how it becomes a pull request."""
+    """Yield lines on what was written and how to turn it into a pull request."""
     verb = "would write" if request.is_dry else "wrote"
     folders = set()
     for submitted in outcome.submitted:

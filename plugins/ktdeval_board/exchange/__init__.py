@@ -1,1 +1,1 @@
-"""A board's rows for every_eval_ever and the Hub, and records of every_eval_ever for a board."""
+"""Export a board's rows to every_eval_ever and the Hub, and import records of every_eval_ever."""

@@ -1,4 +1,6 @@
-"""Board data shared by all exports: its cards and their rows; and the report of an export."""
+"""Board data shared by all exports, that is its cards and their rows; and the report of an
+export.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ IS_BASELINE = "a baseline: shown at its place among the ranked, not ranked itsel
 
 @dataclass(frozen=True)
 class BoardData:
-    """A board with the data that its exports share."""
+    """A board with the data that all exports share."""
 
     board: Board
-    entries: tuple[Entry, ...]  #: cards that were not withdrawn, of one division if it was named
-    rows: Mapping[str, Row]  #: of the cards of a division over all windows, by card id
-    columns: Mapping[str, Sequence[str]]  #: figures of its rows, by division
+    entries: tuple[Entry, ...]  #: cards that were not withdrawn, limited to one division if given
+    rows: Mapping[str, Row]  #: rows over all windows for cards that have a division, by card id
+    columns: Mapping[str, Sequence[str]]  #: figures in the rows, by division
 
     def why_unranked(self, entry: Entry) -> list[str]:
         """Return why a card has no rank; empty if it is ranked."""
@@ -37,7 +39,7 @@ class BoardData:
 
 
 def read_board(path: Path | str, division: str | None = None) -> BoardData:
-    """Read a board for its exports."""
+    """Read a board for export."""
     board = load_board(Path(path))
     chosen = None if division is None else board.rules.division(division)
     entries = tuple(
@@ -51,7 +53,7 @@ def read_board(path: Path | str, division: str | None = None) -> BoardData:
 
 
 def _tables(board: Board) -> Iterator[Table]:
-    """Yield the table of each division over all windows."""
+    """Yield each division's table over all windows."""
 
     def load(card_id: str) -> Series | None:
         path = board.folder.series(card_id)
@@ -70,7 +72,7 @@ class ExportReport:
     excluded: dict[str, int] = field(default_factory=dict)
 
     def exclude(self, reason: str) -> None:
-        """Count a card that is excluded."""
+        """Count an excluded card."""
         self.excluded[reason] = self.excluded.get(reason, 0) + 1
 
     def as_json(self) -> Mapping[str, JsonValue]:
@@ -79,7 +81,9 @@ class ExportReport:
 
 
 def write_folder(out: Path, write: Callable[[Path], ExportReport]) -> ExportReport:
-    """Make a new or empty folder with the files that `write` adds; after a failure nothing is left."""
+    """Create a new folder, or use an empty one, and let `write` add files; after a failure, nothing
+    is left behind.
+    """
     try:
         with replacing(out) as folder:
             return write(folder)
@@ -90,7 +94,7 @@ def write_folder(out: Path, write: Callable[[Path], ExportReport]) -> ExportRepo
 
 
 def write_text(folder: Path, name: str, text: str) -> None:
-    """Write a file below a folder; folders on the way are made."""
+    """Write a file below a folder, creating the folders on its path."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")

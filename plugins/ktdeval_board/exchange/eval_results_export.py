@@ -1,15 +1,15 @@
 """Results in the formats of other collections: every_eval_ever, and `.eval_results/*.yaml` of
 Hugging Face's Hub.
 
-every_eval_ever (evaleval), version 0.3.0, has one file for each card:
-`data/<collection>/<developer>/<model>/<uuid>.json`, further facts under `additional_details` as
-texts only, and a range for a continuous score, which the score must lie in (that project's
-`eval.schema.json` and its datastore's rules).
+every_eval_ever (evaleval), version 0.3.0, has one file per card:
+`data/<collection>/<developer>/<model>/<uuid>.json`. Additional facts go under `additional_details`,
+as text only; a continuous score needs a range that contains it (see that project's
+`eval.schema.json` and the rules of its datastore).
 
 The Hub keeps a list of entries in a model's repository (`eval_results.yaml` of
 huggingface/hub-docs): `dataset` (`id` of a benchmark dataset on the Hub, `task_id` as its
-`eval.yaml` defines it), `value`, and, where they are known, `date`, `source` and `notes`. The
-benchmark dataset has the rows of each division as a configuration, and an `eval.yaml` (`name`,
+`eval.yaml` defines it), `value`, and, if known, `date`, `source` and `notes`. The benchmark dataset
+has one configuration per division with that division's rows, and an `eval.yaml` (`name`,
 `description`, `evaluation_framework`, and for each task `id`, `config` and `split`) whose tasks are
 the divisions; its owner has to register it with the Hub.
 """
@@ -60,8 +60,8 @@ _RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IG
 def write_every_eval_ever(
     data: BoardData, folder: Path, retrieved_on: dt.date, plugins: Plugins
 ) -> ExportReport:
-    """Write one record for each card of an entrant that used a language model, ranked or not; its
-    details say why it has no rank.
+    """Write one record for each card of an entrant that used a language model, ranked or not; the
+    record's details say why an unranked card has no rank.
     """
     exported = ExportReport(unit="figures")
     midnight = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
@@ -93,8 +93,9 @@ def write_every_eval_ever(
 
 
 def used_language_model(card: Card, plugins: Plugins) -> bool:
-    """Return whether one of a card's models is a language model behind a network, according to its
-    plugin; neither its name nor the card decides. An agent elsewhere may be a rule.
+    """Return whether at least one of a card's models is a language model behind a network,
+    according to the model's plugin; neither its name nor the card decides. An agent hosted
+    elsewhere may be a fixed rule.
     """
     for name in (card.model.name, *(each.name for each in card.further_models)):
         if plugins.is_remote(name):
@@ -106,14 +107,14 @@ def used_language_model(card: Card, plugins: Plugins) -> bool:
 
 
 def record_path(board: str, entry: Entry) -> str:
-    """Return the path of a card's record in the datastore; its UUID (of version 4 in form) is
+    """Return the path of a card's record in the datastore; its UUID (in the form of version 4) is
     derived from the card's id.
     """
     developer, _, model = entry.model.rpartition("/")
     path = ["data"]
     for part in (f"ktdeval-{board}", developer or "unknown", model):
         name = path_segment(part)
-        # names that Windows reserves, and `data`
+        # names reserved on Windows, and `data`
         path.append(f"x{name}" if _RESERVED.fullmatch(name) else name)
 
     digest = hashlib.sha256(entry.card_id.encode()).digest()
@@ -124,11 +125,11 @@ def record_path(board: str, entry: Entry) -> str:
 def make_record(
     data: BoardData, entry: Entry, division: Division, retrieved: str
 ) -> dict[str, JsonValue]:
-    """Return the record of one card."""
+    """Return the record of a card."""
     card = entry.card
     record: dict[str, JsonValue] = {
         "schema_version": SCHEMA_VERSION,
-        # The id is that of the card and not of the time of the export: one card is one evaluation.
+        # The id is based on the card, not on the time of the export: one card is one evaluation.
         "evaluation_id": f"{_evaluation(data, division)}/{entry.model}/{entry.card_id}",
         "retrieved_timestamp": retrieved,
         "source_metadata": _source_metadata(data, entry),
@@ -148,7 +149,7 @@ def _evaluation(data: BoardData, division: Division) -> str:
 
 
 def _results(data: BoardData, entry: Entry, division: Division) -> list[JsonValue]:
-    """Return the results of a card: one for each figure that is defined."""
+    """Return a card's results, one for each defined figure."""
     results: list[JsonValue] = []
     for metric, figure in figures_of(entry.card).items():
         if figure.value is not None:
@@ -169,7 +170,7 @@ def _results(data: BoardData, entry: Entry, division: Division) -> list[JsonValu
 def _epoch(created_at: str) -> str | None:
     try:
         moment = dt.datetime.fromisoformat(created_at)
-    except ValueError:  # the schema of cards checks only the beginning
+    except ValueError:  # the card schema checks only how the text begins
         return None
 
     if moment.tzinfo is None:
@@ -202,7 +203,8 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
     executed = entry.tier in ("re-executed", "re-run")
     metadata: dict[str, JsonValue] = {
         "source_name": rules.title,
-        # The board has records of what it executed; of the rest only the submitter's word.
+        # The board has records of what it executed; for everything else there is only the
+        # submitter's word.
         "source_type": "evaluation_run" if executed else "documentation",
         "source_organization_name": rules.title,
         "evaluator_relationship": "other",
@@ -223,7 +225,7 @@ def _model_info(entry: Entry) -> dict[str, JsonValue]:
         availability = "open_weights" if declared.open_weights else "closed_weights"
 
     deployment = "unknown"
-    if card.request_settings is None:  # a model of the machine that ran it
+    if card.request_settings is None:  # the model ran locally
         deployment = "self_deployed"
     elif availability == "closed_weights":
         deployment = "externally_managed"
@@ -306,7 +308,7 @@ def _generation(card: Card) -> dict[str, JsonValue]:
 
 
 def _metric_config(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
-    """Return the definition of a figure; a range only if the value lies in it."""
+    """Return the definition of a figure, with a range only if the value lies in it."""
     config: dict[str, JsonValue] = {
         "metric_id": f"{LIBRARY}.{name}",
         "metric_name": name,
@@ -352,7 +354,7 @@ def _score_details(figure: MetricLine | ScoreLine, value: float) -> dict[str, Js
 
 FOLDER = ".eval_results"
 DATASETS = "datasets"  #: Folder of the benchmark dataset
-SPLIT = "test"  #: The only split of the dataset
+SPLIT = "test"  #: The dataset's only split
 _ROW_FACTS = (
     "card",
     "label",
@@ -383,9 +385,9 @@ def write_eval_results(
     data: BoardData, folder: Path, dataset: str, licence: str, plugins: Plugins
 ) -> ExportReport:
     """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card that used a
-    language model, and the benchmark dataset that they name, under `datasets/`.
+    language model, and the benchmark dataset that these files refer to, under `datasets/`.
 
-    Cards without a rank are only in the dataset: a list of results has no field that could say why.
+    Unranked cards appear only in the dataset, since a list of results has no field for the reason.
     """
     if not _REPOSITORY.fullmatch(dataset):
         raise UsageError(f"--dataset: {dataset!r} is not a dataset of the Hub; expected OWNER/NAME")
@@ -417,7 +419,7 @@ def _as_yaml(value: JsonValue) -> str:
 def _write_dataset(
     data: BoardData, folder: Path, name: str, licence: str, exported: ExportReport
 ) -> None:
-    """Write the benchmark dataset: rows of each division, and the files that the Hub reads."""
+    """Write the benchmark dataset: the rows of each division, and the files that the Hub reads."""
     rules = data.board.rules
     divisions = []
     for division in rules.divisions:
@@ -477,8 +479,8 @@ def _dataset_row(data: BoardData, entry: Entry, division: Division) -> dict[str,
 
 
 def repository_of(entry: Entry) -> str:
-    """Return the folder of a model's files: its repository on the Hub if the submission names one,
-    else its own name.
+    """Return the folder for a model's files: the model's repository on the Hub if the submission
+    gives one, else the model's own name.
     """
     page = _HUB_PAGE.fullmatch(entry.submission.model.url)
     if page is not None:

@@ -1,10 +1,11 @@
 """Import results of other harnesses into a board's `imported/`, from a record of every_eval_ever.
 
-That project's converters make records of results of lm-eval, Inspect, HELM and others, all in one
-form (`eval.schema.json`); the fields read here are the same in its versions 0.0.1 to 0.3.0.
+That project's converters turn results from lm-eval, Inspect, HELM and others into records with a
+single schema (`eval.schema.json`); the fields read here are the same in its versions 0.0.1 to
+0.3.0.
 
-The file comes from outside: it is read within a size limit, as strict JSON, and its texts must be
-plain lines.
+The file comes from outside, so it is read within a size limit, as strict JSON, and its texts must
+be plain lines of text.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class _Result(Struct, frozen=True):
 
     @property
     def task(self) -> str:
-        """Name of the evaluation, after its data set."""
+        """Name of the evaluation, named after its data set."""
         dataset = self.source_data.dataset_name
         if not dataset or dataset == self.evaluation_name:
             return self.evaluation_name
@@ -87,8 +88,8 @@ class _Record(Struct, frozen=True):
 def import_results(path: Path, max_bytes: int, model: str | None = None) -> Imported:
     """Read a record of every_eval_ever.
 
-    Returns the document; `model`: name that replaces the record's. Raises CardError if the file
-    can't be read, is not a record, or holds a text that is not a plain line.
+    Returns the document. `model`: model name that overrides the record's. Raises CardError if the
+    file can't be read, is not a record, or contains text that is not a plain line.
     """
     text = read_text(path, max_bytes)
     value = parse_untrusted(text, str(path))
@@ -118,8 +119,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
 
 
 def file_name(document: Imported) -> str:
-    """Return the name of the document's file under `imported/`: the model and the first digits of
-    the source's SHA-256.
+    """Return the document's file name under `imported/`: the model name and the first digits of the
+    source's SHA-256.
     """
     return f"{path_segment(document.model.name)}--{document.source.sha256[:12]}.json"
 
@@ -141,7 +142,9 @@ def _row_of(result: _Result) -> dict[str, JsonValue]:
 
 
 def _day_of(stamp: str) -> str | None:
-    """Return the day (UTC) of Unix seconds or of an ISO moment; None for any other text."""
+    """Return the day (UTC) of a Unix timestamp in seconds or of an ISO timestamp; None for any
+    other text.
+    """
     try:
         if stamp.replace(".", "", 1).isdecimal():
             return datetime.fromtimestamp(float(stamp), UTC).date().isoformat()

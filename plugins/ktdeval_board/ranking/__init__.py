@@ -1,3 +1,3 @@
-"""Ranking of a board's cards, and all texts of pages on several cards: pure functions of a board
-and of daily series.
+"""Ranking of a board's cards, and all texts on pages about several cards: pure functions of a board
+and daily series.
 """

@@ -1,5 +1,5 @@
-"""Columns of a board, for readers without the paper; ranks, reasons against a rank, and labels of
-systems.
+"""A board's columns, described for readers who do not know the paper; ranks, reasons why a card has
+no rank, and system labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ktdeval_board.document_types import TRUST
 from ktdeval_board.ranking.daily_summaries import Vector
 from ktdeval_board.rules import Division, Rules
 
-ALPHA = "selection_alpha"  #: The metric that the α-rank goes by
+ALPHA = "selection_alpha"  #: The metric that determines the α-rank
 COST = "cost_usd"  #: The board's own column that depends on prices
 
 
@@ -61,7 +61,7 @@ class _Columns(Value, frozen=True, kw_only=True):
 
 _COLUMNS = from_plain(load_yaml(Path(__file__).with_name("columns.yaml")), _Columns, "columns.yaml")
 
-#: Columns made by the board, in the order in which they are shown
+#: Columns computed by the board, in display order
 EXTRA: Mapping[str, Definition] = _COLUMNS.board
 
 _SCORING_EXTRA = ("decided", "cost_usd", "tokens")
@@ -72,10 +72,11 @@ _GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
 
 
 def by_trust(entries: Iterable[Entry]) -> list[Entry]:
-    """Sort entries by tier, the best confirmed first, then whole runs before limited ones.
+    """Sort entries by tier, best confirmed first, and within a tier put complete runs before
+    limited ones.
 
-    Descriptions of the market and of metrics are taken from the first card, so that claims do not
-    override the board's own finding.
+    Descriptions of markets and metrics are taken from the first card, so that claims do not
+    override the board's own findings.
     """
 
     def key(entry: Entry) -> tuple[int, bool, str]:
@@ -91,8 +92,8 @@ def division_kind(board: Board, division: Division) -> str:
 
 
 def division_scopes(board: Board, division: Division) -> list[str]:
-    """Return the scopes of a division: `all` and each window. A scoring task has only `all`: its
-    scores are of all answers together.
+    """Return the scopes of a division: `all` and each window. A scoring task has only `all`, since
+    its scores pool all answers.
     """
     if division_kind(board, division) == "scoring":
         return ["all"]
@@ -101,9 +102,9 @@ def division_scopes(board: Board, division: Division) -> list[str]:
 
 
 def division_columns(board: Board, division: Division) -> list[str]:
-    """Return the names of a division's columns in the order of a table; empty without cards.
+    """Return the names of a division's columns in table order; empty without cards.
 
-    The names are those of the task's config, which the division's hash pins: a submitter can't add
+    The names come from the task's config, which the division's hash pins, so a submitter can't add
     columns.
     """
     entries = by_trust(board.of_division(division))
@@ -128,8 +129,8 @@ def division_columns(board: Board, division: Division) -> list[str]:
 
 
 def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
-    """Return the columns that are shown by default: a selection for a trading task, the first four
-    scores of a scoring task.
+    """Return the columns shown by default: a selection for a trading task, the first four scores
+    for a scoring task.
     """
     if not columns:
         return []
@@ -144,7 +145,7 @@ def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
 
 
 def describe_metrics(board: Board) -> dict[str, JsonValue]:
-    """Return the definitions of all columns of the board's divisions, by name."""
+    """Return the definitions of all columns in the board's divisions, by name."""
     definitions: dict[str, Definition] = {}
     for division in board.rules.divisions:
         own = column_definitions(board, division)
@@ -155,15 +156,15 @@ def describe_metrics(board: Board) -> dict[str, JsonValue]:
 
 
 def direction(board: Board, division: Division, column: str) -> str:
-    """Return whether `higher`, `lower` or `neither` is better in a column of the division."""
+    """Return the direction of a column of the division: whether `higher` or `lower` is better, or
+    `neutral`.
+    """
     definitions = column_definitions(board, division)
     return definitions[column].better if column in definitions else "neither"
 
 
 def column_definitions(board: Board, division: Division) -> dict[str, Definition]:
-    """Return the definitions of the board's own columns, and of those of the best confirmed
-    card.
-    """
+    """Return the definitions of the board's own columns and of those in the best confirmed card."""
     definitions = dict(EXTRA)
     for entry in by_trust(board.of_division(division))[:1]:
         for name, figure in figures_of(entry.card).items():
@@ -194,11 +195,11 @@ def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> D
     )
 
 
-HUMAN = "human"  #: Label of a card whose decisions a person made
+HUMAN = "human"  #: Label of a card whose decisions were made by a person
 
 
 def why_unranked(entry: Entry, board: Board, division: Division) -> list[str]:
-    """Return why a listed card has no rank in any scope; empty if it may have a rank."""
+    """Return why a listed card has no rank in any scope; empty if it may be ranked."""
     reasons = [*_reasons(entry, board.rules, division), *key_reasons(board, entry, division)]
     return list(dict.fromkeys(reasons))
 
@@ -236,7 +237,7 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
 
 
 def _certificate_reasons(entry: Entry, division: Division) -> Iterator[str]:
-    """Yield why the certificate of a mask does not suffice for a division that needs one."""
+    """Yield why a mask's certificate is not sufficient for a division that requires one."""
     card = entry.card
     if "mask not certified" in entry.labels or "certificate claimed" in entry.labels:
         yield "the division asks for a certificate of the mask that the board has verified"
@@ -247,10 +248,10 @@ def _certificate_reasons(entry: Entry, division: Division) -> Iterator[str]:
 
 
 def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> str | None:
-    """Return why a figure can't be ranked in a scope; None if it can.
+    """Return why a figure can't be ranked in a scope; None if it can be ranked.
 
-    A median over some of the windows is not comparable with one over all of them: a system without
-    a figure in a window could otherwise choose which windows count.
+    A median over some windows is not comparable with a median over all of them: otherwise, a system
+    could choose which windows count by having no figure in the others.
     """
     if reason is not None:
         return f"{column} is not defined: {reason}"
@@ -263,8 +264,8 @@ def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> s
 def competition_ranks(
     values: Vector, better: str, eligible: npt.NDArray[np.bool_]
 ) -> list[int | None]:
-    """Return ranks 1, 2, 2, 4 of the eligible: one more than how many of them are strictly better;
-    None for the others.
+    """Return the competition ranks (1, 2, 2, 4) of the eligible values: one plus the number of
+    eligible values that are strictly better; None for all others.
     """
     keys = -values if better == "higher" else values
     ordered = np.sort(keys[eligible])
@@ -276,11 +277,11 @@ def competition_ranks(
 
 
 def system_labels(board: Board) -> dict[str, str]:
-    """Return card id -> label of its system on this board: the model's name, with whatever
-    distinguishes it from others of that model.
+    """Return a mapping from card id to the label of its system on this board: the model's name,
+    plus whatever distinguishes the system from others with that model.
 
-    Cards of one system have one label in all divisions. If cards of one division would still share
-    it, the beginning of the card's id is added.
+    All cards of a system have the same label in every division. If cards in the same division would
+    still share a label, the beginning of the card id is added.
     """
     named = labels_of(System.of(entry.card) for entry in board.entries)
     labels = {entry.card_id: named[System.of(entry.card)] for entry in board.entries}
@@ -288,8 +289,8 @@ def system_labels(board: Board) -> dict[str, str]:
 
 
 def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
-    """Add the beginning of the card's id to a label that another card of the division also has,
-    withdrawn ones aside.
+    """Add the beginning of the card id to a label shared with another card of the division,
+    ignoring withdrawn cards.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for entry in entries:

@@ -1,5 +1,5 @@
-"""Facts of a card's daily series for the ranking: few numbers, so that thousands of cards fit in
-memory.
+"""Facts from a card's daily series for the ranking, kept small enough for thousands of cards to fit
+in memory.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ NO_SERIES = "no daily series: the board has not executed the records of this car
 
 @dataclass(frozen=True)
 class EpisodeDays:
-    """Days of one episode."""
+    """Daily data of one episode."""
 
     days: Days  #: [n] trading days
     #: [n] simple daily returns of the NAV; NaN where the NAV before or after is not positive
     returns: Vector
-    selection: Vector  #: [n] daily selection returns, unlinked; NaN where they are not defined
-    benchmark: Vector  #: [n] simple daily returns of the benchmark; NaN without one
+    selection: Vector  #: [n] daily selection returns, not linked; NaN where undefined
+    benchmark: Vector  #: [n] simple daily returns of the benchmark; NaN without a benchmark
 
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """Facts of one card's series, by cell."""
+    """Facts from one card's series, by cell."""
 
     #: total return before fees, or the reason why it is undefined
     gross: Mapping[Cell, float | str] = field(default_factory=dict)
-    #: share of random traders beaten, or the reason why it is undefined
+    #: fraction of random traders beaten, or the reason why it is undefined
     beaten: Mapping[Cell, float | str] = field(default_factory=dict)
     daily: Mapping[Cell, EpisodeDays] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ def facts_of(series: Series) -> SeriesFacts:
 
 
 def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> EpisodeDays:
-    # Episodes of one window share one array of days.
+    # Episodes of the same window share one array of days.
     days = tuple(episode.days)
     if days not in arrays:
         arrays[days] = np.array(days, dtype="datetime64[D]")
@@ -87,7 +87,7 @@ def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Episo
 
 
 def _returns(levels: Sequence[float]) -> Vector:
-    """Return simple returns; NaN if the level before or after is not positive."""
+    """Return simple returns; NaN where the level before or after is not positive."""
     level = np.array(levels)
     with np.errstate(divide="ignore", invalid="ignore"):
         returns = level[1:] / level[:-1] - 1.0
@@ -108,13 +108,13 @@ def figures_by_cell(episodes: Iterable[TradingEpisode], metric: str) -> dict[Cel
 
 
 def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:
-    """Return the [days, agents] means over seeds, and over windows that share a day: each day
-    counts once.
+    """Return the [days, agents] means over seeds and over windows that share a day, so that each
+    day counts once.
     """
     if not episodes or not episodes[0]:
         return np.empty((0, len(episodes)))
 
-    # All agents have the days of the first.
+    # All agents have the same days as the first one.
     dates = np.concatenate([each.days for each in episodes[0]])
     days, index = np.unique(dates, return_inverse=True)
     index = index.reshape(-1)
@@ -129,7 +129,7 @@ def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Ve
 
 
 def same_days(one: Sequence[EpisodeDays], other: Sequence[EpisodeDays]) -> bool:
-    """Return whether two agents' episodes cover the same days."""
+    """Return whether the episodes of two agents cover the same days."""
     if len(one) != len(other):
         return False
 

@@ -1,10 +1,10 @@
-"""Figures of a division's cards by episode and over a scope, and reference rows, which are not
-cards: the benchmark, and chance in a scoring task.
+"""Figures of a division's cards, by episode and over a scope, and the reference rows, which are not
+cards: the benchmark and, for a scoring task, the chance level.
 
-A figure over a scope is defined as on the card itself over all its episodes (`metrics` of a card):
-the median over the episodes where it is defined, with the interquartile range if there are at least
-two, else with the single episode's own interval. Random traders show what chance may give: the range
-of their episodes.
+A figure over a scope is defined like the card's own figure over all its episodes (`metrics` in a
+card): the median over the episodes in which it is defined, with the interquartile range if there
+are at least two, else with the single episode's own interval. Random traders show the range of
+their episodes instead, as an indication of what chance can produce.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, 
 from ktdeval_board.ranking.rows import FigureRow, Row, no_standing
 
 Benchmark = Mapping[str, Mapping[str, float]]
-"""Window to metric to value of buying and holding the benchmark."""
+"""Window to metric to the value obtained by buying and holding the benchmark."""
 
 _NO_EPISODE = "no finished episode"
 _NO_WINDOW = "no window counts for this figure"
-CHANCE_RANGE = (0.05, 0.95)  #: quantiles that random traders show
+CHANCE_RANGE = (0.05, 0.95)  #: quantiles shown as the range of random traders
 CHANCE_KIND = "5-95 % of episodes"
 
 
 Figures = npt.NDArray[np.void]
-"""Array of figures with the fields of `_FIGURE`; over a scope [entries, columns]."""
+"""Array of figures with the fields in `_FIGURE`; over a scope, [entries, columns]."""
 
 _FIGURE = np.dtype(
     [
         ("value", np.float64),  # NaN where undefined
-        ("low", np.float64),  # ends of the interval; NaN if undefined
+        ("low", np.float64),  # bounds of the interval; NaN if undefined
         ("high", np.float64),
         ("kind", np.object_),  # kind of the interval; None if undefined
         ("reason", np.object_),  # why the value is undefined; None if it is defined
-        ("n", np.int64),  # episodes (scores: samples) with a value
-        ("planned", np.int64),  # episodes that the scope has
+        ("n", np.int64),  # number of episodes (for scores: samples) with a value
+        ("planned", np.int64),  # number of episodes that the scope should have
     ]
 )
 
@@ -70,13 +70,13 @@ def _undefined_figures(*shape: int) -> Figures:
 
 
 def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ...]:
-    """Return a figure of a card as an element of `Figures`."""
+    """Return a card's figure as an element of `Figures`."""
     low: float | None = math.nan
     high: float | None = math.nan
     kind = None
     if figure.value is None:
         reason = unset_to_none(figure.reason) or ""
-        # An event that never happens is later than any number, so its time is not missing.
+        # An event that never happens comes later than any number, so its time is not missing.
         value = math.inf if is_never(reason) else math.nan
         return value, low, high, kind, reason, figure.n, 0
 
@@ -91,12 +91,12 @@ def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ..
 
 @dataclass(frozen=True)
 class EpisodeSamples:
-    """Figures by episode of entries that share windows and seeds; the grid is [entries, cells,
+    """Per-episode figures for entries that share windows and seeds, on a grid of [entries, cells,
     columns].
     """
 
     entries: Sequence[Entry]
-    cells: Sequence[Cell]  #: window and seed of each episode that was asked for
+    cells: Sequence[Cell]  #: window and seed of each required episode
     columns: Sequence[str]
     grid: Figures
     decided: Vector  #: [entries, cells] steps (decided, planned)
@@ -104,7 +104,7 @@ class EpisodeSamples:
     windows: Collection[str]  #: windows that count for these entries
 
     def over(self, windows: Collection[str]) -> Figures:
-        """Return the figures over the given windows that count."""
+        """Return the figures over those of the given windows that count."""
         chosen = []
         for number, (window, _) in enumerate(self.cells):
             if window in windows and window in self.windows:
@@ -120,7 +120,7 @@ class EpisodeSamples:
         values = grid["value"]
         middle, low, high, n = medians(values)
 
-        # A single episode has its own interval instead of quartiles.
+        # A single episode uses its own interval instead of quartiles.
         first = np.argmax(~np.isnan(values), axis=1)[:, None]
         figures = np.take_along_axis(grid, first, axis=1)[:, 0]
         several = n != 1
@@ -132,7 +132,7 @@ class EpisodeSamples:
         figures["planned"] = len(chosen)
         self._put_chance_ranges(values, figures)
 
-        # Steps are pooled: a median over episodes would hide one in which nothing was decided.
+        # Steps are pooled: a median over episodes would hide an episode without decisions.
         if "decided" in self.columns:
             pooled = figures[:, self.columns.index("decided")]
             planned = self.planned[:, chosen].sum(axis=1)
@@ -142,7 +142,8 @@ class EpisodeSamples:
             pooled["low"] = math.nan
             pooled["high"] = math.nan
 
-        # An infinite median is shown as undefined, with the number of episodes as its reason.
+        # An infinite median is shown as undefined, with the number of infinite episodes in its
+        # reason.
         times = np.isinf(values).sum(axis=1)
         is_infinite = np.isinf(figures["value"])
         for name in ("value", "low", "high"):
@@ -176,9 +177,11 @@ class EpisodeSamples:
 
 
 def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
-    """Return median, quartiles and count along the second axis, without NaN, each [a, c].
+    """Return median, quartiles and count along the second axis, ignoring NaN, each [entries,
+    columns].
 
-    Quartiles are linear between order statistics; they are NaN for fewer than two values.
+    Quartiles are interpolated linearly between order statistics; they are NaN for fewer than two
+    values.
     """
     n = (~np.isnan(values)).sum(axis=1)
     if values.shape[1] == 0:
@@ -191,8 +194,8 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
         return np.take_along_axis(ordered, np.maximum(index, 0)[:, None], axis=1)[:, 0]
 
     def quartile(quarter: int) -> Vector:
-        # As statistics.quantiles(method="inclusive"), to the last bit, so that a board shows what
-        # the card says.
+        # As in statistics.quantiles(method="inclusive"), to the last bit, so that a board shows the
+        # same values as the card.
         index, rest = np.divmod(quarter * (n - 1), 4)
         # A weight of 0 times infinity would be NaN.
         above = np.where(rest == 0, 0.0, at(np.minimum(index + 1, n - 1)))
@@ -214,8 +217,8 @@ def collect(
     facts: Callable[[str], SeriesFacts | None],
     windows_of: Callable[[Entry], tuple[str, ...]],
 ) -> list[EpisodeSamples]:
-    """Return the figures of trading cards by episode: one `EpisodeSamples` for each set of seeds, as
-    baselines may have more of them, and of windows that count (`windows_of`).
+    """Return the figures of trading cards by episode: one `EpisodeSamples` for each combination of
+    seeds (baselines may have more of them) and windows that count (`windows_of`).
     """
     groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[Entry]] = {}
     for entry in entries:
@@ -235,7 +238,7 @@ def _samples(
     facts: Callable[[str], SeriesFacts | None],
     windows: tuple[str, ...],
 ) -> EpisodeSamples:
-    """Return the figures of cards with the same seeds and the same windows that count."""
+    """Return the figures of cards that have the same seeds and the same windows that count."""
     card = entries[0].card
     cells = list(product([window.name for window in card.windows], card.seeds))
     number_of = {cell: number for number, cell in enumerate(cells)}
@@ -267,7 +270,7 @@ def _samples(
 
 
 def _count_decided(episode: TradingEpisode) -> int:
-    """Return how many steps of an episode the model decided."""
+    """Return the number of steps in an episode that the model decided."""
     return episode.decisions.model + episode.decisions.model_after_retry
 
 
@@ -278,7 +281,7 @@ def _extra(
     benchmark: Benchmark,
     facts: SeriesFacts | None,
 ) -> EpisodeMetric:
-    """Return one of the board's own figures, shaped as a metric on a card."""
+    """Return one of the board's own figures, shaped like a metric in a card."""
     if name == "excess":
         return _excess(episode, benchmark)
 
@@ -324,8 +327,8 @@ def _none(reason: str) -> EpisodeMetric:
 
 
 def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
-    """Return the figures of cards of scoring tasks over all their answers: scores with their own
-    intervals. None is planned: a score can't lack an episode.
+    """Return the figures for cards of scoring tasks over all their answers: scores with their own
+    intervals. The number of planned episodes is 0, since a score can't lack an episode.
     """
     figures = _undefined_figures(len(entries), len(columns))
     for row, entry in enumerate(entries):
@@ -367,7 +370,9 @@ def _card_figure(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
 
 
 def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
-    """Return the benchmark of each window from the best confirmed card that has it."""
+    """Return the benchmark's figures for each window, taken from the best confirmed card that has
+    them.
+    """
     benchmark: dict[str, dict[str, float]] = {}
     for entry in by_trust(entries):
         for window, policy in entry.trading.reference.benchmark_buy_and_hold.items():
@@ -383,10 +388,10 @@ def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
 
 
 def six_digits(values: Vector) -> Vector:
-    """Round to six significant digits, so that JSON shows no more; NaN and zero stay."""
+    """Round to six significant digits, so that JSON shows no more; NaN and zero are unchanged."""
     size = np.where((values == 0) | np.isnan(values), 1.0, np.abs(values))
     places = DIGITS - 1 - np.floor(np.log10(size)).astype(np.int64)
-    # Powers of ten up to 22 are exact, so one rounding of a whole number and one division give the
+    # Powers of ten up to 22 are exact, so rounding to an integer and dividing once gives the
     # nearest decimal.
     scale = 10.0 ** np.clip(np.abs(places), 0, 22)
     rounded = np.where(
@@ -397,7 +402,7 @@ def six_digits(values: Vector) -> Vector:
 
 
 def nullable(values: Vector) -> list[list[float | None]]:
-    """Return values to six significant digits, None for NaN."""
+    """Return values rounded to six significant digits, with None for NaN."""
     rounded = six_digits(values).astype(object)
     rounded[np.isnan(values)] = None
     rows: list[list[float | None]] = rounded.tolist()
@@ -406,7 +411,7 @@ def nullable(values: Vector) -> list[list[float | None]]:
 
 
 def figure_rows(figures: Figures, columns: Sequence[str]) -> Iterator[FigureRow]:
-    """Yield the figures of each row of a table."""
+    """Yield the figures for each row of a table."""
     value = nullable(figures["value"])
     low = nullable(figures["low"])
     high = nullable(figures["high"])
@@ -434,9 +439,9 @@ def reference_rows(
     entries: Sequence[Entry],
     samples: Sequence[EpisodeSamples],
 ) -> Iterator[Row]:
-    """Yield the rows of a scope that are not of a card: chance in a scoring task, as the median of
-    the cards' figures for it; else the index bought before the first day and held, as the median
-    over windows.
+    """Yield a scope's rows that do not belong to a card. For a scoring task, the chance level, as
+    the median of the cards' figures for it; otherwise the index bought before the first day and
+    held, as the median over windows.
     """
     if not samples:
         chance = _figure_table([_chance_figures(entry.card) for entry in entries], columns)
@@ -463,7 +468,7 @@ def reference_rows(
 
 
 def _chance_figures(card: Card) -> dict[str, float]:
-    """Return the expected figures of chance on a card's samples, by score."""
+    """Return the expected figures at the chance level on a card's samples, by score."""
     if not isinstance(card, ScoringCard):
         return {}
 
@@ -473,7 +478,7 @@ def _chance_figures(card: Card) -> dict[str, float]:
 
 
 def _benchmark_figures(policy: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the figures of holding the index: without trades and fees, and with itself as
+    """Return the figures for holding the index: no trades, no fees, and the index itself as
     benchmark.
     """
     if "total_return" not in policy:
@@ -483,7 +488,7 @@ def _benchmark_figures(policy: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> Vector:
-    """Return figures as [rows, columns]; NaN if a row lacks one."""
+    """Return figures as a [rows, columns] array; NaN if a row lacks a figure."""
     table = np.full((len(rows), len(columns)), math.nan)
     for number, figures in enumerate(rows):
         table[number] = [figures.get(name, math.nan) for name in columns]
@@ -494,8 +499,8 @@ def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -
 def _reference_row(
     model: str, label: str, source: Entry, table: Vector, reasons: Mapping[str, str]
 ) -> Row:
-    """Return the row of the medians of a table; its tier is that of the card that it is computed
-    from. `reasons`: of each column, why its figure is not defined.
+    """Return the row of column medians of a table; its tier is the tier of the card from which it
+    is computed. `reasons`: why a figure is undefined, by column.
     """
     figures = _undefined_figures(1, len(reasons))
     middle, low, high, n = medians(table[None])

@@ -1,5 +1,5 @@
-"""Windows later than an entrant's training data, which rank a division with `fresh: true`, and the
-effect size detectable in so short a period.
+"""Windows after the end of an entrant's training data, which determine its rank in a division with
+`fresh: true`, and the effect size detectable in so short a period.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ ONLY_A_BOUND = (
 
 
 class FreshFacts(TypedDict):
-    """Facts on the windows of a division that are later than an entrant's training data."""
+    """Facts on the windows of a division that lie after the end of an entrant's training data."""
 
     cutoff: str  #: day, month, `none` (nothing was trained) or `unknown`
-    source: str  #: where the cutoff is from
-    windows: int  #: windows that begin after it
+    source: str  #: source of the cutoff
+    windows: int  #: number of windows that begin after the cutoff
     of_windows: int
-    days: int  #: trading days of these windows
+    days: int  #: number of trading days in these windows
     of_days: int
-    #: selection over all fresh days that a test of their mean would find (level 5 %, power 80 %),
-    #: as a fraction of the NAV; None where it is not defined
+    #: selection over all fresh days that a test of the daily mean would detect (significance level
+    #: 5 %, power 80 %), as a fraction of the NAV; None where undefined
     detectable: float | None
     detectable_reason: str | None
 
 
 @dataclass(frozen=True)
 class KnownUntil:
-    """End of the training data that the models of an entrant may have read."""
+    """Latest end of the training data that an entrant's models may have read."""
 
     cutoff: str  #: day, month, `none` or `unknown`
     source: str
-    last_day: np.datetime64 | None  #: None if nothing was trained, or it is not known
+    last_day: np.datetime64 | None  #: None if nothing was trained, or if the date is unknown
 
     def is_before(self, first_day: str) -> bool:
-        """Return whether a window that begins on a day is later than all training data."""
+        """Return whether a window that begins on this day lies after all training data."""
         if self.cutoff == "none":
             return True
 
@@ -62,10 +62,10 @@ class KnownUntil:
 
 
 def known_until(entry: Entry, rules: Rules) -> KnownUntil:
-    """Return the end of an entrant's training data: the latest of its models.
+    """Return the end of an entrant's training data: the latest date over its models.
 
-    The board's list states it, else the suite's. A later date from submitter or card takes
-    precedence: a claim can't gain a window.
+    The date comes from the board's list, or else from the suite's. A later date from the submitter
+    or the card takes precedence, so a claim can never gain a window.
     """
     models = [entry.model, *(further.name for further in entry.card.further_models)]
     listed = [_read_listed_cutoff(model, rules) for model in models]
@@ -87,12 +87,12 @@ def _last_day(known: KnownUntil) -> np.datetime64:
 
 
 def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
-    """Return the end of one model's training data by the board's list, else the suite's."""
+    """Return the end of one model's training data from the board's list, else from the suite's."""
     own = rules.cutoff_of(model)
     if own is not None:
         return _parse_cutoff(own.cutoff, f"{own.source} ({own.as_of})")
 
-    # Without the model's arguments: they are the card's word.
+    # The model's arguments are not used, since they are the card's claim.
     listed = listed_cutoff(model, {})
     if listed == "unknown":
         return KnownUntil("unknown", NOT_KNOWN, None)
@@ -105,7 +105,7 @@ def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
 
 
 def _list_claims(entry: Entry) -> list[KnownUntil]:
-    """Return the cutoffs claimed by submitter and card."""
+    """Return the cutoffs claimed by the submitter and by the card."""
     claims = []
     model = entry.submission.model
     if model.cutoff_day is not None:
@@ -126,9 +126,9 @@ def _parse_cutoff(cutoff: str, source: str) -> KnownUntil:
 
 
 def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str, ...]:
-    """Return the names of the windows that count for an entry: all, or for an entrant in a division
-    of fresh windows those that begin after its training data end. A baseline has no rank and keeps
-    all windows.
+    """Return the names of the windows that count for an entry: all of them, except that for an
+    entrant in a division with fresh windows, only those that begin after the end of its training
+    data count. A baseline has no rank and keeps all windows.
     """
     if not division.fresh or entry.baseline is not None:
         return tuple(division.window_names())
@@ -138,7 +138,9 @@ def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str
 
 
 def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
-    """Return why an entrant has no rank if none of `windows` is later than its training data."""
+    """Return why an entrant has no rank if none of `windows` begins after the end of its training
+    data.
+    """
     known = known_until(entry, rules)
     if known.cutoff == "unknown":
         return known.source
@@ -153,7 +155,9 @@ def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
 def fresh_facts(
     entry: Entry, division: Division, rules: Rules, series: SeriesFacts | None
 ) -> FreshFacts:
-    """Return the windows later than an entrant's training data, and the effect detectable in them."""
+    """Return the windows after the end of an entrant's training data, and the effect detectable in
+    them.
+    """
     known = known_until(entry, rules)
     fresh = counted_windows(entry, division, rules)
     after = set(fresh)
@@ -178,9 +182,9 @@ def fresh_facts(
 
 
 def _detectable_selection(windows: Sequence[str], series: SeriesFacts | None) -> float | str:
-    """Return the selection over all days of the windows that a z test of the daily mean detects
-    with probability `POWER` at the level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`; or why it is
-    not defined.
+    """Return the selection over all days of the windows that a z-test of the daily mean detects
+    with power `POWER` at significance level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`; or the
+    reason why it is undefined.
     """
     if not windows:
         return "no window is later than the training data"
@@ -196,7 +200,7 @@ def _detectable_selection(windows: Sequence[str], series: SeriesFacts | None) ->
 
 
 def _mean_over_seeds(windows: Sequence[str], series: SeriesFacts) -> Vector:
-    """Return the [n] daily selection of concatenated windows, averaged over seeds."""
+    """Return the [n] daily selection over the concatenated windows, averaged over seeds."""
     parts = []
     for name in windows:
         of_window = [days.selection for (window, _), days in series.daily.items() if window == name]

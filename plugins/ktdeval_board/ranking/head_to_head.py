@@ -1,5 +1,5 @@
-"""Head-to-head tests of a division's cards over its windows, equal to those of `ktdeval compare`;
-pages only look them up.
+"""Head-to-head tests of a division's cards over its windows, identical to those of `ktdeval
+compare`; pages only look up the results.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from ktdeval_board.ranking.rows import Row
 from ktdeval_board.rules import Division, WindowRule
 
 MAX_PAIRED = 40
-"""Cards of a division that are tested against each other: baselines and the best. Time and size grow
-with the square.
+"""Maximum number of cards in a division that are tested against each other: baselines and the best.
+Time and size grow quadratically.
 """
 
 
-# a tuple: a row of a site's data file
+# a tuple, since each test is a row in a data file of the site
 class PairingTest(NamedTuple):
-    """Figures of one test, as pages show them: of the signed ranks, of the Hodges-Lehmann shift, of
-    the sign flips.
+    """Figures of a single test, as shown on pages: for the signed-rank test, the Hodges-Lehmann
+    shift and the sign-flip test.
     """
 
     n: int
     nonzero: int
     p: float | None
-    smallest: float | None  #: smallest p that the number of windows allows
+    smallest: float | None  #: smallest p possible with this number of windows
     effect: float | None
     method: str | None
     reason: str | None  #: why p is undefined
@@ -65,24 +65,24 @@ _NOT_HERE = (
 
 @dataclass(frozen=True)
 class PairedWindows:
-    """Windows on which cards are paired."""
+    """Windows over which cards are paired."""
 
-    #: in the order of the division; none for a scoring task, whose scores are of all answers
+    #: in the order of the division; empty for a scoring task, whose scores cover all answers
     #: together.
     windows: Sequence[WindowRule]
-    correlation: Vector  #: [n, n] of figures over windows, by the days that they share
+    correlation: Vector  #: [n, n] between figures of windows, from shared days
     counted: Callable[[Entry], Sequence[str]]  #: names of the windows that count for an entry
 
     @cached_property
     def null(self) -> stats.RankNull | None:
-        """Distribution of the signed-rank statistic over all windows if they share days; None if it
-        is exact.
+        """Null distribution of the signed-rank statistic over all windows if they share days; None
+        if it is exact.
         """
         return stats.overlap_null(self.correlation, _SEED)
 
     @cached_property
     def blocks(self) -> npt.NDArray[np.int64]:
-        """Labels from 0 of windows that change signs together, [n]."""
+        """Labels, counted from 0, of windows that change signs together, [n]."""
         if not self.windows:
             return np.zeros(0, np.int64)
 
@@ -91,17 +91,17 @@ class PairedWindows:
         return labels
 
     def shared(self, indices: Sequence[int]) -> bool:
-        """Return whether some of these windows share days."""
+        """Return whether any of these windows share days."""
         return bool(np.any(np.triu(self.correlation[np.ix_(indices, indices)], 1)))
 
 
 def windows_of(board: Board, division: Division) -> PairedWindows:
-    """Return the windows of a division with the days that episodes covered; without cards, the
-    rule's days.
+    """Return a division's windows with the days covered by episodes; without cards, the days in the
+    rules.
     """
     windows = () if division_kind(board, division) == "scoring" else division.windows
     covered = {each.name: (each.first, each.last) for each in windows}
-    # The days of the best confirmed card replace those of the others.
+    # The days of the best confirmed card override those of the others.
     for entry in reversed(by_trust(board.of_division(division))):
         if entry.is_trading and entry.card.limit is None:
             for episode in entry.trading.episodes:
@@ -113,9 +113,9 @@ def windows_of(board: Board, division: Division) -> PairedWindows:
 
 
 def paired_cards(rows: Sequence[Row]) -> list[str]:
-    """Return the ids of the tested cards, in the order of a table's rows. Baselines are chosen
-    first, then the best. Cards that share a rank are chosen all or none, so that names do not
-    decide.
+    """Return the ids of the tested cards, in the row order of a table. Baselines are chosen first,
+    then the best cards. Cards that share a rank are chosen together or not at all, so that names do
+    not decide.
     """
     cards = []
     for row in rows:
@@ -132,7 +132,7 @@ def paired_cards(rows: Sequence[Row]) -> list[str]:
 
 
 class NamedDays(TypedDict):
-    """Window of a division."""
+    """Window of a division, with its days."""
 
     name: str
     first: str
@@ -140,17 +140,17 @@ class NamedDays(TypedDict):
 
 
 class PairsIndex(TypedDict):
-    """Data of a division that pages need before any pair."""
+    """Data about a division that pages need before any pair."""
 
     windows: list[NamedDays]
     overlap: bool  #: whether windows share days
     effective_windows: float
-    cards: list[str]  #: ids of the cards that are tested
+    cards: list[str]  #: ids of the tested cards
     fields: list[str]
 
 
 def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
-    """Return the data of a division before any pair."""
+    """Return the data about a division that pages need before any pair."""
     days: list[NamedDays] = []
     for window in windows.windows:
         days.append({"name": window.name, "first": window.first, "last": window.last})
@@ -167,8 +167,9 @@ def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
 def pair_tests(
     entries: Sequence[Entry], windows: PairedWindows
 ) -> dict[str, dict[str, dict[str, PairingTest]]]:
-    """Return the tests of cards against each other: card to other card to metric to the values of
-    `FIELDS`, first less second. A pair is tested on the windows that count for both.
+    """Return the tests of cards against each other, of the first card minus the second: card to
+    other card to metric to the values of `FIELDS`. A pair is tested on the windows that count for
+    both cards.
     """
     tests: dict[str, dict[str, dict[str, PairingTest]]] = {entry.card_id: {} for entry in entries}
     metrics = set[str]()
@@ -196,7 +197,7 @@ def pair_tests(
 
 
 def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
-    """Return the [cards, seeds, windows] figures of a metric; NaN if undefined."""
+    """Return the [cards, seeds, windows] array of a metric; NaN where undefined."""
     seeds = sorted(set(chain.from_iterable(entry.card.seeds for entry in entries)))
     row_of = {seed: row for row, seed in enumerate(seeds)}
     column_of = {window: column for column, window in enumerate(windows)}
@@ -212,7 +213,7 @@ def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str])
 
 
 def _turn_test(test: PairingTest) -> PairingTest:
-    """Return a test of the second card less the first."""
+    """Return the test for the second card minus the first."""
     return test._replace(
         effect=_negate(test.effect),
         value=_negate(test.value),
@@ -222,13 +223,13 @@ def _turn_test(test: PairingTest) -> PairingTest:
 
 
 def _negate(value: float | None) -> float | None:
-    # less than 0.0, as minus zero would show
+    # subtracted from 0.0, since negation could show a minus zero
     return None if value is None else 0.0 - value
 
 
 def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
-    """Test [pairs, windows] differences, NaN if undefined: plain rows together, ten times as
-    quick, others one by one.
+    """Test [pairs, windows] differences, NaN where undefined: plain rows as a batch, which is ten
+    times as fast, and all others one by one.
     """
     sizes = np.sort(np.abs(differences), axis=1)
     plain = (
@@ -242,7 +243,7 @@ def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
         together = _plain_tests(differences[plain], windows)
 
     in_turn = iter(together)
-    # Cards that never differ are common, and so are equal rows.
+    # Cards that never differ are common, and so are identical rows.
     tested: dict[bytes, PairingTest] = {}
     tests = []
 
@@ -261,19 +262,19 @@ def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
 
 
 def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
-    """Test rows in which every window has a figure and no two sizes are equal or zero, with the
-    library's distributions.
+    """Test rows in which every window has a figure and no two absolute values are equal or zero,
+    using the library's distributions.
     """
     n = differences.shape[1]
     null = windows.null or stats.rank_null(np.arange(1.0, n + 1.0))
 
-    # Signed ranks: the sum of the positive ones.
+    # Signed ranks: the sum of the positive ranks.
     p = np.array([null.two_sided(float(statistic)) for statistic in null.support])
     positive = stats.positive_rank_sums(differences)
     top = n * (n + 1) // 2
     effect = (2.0 * positive - top) / top
 
-    # Hodges-Lehmann shift: the median of the Walsh averages, with two of them as its interval.
+    # Hodges-Lehmann shift: the median of the Walsh averages, with two of them as interval bounds.
     one, other = np.triu_indices(n)
     walsh = np.sort((differences[:, one] + differences[:, other]) / 2.0, axis=1)
     low = np.full(len(walsh), np.nan)
@@ -283,7 +284,7 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
         low = walsh[:, cut]
         high = walsh[:, -1 - cut]
 
-    # Sign flips of whole blocks, all of them.
+    # Sign flips of whole blocks, over all combinations.
     blocks = range(windows.blocks.max() + 1)
     sums = np.stack(
         [differences[:, windows.blocks == block].sum(axis=1) for block in blocks], axis=1
@@ -294,7 +295,7 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
 
     medians_ = np.median(walsh, axis=1)
     columns = nullable(np.column_stack((p[positive], effect, medians_, low, high, flips)))
-    example = _test_row(differences[0], windows)  # the other figures are those of any such row
+    example = _test_row(differences[0], windows)  # the other figures are equal for all such rows
     tests = []
     for p_value, biserial, value, lower, upper, flip in columns:
         tests.append(
@@ -307,13 +308,13 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
 
 
 def _test_row(differences: Vector, windows: PairedWindows) -> PairingTest:
-    """Test one row of any kind."""
+    """Test a single row of any kind."""
     indices = np.flatnonzero(np.isfinite(differences)).tolist()
     values = differences[indices]
     moving = [index for index in indices if differences[index] != 0]
     shared = windows.shared(indices)
     shared_moving = windows.shared(moving)
-    # The simulated distribution is that of all windows; one for each choice of them would take too
+    # The simulated distribution covers all windows; one for each subset of them would take too
     # long.
     has_p = not shared_moving or len(moving) == len(differences)
     has_interval = not shared or len(indices) == len(differences)

@@ -1,4 +1,4 @@
-"""Pages of models over all divisions, and the history of the board: its events by day, and the
+"""Pages of models across all divisions, and the history of the board: its events by day, and the
 leading cards of each division over time.
 """
 
@@ -32,17 +32,17 @@ from ktdeval_board.ranking.daily_summaries import Cell, Vector, figures_by_cell
 from ktdeval_board.ranking.rows import Row, Standing, Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
 
-MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
+MASK_METRICS = ("total_return", ALPHA)  #: Metrics for which mask effects are shown
 
-#: Fields in which task configs of one family may differ from mask to mask
+#: Fields in which the task configs of a family may differ between masks
 _MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
 
 
-# ---- pages of models
+# ---- model pages
 
 
 def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """Yield the name of each model of the board, in order, with the data of its page."""
+    """Yield the name of each model on the board, in order, with the data for its page."""
     labels = system_labels(board)
     rows: dict[str | None, Row] = {}
     ranked: dict[str, int] = {}
@@ -66,7 +66,7 @@ def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, J
 
 
 def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
-    """Return a card's part of a page. `ranked`: how many cards of its division have a rank."""
+    """Return a card's part of a page. `ranked`: number of ranked cards in its division."""
     card = entry.card
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
     lines = {} if attribution is None else attribution.lines
@@ -95,8 +95,8 @@ def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[s
 
 
 def _attribution_line(line: Line) -> JsonValue:
-    """Return a line of the attribution: the median over episodes of its part in the total
-    return.
+    """Return a line of the attribution: the median over episodes of the line's contribution to
+    total return.
     """
     low = None
     high = None
@@ -109,8 +109,8 @@ def _attribution_line(line: Line) -> JsonValue:
 
 
 def mean_exposures(card: Card) -> dict[str, float | None]:
-    """Return style factor -> median over pooled episodes of the mean daily exposure, in standard
-    deviations of the market's names.
+    """Return style factor -> median over pooled episodes of the mean daily exposure, in
+    cross-sectional standard deviations of the market's stocks.
     """
     by_factor: dict[str, list[float]] = defaultdict(list)
     if isinstance(card, TradingCard):
@@ -138,7 +138,7 @@ def _exposures(episode: TradingEpisode) -> Iterator[tuple[str, float]]:
             yield name, float(value)
 
 
-# ---- effects of masks
+# ---- mask effects
 
 
 class MaskEffect(Value, frozen=True, kw_only=True):
@@ -160,24 +160,24 @@ class MaskEffect(Value, frozen=True, kw_only=True):
 
 
 def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
-    """Return the value of knowing stocks and dates to each agent of one model, in each mode that
-    has cards of several masks.
+    """Return how much knowing stocks and dates is worth to each agent of a model, in each mode that
+    has cards with several masks.
 
-    Contrasts of means over seeds within each window, then their mean over windows with its t
-    interval, widened if windows share days, as in `ktdeval compare masks`. Cards are compared if
-    they differ only in the mask and its texts. Cards that may not be ranked by themselves, are not
-    checked or were withdrawn are excluded.
+    Seeds are averaged within each window and contrasted; the effect is the mean contrast over
+    windows with its t interval, widened if windows share days, as in `ktdeval compare masks`. Cards
+    are compared if they differ only in the mask and its texts. Cards that can't be ranked on their
+    own, are unchecked or were withdrawn are excluded.
     """
     names = labels_of(System.of(entry.card) for entry in entries)
     effects: list[MaskEffect] = []
 
     for design in _designs(entries):
-        # Of two cards with one mask neither can be chosen.
+        # If two cards have the same mask, neither can be chosen.
         cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
         if not {"bright", "blinded"} <= cards.keys():
             continue
 
-        system = names[System.of(cards["blinded"])]  # all cards of a design are of one system
+        system = names[System.of(cards["blinded"])]  # all cards of a design have one system
         for metric in MASK_METRICS:
             effects += _mask_effects(cards, metric, system)
 
@@ -186,13 +186,16 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
 
 
 def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard]]]:
-    """Yield cards by mask, for each group of a submitter's cards that differ only in their mask."""
+    """Yield cards by mask, for each group of cards by one submitter that differ only in
+    their mask.
+    """
     designs: dict[tuple[str, Party], dict[str, list[TradingCard]]] = {}
     for entry in entries:
         card = entry.card
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
         if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
-            # Another submitter's card of a model would leave this one's without a pair.
+            # A card of the same model by another submitter would leave this submitter's card
+            # without a pair.
             design = _design_hash(card), pair_of(entry.submission.submitter)
             designs.setdefault(design, {}).setdefault(card.task.mask, []).append(card)
 
@@ -200,7 +203,7 @@ def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard
 
 
 def _design_hash(card: TradingCard) -> str:
-    """Hash everything that cards of different masks must have in common."""
+    """Hash everything that cards with different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "request_settings", "rules", "windows", "seeds", "limit")
     settings = [to_plain(getattr(card, name)) for name in fields]
@@ -211,7 +214,7 @@ def _design_hash(card: TradingCard) -> str:
 def _mask_effects(
     cards: Mapping[str, TradingCard], metric: str, system: str
 ) -> Iterator[MaskEffect]:
-    """Yield each effect that the available masks identify."""
+    """Yield each effect that can be identified from the available masks."""
     values, windows, undefined = _pair_windows(cards, metric)
     first = cards["blinded"]
     covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}
@@ -248,8 +251,8 @@ def _text_or_none(value: JsonValue) -> str | None:
 def _pair_windows(
     cards: Mapping[str, TradingCard], metric: str
 ) -> tuple[dict[str, Vector], list[str], int]:
-    """Return mask -> mean over seeds by window; the windows; and how many (window, seed) are
-    excluded because a figure is undefined.
+    """Return a mapping from mask to the mean over seeds by window; the windows; and the number of
+    (window, seed) pairs excluded because a figure is undefined.
     """
     figures = [figures_by_cell(card.pooled, metric) for card in cards.values()]
     cells = [(episode.window, episode.seed) for episode in cards["blinded"].pooled]
@@ -270,7 +273,7 @@ def _pair_windows(
 
 
 _ORDER = ("registered", "drawn", "excused", "submitted", "checked", "rerun", "erratum")
-"""Kinds of events, in the order of events of one day."""
+"""Kinds of events, in the order in which events of the same day are listed."""
 
 
 class Event(Value, frozen=True, kw_only=True):
@@ -287,10 +290,10 @@ class Event(Value, frozen=True, kw_only=True):
 
 
 def history(board: Board, tables: Tables) -> dict[str, JsonValue]:
-    """Return the events of the board, and the cards that led each division over time.
+    """Return the events on the board, and the cards that led each division over time.
 
-    `events` are in the order of their dates, errata of cards that are no longer there included;
-    `best`: for each division the ranked cards that were ahead of all others on the day of their
+    `events` are ordered by date and include errata on cards that no longer exist; `best` contains,
+    for each division, the ranked cards that were ahead of all others on the day of their
     submission, by today's ranks.
     """
     events = sorted(
@@ -358,7 +361,7 @@ def _card_events(entry: Entry, label: str) -> Iterator[Event]:
 
 
 def _registration_events(filed: FiledRegistration, system: str) -> Iterator[Event]:
-    """Yield the events of a registration, which have no card."""
+    """Yield the events of a registration that do not involve a card."""
 
     def event(date: str, kind: str, text: str) -> Event:
         return Event(date=date, kind=kind, division=filed.division, system=system, text=text)
@@ -382,8 +385,8 @@ def _by(maintainer: str) -> str:
 
 
 def _leaders(table: Table) -> Iterator[JsonValue]:
-    """Yield the ranked rows that led all rows submitted until their day; if several are of one day,
-    only the best.
+    """Yield the ranked rows that were ahead of all rows submitted up to their day; of several on
+    the same day, only the best.
     """
     ranked = []
     for row in table["rows"]:

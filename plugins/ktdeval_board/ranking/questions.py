@@ -1,10 +1,10 @@
-"""Decide whether a card answers a question that its registration fixed before the mask key was
+"""Decide whether a card answers the question fixed in its registration before the mask key was
 drawn.
 
-A card is `confirmatory` if the board's own registration has a question, the board drew its key
+A card is `confirmatory` if its registration on the board has a question, the board drew its key
 later, and all terms match: system, windows, seeds, the metric in each window, and the opponent.
-Else it is `exploratory`, with the mismatches. Only the figures are taken from the card; the board's
-check confirms them.
+Otherwise it is `exploratory`, and the mismatches are listed. Only the figures are taken from the
+card; the board's check confirms them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ktdeval_board.ranking.division_figures import benchmark_of
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of a card on its question."""
+    """Evidence from a card on its registered question."""
 
-    why: tuple[str, ...]  #: terms that do not match, or why there is no question; empty: all match
+    why: tuple[str, ...]  #: mismatching terms, or why there is no question; empty: all match
     question: Question | None = None
-    answer: Answer | None = None  #: None if a term does not match
+    answer: Answer | None = None  #: None if any term does not match
 
     @property
     def kind(self) -> Literal["confirmatory", "exploratory"]:
@@ -74,7 +74,7 @@ def question_words(question: Question) -> str:
 
 
 def evidence_of(board: Board, entry: Entry) -> Evidence:
-    """Return a card's evidence on the question in its registration with the board."""
+    """Return a card's evidence on the question in its registration on the board."""
     filed = board.registrations.by_id.get(entry.card.registration or "")
     if filed is None:
         return Evidence(("no question was registered before the run",))
@@ -101,7 +101,7 @@ def evidence_of(board: Board, entry: Entry) -> Evidence:
 
 
 def _broken_terms(board: Board, entry: Entry, question: Question) -> Iterator[str]:
-    """Yield the terms of a registered question that a card does not keep."""
+    """Yield the terms of a registered question that a card violates."""
     filed = board.registrations.by_id[entry.card.registration or ""]
     yield from card_problems(entry.card, entry.division, board.registrations)
 
@@ -166,8 +166,8 @@ def _card(board: Board, card_id: str) -> Entry | None:
 
 
 def _opponent(board: Board, entry: Entry, question: Question) -> Mapping[Cell, float]:
-    """Return the figures that a question compares with, by window and seed; of the benchmark and of
-    zero for each seed of the card.
+    """Return the figures to compare with, by window and seed; for the benchmark and for zero, one
+    for each seed of the card.
     """
     seeds = entry.card.seeds
     if question.against == "zero":
@@ -190,8 +190,8 @@ def _opponent(board: Board, entry: Entry, question: Question) -> Mapping[Cell, f
 def _differences(
     entry: Entry, question: Question, opponent: Mapping[Cell, float]
 ) -> list[float | None]:
-    """Return the difference in each window of a question, the median over the card's seeds; None if
-    a figure is undefined.
+    """Return the difference in each window of a question, as the median over the card's seeds; None
+    if a figure is undefined.
     """
     own = figures_by_cell(entry.trading.episodes, question.metric)
     differences: list[float | None] = []
@@ -210,8 +210,8 @@ def _figures_by_seed(figures: Mapping[Cell, float], window: str) -> dict[int, fl
 def _median_gap(
     here: Mapping[int, float], there: Mapping[int, float], seeds: Sequence[int]
 ) -> float | None:
-    """Return the median difference over seeds. If the opponent lacks a seed, as a rule with a
-    single one does, its median is used.
+    """Return the median difference over seeds. If the opponent lacks a seed, as a fixed rule with a
+    single seed does, the median of the opponent is used.
     """
     if not there or any(seed not in here for seed in seeds):
         return None

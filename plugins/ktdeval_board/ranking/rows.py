@@ -1,4 +1,4 @@
-"""Rows and tables of a division, as the site and the ranking pass them on."""
+"""Rows and tables of a division, as the ranking passes them to the site."""
 
 from __future__ import annotations
 
@@ -11,61 +11,62 @@ from ktdeval_board.board_entries import EntryFacts, EvidenceFacts
 from ktdeval_board.ranking.fresh_windows import FreshFacts
 
 Ranks = Sequence[int | None]
-"""Ranks or tie groups by card; None where it has none."""
+"""Ranks or tie groups by card; None for a card without one."""
 
 
 class Standing(TypedDict):
-    """Place of a card in a table; all None for a card without a rank."""
+    """A card's place in a table; all fields are None for an unranked card."""
 
     ranked: bool
-    why: list[str]  #: why it has no rank
+    why: list[str]  #: reasons why the card is unranked
     rank: int | None
     alpha_rank: int | None
-    tie: int | None  #: tie group by the figure that ranks go by
+    tie: int | None  #: tie group by the figure that determines ranks
     alpha_tie: int | None
-    shared_rank: int | None  #: best rank of its tie group; its own rank without one
-    worst_rank: int | None  #: worst rank of its tie group, likewise
-    tied_with: int  #: other ranked cards of its tie group
-    shared_alpha_rank: int | None  #: the same of its rank by selection alpha
+    shared_rank: int | None  #: best rank in the card's tie group; its own rank if it has no group
+    worst_rank: int | None  #: worst rank in the card's tie group; its own rank if it has no group
+    tied_with: int  #: number of other ranked cards in its tie group
+    shared_alpha_rank: int | None  #: like `shared_rank`, by selection alpha
     worst_alpha_rank: int | None
     alpha_tied_with: int
 
 
 class FigureRow(TypedDict):
-    """Figures of a row, each a list in the order of the table's columns."""
+    """Figures in a row, each a list in the order of the table's columns."""
 
     values: list[float | None]
     low: list[float | None]
     high: list[float | None]
-    interval: list[str | None]  #: what low and high are
+    interval: list[str | None]  #: what `low` and `high` are
     n: list[int]
-    reasons: Mapping[str, str]  #: column to why its value is undefined
+    reasons: Mapping[str, str]  #: why a value is undefined, by column
 
 
 class Row(EntryFacts, Standing, FigureRow):
-    """Row of a table: a card, or one of the references that are always there."""
+    """Row of a table: a card, or one of the references that are always shown."""
 
     model: str
     strategy: str
     attempts: int | None
     registration: str | None
-    fresh: FreshFacts | None  #: None but for cards of a division of fresh windows
-    #: whether it answers a question that was registered before its key was drawn; None: no card
+    fresh: FreshFacts | None  #: None except for cards in a division with fresh windows
+    #: whether the card answers a question that was registered before its key was drawn; None if the
+    #: row has no card
     evidence: EvidenceFacts | None
 
 
 class Ties(TypedDict):
-    """Test that gave the tie groups of a table."""
+    """Test that produced the tie groups of a table."""
 
     groups: int
-    tested: int  #: cards that took part
+    tested: int  #: number of cards tested
     days: int
     p: Mapping[str, float]  #: card id to p-value
     reason: str | None  #: why there are no groups
 
 
 class Table(TypedDict):
-    """Ranked table of a division over one scope."""
+    """Ranked table for a division over one scope."""
 
     division: str
     scope: str
@@ -74,8 +75,8 @@ class Table(TypedDict):
     missing_baselines: Sequence[str]
     rows: list[Row]
     notes: list[str]
-    verdict: str  #: who is shown to beat the index and chance; empty where that can't be asked
-    ties: Mapping[str, Ties]  #: `return` and `alpha`
+    verdict: str  #: which systems beat the index and chance; empty if that can't be tested
+    ties: Mapping[str, Ties]  #: by `return` and `alpha`
 
 
 Tables = Mapping[str, Mapping[str, Table]]
@@ -85,8 +86,8 @@ Tables = Mapping[str, Mapping[str, Table]]
 def place_cards(
     why: Sequence[list[str]], ranks: tuple[Ranks, Ranks], ties: tuple[Ranks, Ranks]
 ) -> Iterator[Standing]:
-    """Yield the standing of each card. `why`: reasons against a rank, by card; `ranks`: by the
-    division's figure and by selection alpha; `ties`: tie groups by the same two.
+    """Yield the standing of each card. `why`: reasons why a card is unranked, by card; `ranks`: by
+    the division's figure and by selection alpha; `ties`: tie groups for the same two.
     """
     own = _shared_ranks(ranks[0], ties[0])
     alpha = _shared_ranks(ranks[1], ties[1])
@@ -110,21 +111,21 @@ def place_cards(
 
 
 def no_standing() -> Standing:
-    """Return the standing of a reference row, which is not a card."""
+    """Return the standing for a reference row, which is not a card."""
     none = ([None], [None])
     (standing,) = place_cards([[]], none, none)
     return standing
 
 
 def standing_fields(row: Row) -> dict[str, JsonValue]:
-    """Return the standing in a row, as JSON."""
+    """Return the standing contained in a row, as JSON."""
     names = Standing.__annotations__
     return to_object({name: value for name, value in row.items() if name in names})
 
 
 def _shared_ranks(ranks: Ranks, ties: Ranks) -> list[tuple[int | None, int | None, int]]:
-    """Return for each row the best and the worst rank of its tie group, and how many others are in
-    it; its own rank without a group.
+    """Return, for each row, the best and the worst rank in its tie group and the number of others
+    in it; without a group, its own rank.
     """
     ranks_of_group: dict[int, list[int]] = defaultdict(list)
     for rank, tie in zip(ranks, ties, strict=True):

@@ -1,8 +1,9 @@
-"""Tables of a division: every card with its figures, ranks and tie groups, next to benchmark
-and baselines.
+"""Tables of a division: every card with its figures, ranks and tie groups, alongside the benchmark
+and the baselines.
 
-Tie groups go by mean daily returns and ranks by the median over episodes, so a group need not be a
-run of ranks: daily returns show no difference between its members and the best of them.
+Tie groups are based on mean daily returns, and ranks on the median over episodes, so a group need
+not consist of consecutive ranks: it contains the systems whose daily returns do not differ
+significantly from those of its best member.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ _FRESH_NOTE = (
     " windows after the training data of all ranked; baselines and the benchmark: over all"
 )
 MAX_TESTED = 40
-"""Entrants that take part in the tie test, the best by rank: time and memory grow with the square of
-their number.
+"""Maximum number of entrants in the tie test, the best by rank: time and memory grow with the
+square of their number.
 """
 
 
 def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, Table]:
-    """Return the tables of a division by scope: `all`, and each window of a trading task."""
+    """Return a division's tables by scope: `all`, and each window of a trading task."""
     work = _DivisionTables(board, division)
     if work.entries:
         work.check_rank_by()
@@ -73,8 +74,8 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
 
 
 def missing_baselines(board: Board, division: Division) -> list[str]:
-    """Return the baselines of the board's rules that have no card in a division of a trading task;
-    empty if no entrant was submitted.
+    """Return the baselines in the board's rules that have no card in a division of a trading task;
+    empty if no entrant has been submitted.
     """
     entries = board.of_division(division)
     if column_texts.division_kind(board, division) == "scoring":
@@ -88,7 +89,7 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
 
 
 def require_baselines(board: Board) -> None:
-    """Raise CardError if a board lacks baselines: it must not be published."""
+    """Raise CardError if a board lacks baselines: such a board must not be published."""
     for division in board.rules.divisions:
         missing = missing_baselines(board, division)
         if missing:
@@ -105,7 +106,7 @@ def _missing_note(missing: Sequence[str], division: Division) -> str:
 
 
 class _DivisionTables:
-    """Tables of a division, and the values that they share."""
+    """Tables of a division, and the values they share."""
 
     def __init__(self, board: Board, division: Division) -> None:
         self.board = board
@@ -127,7 +128,7 @@ class _DivisionTables:
         return self.division.window_names() if scope == "all" else [scope]
 
     def collect(self, load_series: LoadSeries) -> None:
-        """Collect the figures by episode, and facts of the cards' daily series."""
+        """Collect the figures by episode, and facts from the cards' daily series."""
         for entry in self.entries:
             series = load_series(entry.card_id)
             if series is not None and series.card != entry.card_id:
@@ -142,14 +143,14 @@ class _DivisionTables:
             self.samples = collect(
                 self.entries, self.columns, self.benchmark, self.facts.get, self.counted_windows
             )
-            # in the order of the figures
+            # in the same order as the figures
             self.entries = [entry for group in self.samples for entry in group.entries]
 
-    # Equal in all scopes of the division, so worked out once.
+    # The same in all scopes of the division, so computed only once.
 
     @cached_property
     def counted(self) -> Mapping[str, tuple[str, ...]]:
-        """Windows that count for each card, by its id."""
+        """Windows that count for each card, by card id."""
         return {
             entry.card_id: counted_windows(entry, self.division, self.board.rules)
             for entry in self.entries
@@ -157,13 +158,13 @@ class _DivisionTables:
 
     @cached_property
     def evidence(self) -> Mapping[str, Evidence]:
-        """Evidence of each card on its registered question, by its id."""
+        """Evidence from each card on its registered question, by card id."""
         return {entry.card_id: evidence_of(self.board, entry) for entry in self.entries}
 
     @cached_property
     def fresh(self) -> Mapping[str, FreshFacts]:
-        """Windows later than the training data of each card, by its id; empty except in a division
-        of fresh windows.
+        """Windows after the end of each card's training data, by card id; empty except in a
+        division with fresh windows.
         """
         if not self.division.fresh or self.kind == "scoring":
             return {}
@@ -187,7 +188,7 @@ class _DivisionTables:
         return np.concatenate([group.over(windows) for group in self.samples])
 
     def check_rank_by(self) -> None:
-        """Raise ConfigError if the rules allow no ranking."""
+        """Raise ConfigError if the rules make ranking impossible."""
         name = self.division.rank_by
         where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
         if name not in self.columns:
@@ -198,7 +199,7 @@ class _DivisionTables:
             raise ConfigError(f"{where}: {name} has no better direction; name another figure")
 
     def why(self, figures: Figures, scope: str) -> list[list[str]]:
-        """Return why each entry has no rank in the scope of the figures."""
+        """Return why each entry is unranked in the scope of the figures."""
         name = self.division.rank_by
         reasons = []
         of_rank = figures[:, self.columns.index(name)]
@@ -223,7 +224,7 @@ class _DivisionTables:
         return reasons
 
     def ranks(self, figures: Figures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
-        """Return the ranks of entrants by the division's figure and by selection alpha."""
+        """Return entrants' ranks by the division's figure and by selection alpha."""
         eligible = [
             not reasons and entry.baseline is None
             for reasons, entry in zip(why, self.entries, strict=True)
@@ -274,10 +275,10 @@ class _DivisionTables:
         return table
 
     def _sort_rows(self, rows: list[Row], figures: Figures) -> list[Row]:
-        """Sort rows by the division's figure, those without a place in the ranking last."""
+        """Sort rows by the division's figure; rows without a rank come last."""
         column = self.columns.index(self.division.rank_by)
         sign = -1.0 if self.better == "higher" else 1.0
-        # Rows show six digits; cards are ordered by all of them.
+        # Rows show six digits; cards are sorted at full precision.
         ids = [entry.card_id for entry in self.entries]
         exact = dict(zip(ids, figures["value"][:, column].tolist(), strict=True))
 
@@ -327,11 +328,11 @@ class _DivisionTables:
             yield f"{unranked} of {entrants} entrants are not ranked; their rows give the reason"
 
     def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_TieGroups, _TieGroups]:
-        """Return the tie groups next to the rank and next to the rank by selection alpha.
+        """Return the tie groups for the rank and for the rank by selection alpha.
 
-        Those next to the rank are of daily NAV returns if ranks go by total return, of daily
-        selection returns if they go by selection alpha. Other figures have no daily returns that
-        could show ties.
+        The groups for the rank are based on daily NAV returns if the rank uses total return, and on
+        daily selection returns if it uses selection alpha. Other figures have no daily returns that
+        could reveal ties.
         """
         by = self.division.rank_by
         if self.kind == "scoring":
@@ -348,8 +349,8 @@ class _DivisionTables:
         return self._test_ties(scope, ranks[0], "returns", "tie groups by return"), alpha
 
     def _test_ties(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _TieGroups:
-        """Test ranked cards for ties. `attribute`: daily returns of `EpisodeDays` to test; `what`: words
-        for notes.
+        """Test ranked cards for ties. `attribute`: the daily returns in `EpisodeDays` to test;
+        `what`: description for notes.
         """
         tested = self._tested_days(scope, ranks, attribute)
         returns = mean_by_day(list(tested.days.values()), attribute)
@@ -370,11 +371,13 @@ class _DivisionTables:
         if tested.left_out:
             notes.append(f"{what}: {tested.left_out} ranked without a tie group: {tested.why}")
 
-        # There are no groups where the test could not be made.
+        # There are no groups if the test could not be made.
         return _TieGroups(dict(zip(tested.days, groups.group or (), strict=False)), ties, notes)
 
     def _tested_days(self, scope: str, ranks: Ranks, attribute: str) -> _TestedDays:
-        """Return the days of the best ranked cards, over the windows that count for all ranked."""
+        """Return the days of the best ranked cards, over the windows that count for all ranked
+        cards.
+        """
         ordered = []
         windows = self.windows_of(scope)
         for rank, entry in zip(ranks, self.entries, strict=True):
@@ -393,7 +396,7 @@ class _DivisionTables:
         for _, sharing in groupby(ordered, key=itemgetter(0)):
             cards = [card_id for _, card_id in sharing]
             whole = dict(self._whole_days(cards, cells, attribute, chosen))
-            # Cards that share a rank take part all or none.
+            # Cards that share a rank are included together or not at all.
             if len(chosen) + len(whole) > MAX_TESTED:
                 why = f"the best {len(chosen)} were tested"
                 break
@@ -427,7 +430,7 @@ class _DivisionTables:
         return str(column_texts.by_trust(self.entries)[0].trading.snapshot.benchmark_name)
 
     def _random_days(self, windows: Sequence[str]) -> list[EpisodeDays]:
-        """Return the days of all episodes of the random baselines in the windows."""
+        """Return the days of all episodes of the random baselines in these windows."""
         found: list[EpisodeDays] = []
         for entry in self.entries:
             facts = self.facts.get(entry.card_id)
@@ -444,8 +447,8 @@ class _DivisionTables:
         attribute: str,
         chosen: Mapping[str, list[EpisodeDays]],
     ) -> Iterator[tuple[str, list[EpisodeDays]]]:
-        """Yield cards with their days, if they have all cells and the days of the cards chosen
-        before.
+        """Yield cards with their days, for cards that have all cells and the same days as the cards
+        already chosen.
         """
         same_as = next(iter(chosen.values()), None)
         for card_id in cards:
@@ -464,19 +467,19 @@ class _DivisionTables:
 
 @dataclass(frozen=True)
 class _TestedDays:
-    """Days of the ranked cards that are tested against each other."""
+    """Days of the ranked cards to be tested against each other."""
 
-    windows: Sequence[str]  #: that count for all ranked
-    days: Mapping[str, list[EpisodeDays]]  #: by card id
-    left_out: int  #: ranked cards that are not tested
-    why: str  #: they are not
+    windows: Sequence[str]  #: windows that count for all ranked cards
+    days: Mapping[str, list[EpisodeDays]]  #: days by card id
+    left_out: int  #: number of ranked cards that are not tested
+    why: str  #: why they are not tested
 
 
 @dataclass(frozen=True)
 class _TieGroups:
     """Tie groups of a table."""
 
-    groups: Mapping[str, int]  #: card id to group, for the cards that took part
+    groups: Mapping[str, int]  #: card id to group, for the tested cards
     ties: Ties  #: the test, as the site shows it
     notes: Sequence[str] = ()  #: notes for readers
 

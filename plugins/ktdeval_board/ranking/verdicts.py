@@ -1,7 +1,8 @@
-"""Find the ranked systems that earn significantly more than the index, and than random traders.
+"""Find the ranked systems that earn significantly more than the index, and those that earn
+significantly more than random traders.
 
-For each pair, the model confidence set of `tie_groups` tests whether both may be the best. Holm's
-correction covers all systems, so that among many some do not win by luck.
+For each pair, the model confidence set in `tie_groups` tests whether both could be the best. Holm's
+correction covers all systems, so that none of many wins by luck.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ _MAX_NAMES = 5
 
 @dataclass(frozen=True)
 class Reference:
-    """Returns that a system should exceed."""
+    """Returns to be exceeded by a system."""
 
-    name: str  #: in a sentence, such as `random traders`
+    name: str  #: as used in a sentence, such as `random traders`
     returns: Vector  #: [days]
 
 
 def verdict(systems: Mapping[str, Vector], references: Sequence[Reference], level: float) -> str:
     """Return a sentence on the systems whose mean daily return significantly exceeds a reference;
-    empty without systems or references. `systems`: label to returns [days].
+    empty without systems or references. `systems`: [days] returns by label.
     """
     better: dict[str, Sequence[str]] = {}
     untested: dict[str, str] = {}

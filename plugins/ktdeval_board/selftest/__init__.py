@@ -1,1 +1,3 @@
-"""Self-test of a board: its check is given a forgery of each family, and must refuse each by its rule."""
+"""Self-test of a board: its check is given a forgery from each family and must refuse each by the
+right rule.
+"""

@@ -1,4 +1,6 @@
-"""Kinds of forgeries that a self-test tries: one of each family. The tests of this package try more."""
+"""Kinds of forgeries tried by a self-test, one from each family. The tests of this package try
+more.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,19 @@ Build = Callable[[Any], object]  #: Step that changes a board, a `ForgedBoard`
 class ForgeryKind:
     """A kind of forgery."""
 
-    build: Build  #: its steps on an empty board
-    rule: str  #: rule of the check that must refuse it
-    #: file that the finding names: `card`, `submission`, `list`, `records`, or a path of the board
+    build: Build  #: steps that forge it, starting from an empty board
+    rule: str  #: check rule that must refuse the forgery
+    #: file reported in the finding: `card`, `submission`, `list`, `records`, or a path on the board
     named: str
 
 
 def forge(change: Change, renew: bool = True, stored: str = "repository") -> Build:
-    """Return the step that adds a card with a change."""
+    """Return the step that adds a card with a change applied."""
     return lambda board: board.forge(change, renew=renew, stored=stored)
 
 
 def draw_keys(board: ForgedBoard) -> None:
-    """Let the board draw the mask keys of its divisions."""
+    """Have the board draw the mask keys for its divisions."""
     path = board.folder / RULES_FILE
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
     for division in rules["divisions"]:
@@ -47,7 +49,9 @@ def draw_keys(board: ForgedBoard) -> None:
 
 
 def change_model(card: Value) -> None:
-    """Give a card the name of another model, of this machine where its own is: plugins know those."""
+    """Give a card the name of another model, a local one if the card's own model is local, since
+    plugins know which models are.
+    """
     own = card["model"]["name"]
     other = "builtin/chaos"
     if own == other:
@@ -71,7 +75,7 @@ def _replace_record_by_link(board: ForgedBoard) -> None:
 
 
 def _change_reply(board: ForgedBoard) -> None:
-    """Change a recorded reply; marks, card and list of records agree with it."""
+    """Change a recorded reply, keeping marks, card and list of records consistent with it."""
     board.add()
     folder = board.episode()
     entries = read_transcript(folder)
@@ -91,7 +95,7 @@ def _name_a_missing_registration(board: ForgedBoard) -> None:
 
 
 def _submit_records_twice(board: ForgedBoard) -> None:
-    """Submit the records of a card that has a verdict once more, for another model."""
+    """Submit the records of a card that already has a verdict a second time, for another model."""
     board.add()
     board.add_verdict()
     board.forge(change_model, stored="elsewhere")
@@ -115,4 +119,4 @@ KINDS: dict[str, ForgeryKind] = {
     ),
     "records_of_another_card": ForgeryKind(_submit_records_twice, "copy", "card"),
 }
-"""Kinds of forgeries by their names, in the order in which they are tried."""
+"""Kinds of forgeries by name, in the order in which they are tried."""

@@ -1,5 +1,5 @@
-"""Self-test of a board: the check must refuse each kind of forgery, made from a submission in a copy of
-the board.
+"""Self-test of a board: the check must refuse each kind of forgery, made from a submission in a
+copy of the board.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ktdeval_board.selftest.sample_board import (
 )
 
 _ERRATA = "errata.yaml"
-_COPIED = ("certificates",)  #: Folders that a sound submission may need in addition to its records
+_COPIED = ("certificates",)  #: Folders that a valid submission may need in addition to its records
 _TASK = "blinded_open_research"
 _MODEL = "builtin/momentum"
 _DATA = "synthetic"
@@ -44,9 +44,9 @@ class Tried(TypedValue, frozen=True, kw_only=True):
     """A kind of forgery that was tried."""
 
     kind: str
-    rule: str  #: rule of the check that must refuse it
+    rule: str  #: check rule that must refuse the forgery
     outcome: Literal["refused", "refused by another rule", "passed", "not applicable"]
-    by: tuple[str, ...] = ()  #: rules that refused it
+    by: tuple[str, ...] = ()  #: rules by which the check refused it
     why: str = ""  #: the first finding; or why the kind is not applicable
 
     @property
@@ -58,13 +58,13 @@ class Tried(TypedValue, frozen=True, kw_only=True):
 class SelfTest(TypedValue, frozen=True, kw_only=True):
     """Result of a self-test."""
 
-    #: submission that was forged: its path on the board, or words on the run that was made instead
+    #: submission that was forged: its path on the board, or a description of the run made instead
     original: str
     tried: tuple[Tried, ...]
 
     @property
     def failures(self) -> tuple[Tried, ...]:
-        """Kinds that are not refused by their rule."""
+        """Kinds that were not refused by the right rule."""
         return tuple(tried for tried in self.tried if tried.is_failure)
 
 
@@ -76,11 +76,11 @@ def selftest(
     tell: Callable[[Tried], None] = lambda _: None,
     kinds: Mapping[str, ForgeryKind] = KINDS,
 ) -> SelfTest:
-    """Try kinds of forgeries on copies of a board, which is only read. `only`: names of `kinds`;
-    empty for all.
+    """Try kinds of forgeries on copies of a board; the board itself is only read. `only`: names of
+    `kinds`; empty for all.
 
-    Raises ConfigError if there is no board here; UsageError if a kind is unknown, or the sound
-    submission is refused, so that refusals would prove nothing.
+    Raises ConfigError if there is no board here; UsageError if a kind is unknown, or the genuine
+    submission is refused, in which case refusals would prove nothing.
     """
     for name in only:
         if name not in kinds:
@@ -103,14 +103,14 @@ def selftest(
 def _original(
     folder: Path, plugins: Plugins, private: Path
 ) -> tuple[OriginalSubmission, Path, str]:
-    """Return a sound submission of the board, or a new one if the board has no records, and its
-    board.
+    """Return a genuine submission from the board, or a new one if the board has no records,
+    together with its board.
     """
     board = load_board(folder)
     stored = [entry for entry in board.entries if _can_be_forged(entry, folder)]
     if stored:
-        # Entrants before baselines, which the board runs itself; then the one of most seeds, of
-        # which some can be left out.
+        # Prefer entrants, since the board runs baselines itself; among them, the one with the most
+        # seeds, some of which can then be omitted.
         entry = min(
             stored,
             key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.card_id),
@@ -144,8 +144,8 @@ def _can_be_forged(entry: Entry, folder: Path) -> bool:
 def _made_original(
     rules: Rules, plugins: Plugins, private: Path
 ) -> tuple[OriginalSubmission, Path, str]:
-    """Run a keyless model on the embedded market, as a submission to a separate board with the
-    limits of this one.
+    """Run a model that needs no API key on the embedded market, as a submission to a separate board
+    with the limits of this one.
     """
     config = RunConfig(
         model=_MODEL,
@@ -201,8 +201,8 @@ def _made_original(
 
 
 def _without_drawn_keys(rules: Path) -> str:
-    """Return the rules of a board with keys chosen by submitters. Otherwise each forgery would also
-    break the rule on its registration. Forgeries of keys let their board draw them.
+    """Return a board's rules changed so that submitters choose the keys. Otherwise, each forgery
+    would also violate the rule on registrations. Forgeries of keys have their board draw them.
     """
     content = yaml.safe_load(rules.read_text(encoding="utf-8"))
     for division in content["divisions"]:
@@ -212,7 +212,7 @@ def _without_drawn_keys(rules: Path) -> str:
 
 
 class _Forger:
-    """Forges a submission in copies of its board, and checks each copy."""
+    """Forges a submission in copies of its board and checks each copy."""
 
     def __init__(
         self, board: Path, original: OriginalSubmission, plugins: Plugins, options: CheckOptions
@@ -223,7 +223,7 @@ class _Forger:
         self._options = options
 
     def check_sound(self) -> None:
-        """Raise UsageError if the check refuses the sound submission, or can't execute its
+        """Raise UsageError if the check refuses the genuine submission, or can't execute its
         records.
         """
         with self._copy() as specimen:
@@ -244,7 +244,7 @@ class _Forger:
             )
 
     def attempt(self, name: str, kind: ForgeryKind) -> Tried:
-        """Make a forgery and let the check judge it."""
+        """Make a forgery and have the check judge it."""
         with self._copy() as specimen:
             try:
                 kind.build(specimen)
@@ -275,7 +275,7 @@ class _Forger:
 
     @contextmanager
     def _copy(self) -> Iterator[ForgedBoard]:
-        """Yield a board with the rules of the one that is tested, without a submission."""
+        """Yield a board that has the rules of the board under test but no submission."""
         with temporary_folder("ktdeval-selftest-") as private:
             folder = private / "board"
             folder.mkdir()

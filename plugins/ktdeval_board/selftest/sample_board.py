@@ -1,4 +1,4 @@
-"""A board with one real submission to forge: after any change, all hashes can be renewed."""
+"""A board with one genuine submission to forge; after any change, all hashes can be recomputed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ Place = tuple[str | int, ...]
 
 
 class NotApplicableError(Exception):
-    """A kind of forgery can't be made from the submission; says why."""
+    """A kind of forgery can't be made from the submission; the message says why."""
 
 
 @dataclass(frozen=True)
 class OriginalSubmission:
-    """A sound submission that is forged."""
+    """A genuine submission to be forged."""
 
-    run: Path  #: folder of its records, laid out as a run
+    run: Path  #: folder with its records, laid out as a run
     card: Value
     submission: Value
     division: str  #: id of its division
 
 
 class ForgedBoard:
-    """A board in a folder with forged submissions."""
+    """A board folder with forged submissions."""
 
     def __init__(self, folder: Path, original: OriginalSubmission) -> None:
         """Take a board without submissions."""
@@ -57,8 +57,8 @@ class ForgedBoard:
     # -- submissions
 
     def add(self, card: Value | None = None, stored: str = "repository") -> str:
-        """Add a submission of a card (default: the sound one) with the sound records, with correct
-        hashes; return the card's id.
+        """Add a submission of a card (default: the genuine one) with the genuine records and with
+        correct hashes; return the card id.
         """
         if card is None:
             card = self.original.card
@@ -76,7 +76,9 @@ class ForgedBoard:
         return self.card_id
 
     def submission(self, card: Value, card_id: str) -> Value:
-        """Return the submission of a card: that of the original, about this one."""
+        """Return the submission document for a card: the original's, changed to refer to
+        this card.
+        """
         made = copy.deepcopy(self.original.submission)
         made["card"] = card_id
         for part in ("model", "agent"):
@@ -85,24 +87,24 @@ class ForgedBoard:
         return made
 
     def forge(self, change: Change, renew: bool = True, stored: str = "repository") -> str:
-        """Add the card with a change; `renew`: with all fields that follow from it renewed, so that
-        it is valid in itself.
+        """Add the card with a change applied. `renew`: whether to recompute all dependent fields,
+        so that the card is valid in itself.
         """
         card = copy.deepcopy(self.original.card)
         change(card)
-        if repr(card) == repr(self.original.card):  # a seed of 0.0 is not one of 0
+        if repr(card) == repr(self.original.card):  # a seed of 0.0 differs from a seed of 0
             raise NotApplicableError("it does not change this card")
 
         return self.add(renewed_card(card) if renew else card, stored)
 
     def edit(self, path: Path, change: Change) -> None:
-        """Change a document in place; no hash is renewed."""
+        """Change a document in place without updating any hash."""
         value = json.loads(path.read_text(encoding="utf-8"))
         change(value)
         put_json(path, value)
 
     def rewrite(self, data: bytes, card_id: str = "") -> None:
-        """Replace the card that was added last by other bytes, under their own id or another one."""
+        """Replace the card added last with other bytes, under their own id or another one."""
         old = self.files.card
         card_id = card_id or sha256_hex(data)
         for path in (self.files.submission, self.files.records):
@@ -123,8 +125,8 @@ class ForgedBoard:
         return self.records_folder / "episodes" / str(self.original.card["episodes"][number]["id"])
 
     def renew_records(self) -> None:
-        """Renew the marks of episodes, the card's artefacts and the list of records after a change
-        of the records.
+        """Update the marks of episodes, the card's artefacts and the list of records after the
+        records were changed.
         """
         for folder in sorted((self.records_folder / "episodes").iterdir()):
             mark = json.loads((folder / MARK).read_text())
@@ -144,10 +146,10 @@ class ForgedBoard:
             path = self.records_folder / entry["path"]
             entry.update(sha256=file_sha256(path), bytes=path.stat().st_size)
 
-    # -- the board's own
+    # -- files of the board itself
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
-        """Write a verdict on the card that was added last, as the board's own check would."""
+        """Write a verdict on the card added last, as the board's own check would."""
         path = BoardFolder(self.folder).verdict(self.card_id)
         document = {
             "schema_version": 1,
@@ -166,21 +168,21 @@ class ForgedBoard:
 
         return path
 
-    # -- places
+    # -- paths
 
     @property
     def files(self) -> CardFiles:
-        """Card that was added last, its submission and the list of its records."""
+        """The card added last, its submission and its list of records."""
         return CardFiles(self.card_id, self.card_folder / f"{self.card_id}.json")
 
     @property
     def records_folder(self) -> Path:
-        """Its records."""
+        """Folder with the records of the card added last."""
         return BoardFolder(self.folder).records(self.card_id)
 
 
 def setting(*path: str | int, to: Any) -> Change:
-    """Return a change of one value."""
+    """Return a change that sets a single value."""
 
     def change(value: Value) -> None:
         inside: Any = value
@@ -193,7 +195,7 @@ def setting(*path: str | int, to: Any) -> Change:
 
 
 def put_json(path: Path, value: Any) -> None:
-    """Write JSON in the suite's form, values included that the suite never writes."""
+    """Write JSON in the suite's format, including values that the suite never writes."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{text}\n", encoding="utf-8")
@@ -217,8 +219,8 @@ def put_records(
     stored: str = "repository",
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the list of a card's records, which are those of a run, and copy them if they are
-    `stored` in the repository. `names`: ids of the run's episodes -> those of the card's; other
+    """Write the list of a card's records, taken from a run, and copy the records if they are
+    `stored` in the repository. `names`: episode id in the run -> episode id on the card; other
     episodes are omitted. Default: all episodes under their own ids.
     """
     listed = []
@@ -249,14 +251,14 @@ def put_records(
 
 
 def record_files(run: Path) -> list[str]:
-    """Return the files of a run that are records, by their paths in it."""
+    """Return the paths, within a run, of the files that are records."""
     paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
     of_run = (MANIFEST, CANARY, CERTIFICATE)
     return sorted(path for path in paths if path in of_run or path.startswith("episodes/"))
 
 
 def derived_fields(card: Mapping[str, Any]) -> Value:
-    """Return the JSON of a card with all fields recomputed that follow from others."""
+    """Return a card's JSON with all derived fields recomputed."""
     derived: Value = derive_card(_typed_card(card)).plain
     return derived
 
@@ -267,9 +269,7 @@ def _typed_card(card: Mapping[str, Any]) -> Any:
 
 
 def renewed_card(card: Value) -> Value:
-    """Return a card with all fields computed again that follow from others: hash, ids, names of
-    records, totals.
-    """
+    """Return a card with all derived fields recomputed: hash, ids, record names, totals."""
     card["task"]["hash"] = content_hash(card["task"]["config"])
     facts = _typed_card(card)
     plan = plan_of(facts)

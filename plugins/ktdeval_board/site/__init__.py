@@ -1,1 +1,1 @@
-"""Static site of a board: its data files, its pages, and what they are written with."""
+"""Static site of a board: its data files, its pages, and the code that writes them."""

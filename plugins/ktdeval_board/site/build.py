@@ -1,4 +1,4 @@
-"""Build the static site of a board only from its repository: no network, no clock."""
+"""Build a board's static site from its repository only, without network or clock."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 from ktdeval_board.site.return_curves import curves, has_curves
 
 Progress = Callable[[str], None]
-"""Called with the next step of a build, in a few words."""
+"""Called with a short description of the next build step."""
 
 _CHUNK = 20
-"""Cards of one job: few enough that processes end together, enough that starting a job costs
-nothing.
+"""Cards per job: few enough for processes to finish at about the same time, enough to make the
+overhead of starting a job negligible.
 """
 
 
 @dataclass(frozen=True)
 class BuildReport:
-    """Report of a build."""
+    """Report on a build."""
 
     out: Path
     cards: int
@@ -78,13 +78,13 @@ def build_site(
 ) -> BuildReport:
     """Write the site of a board; equal boards give equal bytes.
 
-    The folder is written next to `out` and replaces it at the end; a failure leaves what was there.
-    Raises ConfigError if there is no board, or its rules or errata are not valid; CardError if a file of
-    the board can't be read, or a division lacks the board's baselines; UsageError if `out`
-    holds something else; StoreError if the site can't be written.
+    The folder is written next to `out` and replaces it at the end; if the build fails, `out` is
+    unchanged. Raises ConfigError if there is no board, or its rules or errata are invalid;
+    CardError if a file of the board can't be read, or a division lacks the board's baselines;
+    UsageError if `out` contains anything else; StoreError if the site can't be written.
     """
     tell = progress or (lambda _: None)
-    load_rules(board_path)  # a slip in its name makes no folder
+    load_rules(board_path)  # so that a mistyped board path creates no folder
     with replacing(out, MARKER) as folder:
         tell("reading the board")
         board = load_board(board_path)
@@ -120,22 +120,22 @@ def build_site(
 
 @dataclass(frozen=True)
 class _Parts:
-    """Writers of the documents that the check derives."""
+    """Writers for the documents that the check derives."""
 
     series: CardDocuments
     decisions: CardDocuments
 
 
 def _derived_document(path_of: Callable[[str], Path], entry: Entry) -> Document | None:
-    """Return a document that the check derived; None if the board has none of the card. `path_of`:
-    card id to its file.
+    """Return a document that the check derived; None if the board lacks it. `path_of`: returns the
+    file for a card id.
     """
     path = path_of(entry.card_id)
     return file_document(path, entry.card_id) if path.is_file() else None
 
 
 def _write_parts(board: Board, site: SiteWriter, parts: _Parts, workers: int) -> Tables:
-    """Write tables and records with that many processes; return the tables."""
+    """Write tables and records with the given number of processes; return the tables."""
     divisions = board.rules.divisions
     jobs: list[Callable[[], Any]] = [
         partial(_write_division, board, site, parts, division) for division in divisions
@@ -143,7 +143,7 @@ def _write_parts(board: Board, site: SiteWriter, parts: _Parts, workers: int) ->
     jobs += [partial(_write_records, board, parts, chunk) for chunk in _chunks(board.entries)]
     results = run_jobs(jobs, workers)
 
-    # Divisions are the first jobs; those of records return nothing.
+    # The divisions are the first jobs; jobs for records return nothing.
     return {division.id: tables for division, tables in zip(divisions, results, strict=False)}
 
 
@@ -153,7 +153,7 @@ def _chunks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
-    """Write a card's series to the site, and return it; None if the board has no series."""
+    """Write a card's series to the site and return it; None if the board has no series."""
     path = board.folder.series(entry.card_id)
     if not path.is_file():
         return None
@@ -168,11 +168,11 @@ def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
 
 
 def _copy_decisions(board: Board, parts: _Parts, entry: Entry) -> None:
-    """Copy a card's decisions to the site without parsing them, since the build needs nothing in
-    them.
+    """Copy a card's decisions to the site without parsing them, since the build does not need their
+    content.
 
-    The check is that they begin with their card and end as an object does. Packed, they can't be a
-    script, whatever they hold.
+    They are only checked to begin with their card and to end like an object. Since they are packed,
+    they can't act as a script, whatever they contain.
     """
     path = board.folder.decisions(entry.card_id)
     if not path.is_file():
@@ -194,7 +194,7 @@ def _of_another_card(path: Path) -> CardError:
 def _write_division(
     board: Board, site: SiteWriter, parts: _Parts, division: Division
 ) -> Mapping[str, Table]:
-    """Write the tables of a division and the series of its cards; return the tables."""
+    """Write a division's tables and the series of its cards; return the tables."""
     entry_of = {entry.card_id: entry for entry in board.of_division(division)}
     tables = rank_division(
         board, division, lambda card_id: _write_series(board, parts, entry_of[card_id])
@@ -213,7 +213,7 @@ def _write_division(
 
 
 def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisions]]:
-    """Yield series and decisions of the cards of a division that have both."""
+    """Yield series and decisions for the cards in a division that have both."""
     for entry in board.of_division(division):
         series = board.folder.series(entry.card_id)
         decisions = board.folder.decisions(entry.card_id)
@@ -222,7 +222,7 @@ def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisio
 
 
 def _write_records(board: Board, parts: _Parts, entries: Sequence[Entry]) -> None:
-    """Write the decisions of cards, and the series of cards that are in no table."""
+    """Write the decisions of cards, and the series of cards that appear in no table."""
     for entry in entries:
         _copy_decisions(board, parts, entry)
         if entry.division is None or entry.is_withdrawn:
@@ -230,7 +230,7 @@ def _write_records(board: Board, parts: _Parts, entries: Sequence[Entry]) -> Non
 
 
 def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
-    """Write head-to-head tests, a file for each card that is tested against the others of its
+    """Write head-to-head tests, one file for each card that is tested against others in its
     division.
     """
     windows = windows_of(board, division)
@@ -253,7 +253,7 @@ def _card_bytes(board: Board, entry: Entry) -> bytes:
 
 
 def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -> None:
-    """Write the pages of models and cards, which show ranks, and head-to-head tests."""
+    """Write the model pages and card pages, which show ranks, and the head-to-head tests."""
     text_of = partial(_card_text, board, ranks_of(tables), standings_of(board, tables))
     cards = card_documents(board, site, "card", partial(_card_document, text_of))
 
@@ -284,12 +284,12 @@ def _card_text(
     standings: Mapping[str, tuple[bool, list[str]]],
     entry: Entry,
 ) -> str:
-    """Return the value of `card/<id>` as JSON text. The card's own text is copied, byte for byte: a
-    reader's browser hands it out as the file that was submitted.
+    """Return the value of `card/<id>` as JSON text. The card's own text is copied byte for byte,
+    since a reader's browser offers it as the submitted file.
     """
     facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
     card = decode_document(_card_bytes(board, entry), entry.files.card)
-    facts["card_length"] = len(card.encode("utf-16-le")) // 2  # as browsers count letters
+    facts["card_length"] = len(card.encode("utf-16-le")) // 2  # as browsers count
     return f'{{"card":{card},{dumps_canonical(facts)[1:]}'
 
 
@@ -299,7 +299,7 @@ def _card_document(text_of: Callable[[Entry], str], entry: Entry) -> Document:
 
 
 def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
-    """Write the files that a site has once: the board, the list of cards, markets, history,
+    """Write the files that exist once per site: the board, the list of cards, markets, history,
     registrations and imported results.
     """
     markets: dict[str, Market] = {}
@@ -354,7 +354,7 @@ def _board_notes(board: Board) -> Iterator[str]:
 
 
 def _key_notes(board: Board) -> Iterator[str]:
-    """Yield notes on registrations and keys for the maintainers."""
+    """Yield notes for the maintainers on registrations and keys."""
     answerable = [each for each in board.registrations.filed if each.excuse is None]
     unused = [each for each in answerable if state_of(board, each) == "drawn"]
     if unused:
@@ -384,16 +384,16 @@ _MAX_WORKERS = 8
 
 
 def usable_workers() -> int:
-    """Return the number of processes of a build: that of processors, or one where processes can't
-    inherit memory safely.
+    """Return the number of processes for a build: the number of processors, or 1 where processes
+    can't safely inherit memory.
     """
-    if sys.platform != "linux":  # elsewhere libraries may not be used after a fork
+    if sys.platform != "linux":  # elsewhere, libraries may not be safe to use after a fork
         return 1
     return min(_MAX_WORKERS, cores())
 
 
 def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> list[Result]:
-    """Return the results of jobs, in their order. Each process takes every n-th job."""
+    """Return the results of jobs, in order. Each process takes every n-th job."""
     processes = min(workers, len(jobs))
     if processes < 2:
         return _run_all(jobs)
@@ -401,7 +401,7 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> list[Result]
     shares = [jobs[first::processes] for first in range(processes)]
     calls = [ForkedCall(partial(_run_share, share)) for share in shares]
     found = []
-    outcomes = [call.result() for call in calls]  # all have ended before an error is raised
+    outcomes = [call.result() for call in calls]  # all calls have ended before an error is raised
     for outcome in outcomes:
         if isinstance(outcome, KtdevalError):
             raise outcome

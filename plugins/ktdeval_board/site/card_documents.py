@@ -1,5 +1,5 @@
-"""Documents of cards as a site stores them: a division's cards as differences from one of them, if
-that saves enough.
+"""Documents about cards as stored on a site: the cards of a division are stored as deltas against
+one of them if that saves enough.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from ktdeval_board.site.files import SiteWriter
 from ktdeval_pages.text_deltas import BaseText
 
 _WORTH = 0.8
-"""Packed size of a delta over that of the whole text from which on a base is not worth its loading:
-orders and levels of real runs have little in common.
+"""Ratio of the packed size of a delta to that of the whole text above which a base is not worth
+loading: orders and levels of real runs have little in common.
 """
 
 Kind = str
-"""Kind of a document, as data files are named: `card`, `series` or `decisions`."""
+"""Kind of document, as used in names of data files: `card`, `series` or `decisions`."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """One document of a card, which is read when its text is asked for."""
+    """One document about a card, read only when its text is requested."""
 
-    size: int  #: bytes of its file
+    size: int  #: size of the file in bytes
     card_id: str
     read: Callable[[], str]
 
 
 def file_document(path: Path, card_id: str) -> Document:
-    """Return a document that is a file of the board."""
+    """Return a document that is stored as a file on the board."""
     return Document(path.stat().st_size, card_id, lambda: decode_document(path.read_bytes(), path))
 
 
@@ -50,13 +50,13 @@ def decode_document(data: bytes, path: Path) -> str:
 
 
 class CardDocuments:
-    """Writes the documents of one kind to a site.
+    """Writes documents of a single kind to a site.
 
-    It is made before the processes of a build part, which then share its bases.
+    It is created before the build forks its processes, which then share its bases.
     """
 
     def __init__(self, site: SiteWriter, kind: Kind, bases: Mapping[str, BaseText]) -> None:
-        """Write the bases, by division."""
+        """Write the base text of each division."""
         self._site = site
         self._kind = kind
         self._bases = bases
@@ -64,7 +64,7 @@ class CardDocuments:
             site.put(self._base_name(division), base.text)
 
     def put(self, entry: Entry, text: str) -> None:
-        """Write the document of a card."""
+        """Write a card's document."""
         name = f"{self._kind}/{entry.card_id}"
         division = None if entry.division is None else entry.division.id
         base = self._bases.get(division or "")
@@ -80,7 +80,9 @@ class CardDocuments:
 def card_documents(
     board: Board, site: SiteWriter, kind: Kind, document: Callable[[Entry], Document | None]
 ) -> CardDocuments:
-    """Return the writer of a kind of documents. `document`: returns an entry's document, or None."""
+    """Return the writer for a kind of document. `document`: returns an entry's document, or
+    None.
+    """
     bases = {}
     for division in board.rules.divisions:
         found = [document(entry) for entry in board.of_division(division)]
@@ -92,8 +94,8 @@ def card_documents(
 
 
 def chosen_base(documents: Sequence[Document]) -> BaseText | None:
-    """Return the longest document if the next one, as its differences from it, is enough smaller;
-    None otherwise, and for a single document.
+    """Return the longest document if storing the next longest as a delta against it saves enough
+    space; otherwise, and for a single document, None.
     """
     ordered = sorted(documents, key=lambda each: (-each.size, each.card_id))
     if len(ordered) < 2:

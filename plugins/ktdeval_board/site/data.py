@@ -1,4 +1,6 @@
-"""Values of the site's data files, from a board and its ranked tables; no file is read or written."""
+"""Values in the site's data files, from a board and its ranked tables; no file is read or
+written.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 SITE_VERSION = 1
-"""Version of the formats of the data files."""
+"""Version of the data files' formats."""
 
 _RULES = ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
 _KEY_RULES = ("keys", "most_registrations")
@@ -54,7 +56,7 @@ _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "subm
 
 
 def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> dict[str, JsonValue]:
-    """Return the value of `board`: everything that pages need before any row."""
+    """Return the value of `board`: everything that pages need before they show any row."""
     rules = board.rules
     shown = [entry for entry in board.entries if not entry.is_withdrawn]
     snapshots = [_snapshot_facts(board, rule, markets.get(rule.name)) for rule in rules.snapshots]
@@ -81,7 +83,7 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
 
 
 def _suite_version(board: Board) -> str | None:
-    """Return the version that made the latest check; None if nothing was checked."""
+    """Return the version of the suite that made the latest check; None if nothing was checked."""
     verdicts = [entry.verdict for entry in board.entries if entry.verdict is not None]
     latest = max(verdicts, key=lambda verdict: (verdict.checked_on, verdict.card), default=None)
     return None if latest is None else latest.suite_version
@@ -90,7 +92,7 @@ def _suite_version(board: Board) -> str | None:
 def _snapshot_facts(
     board: Board, rule: SnapshotRule, market: Market | None
 ) -> dict[str, JsonValue]:
-    """Return facts of a market as the board opened it; null if it has not opened it."""
+    """Return facts about a market as opened by the board; null if the board has not opened it."""
     facts = None if market is None else market.snapshot
     return {
         "name": rule.name,
@@ -129,8 +131,8 @@ def _division(
 
 
 def _division_windows(division: Division, market: Market | None) -> list[JsonValue]:
-    """Return the windows with their trading days in the market; null if the board has not opened
-    it.
+    """Return the windows with their number of trading days in the market; null if the board has not
+    opened the market.
     """
     days: dict[tuple[str, str], int] = {}
     if market is not None:
@@ -146,8 +148,8 @@ def _division_windows(division: Division, market: Market | None) -> list[JsonVal
 
 
 def models_data(board: Board) -> list[JsonValue]:
-    """Return facts of each model by name, withdrawn cards included; who and when come from its
-    latest submission.
+    """Return facts about each model by name, including withdrawn cards; submitter and date come
+    from the model's latest submission.
     """
     by_model: dict[str, list[Entry]] = {}
     for entry in board.entries:
@@ -174,7 +176,7 @@ def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue
 
 def cards_index(board: Board) -> dict[str, JsonValue]:
     """Return the value of `cards-index`: a short row for each card that was not withdrawn, so that
-    any page can name it.
+    any page can refer to it.
     """
     labels = column_texts.system_labels(board)
     rows: list[JsonValue] = []
@@ -193,7 +195,7 @@ def cards_index(board: Board) -> dict[str, JsonValue]:
 
 def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
     """Return for each ranked card, by id and scope, its rank, its α-rank, its tie group with the
-    rank that it shares, and how many rows are ranked (`of`).
+    shared rank, and the number of ranked rows (`of`).
     """
     ranks: dict[str, dict[str, JsonValue]] = {}
     for scopes in tables.values():
@@ -212,7 +214,7 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
 
 
 def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
-    """Return for each card, by id, whether it is ranked and the reasons why not; a baseline is not
+    """Return for each card, by id, whether it is ranked and, if not, the reasons; a baseline is not
     ranked and needs no reason.
     """
     standings: dict[str, tuple[bool, list[str]]] = {}
@@ -229,7 +231,9 @@ def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str
 
 
 def registrations_data(board: Board) -> list[JsonValue]:
-    """Return the value of `registrations`: each with its state and its cards, by day."""
+    """Return the value of `registrations`: each registration with its state and its cards,
+    by day.
+    """
     cards: dict[str, list[str]] = {}
     for entry in board.entries:
         if entry.card.registration:
@@ -265,15 +269,15 @@ def _list_registered(filed: FiledRegistration) -> dict[str, JsonValue]:
 
 
 def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
-    """Return the registration of a card; None if its key is its own, or the board does not have the
-    registration.
+    """Return a card's registration; None if the submitter chose the key, or the board does not have
+    the registration.
     """
     filed = board.registrations.by_id.get(entry.card.registration or "")
     return None if filed is None else _list_registered(filed)
 
 
 def _absence(rules: Rules, entry: Entry) -> list[str]:
-    """Return why a card is in no table."""
+    """Return why a card does not appear in any table."""
     withdrawn = []
     for erratum in entry.errata:
         if erratum.effect == "withdrawn":

@@ -1,7 +1,7 @@
-"""Files and pages of a site: written into a folder next to it, which replaces it when all of them
-are there.
+"""Files and pages of a site: they are written to a folder next to the site, which replaces it once
+it is complete.
 
-Each page is one HTML file without any content; what it shows, its scripts read from `data/`.
+Each page is an HTML file without content; its scripts read what it shows from `data/`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from ktdeval_pages.page_templates import content_security_policy
 from ktdeval_pages.text_deltas import Delta
 
 MARKER = ".ktdeval-site"
-"""File that marks a folder as a built site, which a build may replace."""
+"""File that marks a folder as a built site, which a later build may replace."""
 
 PACKED_FROM = 2_000
-"""Characters from which on a value is packed."""
+"""Number of characters from which a value is packed."""
 
 _QUICK, _SMALL = 6, 9
-"""Levels of zlib: for values of single cards, of which there are thousands, and for tables, which
-readers wait for.
+"""zlib compression levels: for values of individual cards, of which there are thousands, and for
+tables, for which readers wait.
 """
 
 CONTENT_SECURITY_POLICY = content_security_policy("'self'", "'self'", "'self' data:")
-"""No script, style or picture but the site's own; nothing is fetched or sent."""
+"""Scripts, styles and images come only from the site itself; nothing is fetched or sent."""
 
 NO_SOURCES_POLICY = content_security_policy("'none'", "'none'", "'none'")
-"""Policy of pages without scripts and styles."""
+"""Policy for pages without scripts and styles."""
 
 _OWN_ASSETS = importlib.resources.files("ktdeval_board.site").joinpath("assets")
 _CHART_SPECS = Path(__file__).with_name("chart_specs.yaml")
 _WORDS = Path(__file__).with_name("words.yaml")
-_MISSING = "missing.js"  #: Script inside the page of a wrong address, which is at no known depth
+_MISSING = "missing.js"  #: Script in the not-found page, whose depth in the site is unknown
 _MISSING_SCRIPT = _OWN_ASSETS.joinpath(_MISSING).read_text(encoding="utf-8")
 _MISSING_HASH = source_hash(_MISSING_SCRIPT)
 _MISSING_POLICY = content_security_policy(_MISSING_HASH, "'self'", "'none'")
@@ -61,17 +61,18 @@ RESPONSE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""Headers that a server should send with each file of a site; the pages say most of it
+"""Headers that a server should send with each file of a site; the pages contain most of them
 themselves.
 """
 
 
 def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool = False) -> bytes:
-    """Return the content of `data/<name>.js`: a call that hands a JSON value to the page, for pages
-    of a file can't fetch one.
+    """Return the content of `data/<name>.js`: a call that passes a JSON value to the page, since
+    pages opened as local files can't fetch data.
 
-    Long values come packed (zlib, in base64), so that they are small on hosts that pack nothing,
-    too. What is packed can't be anything but a value: the page unpacks it and reads it as JSON.
+    Long values are packed (zlib, in base64), so that they are also small on hosts that do not
+    compress. Packed content can't be anything but a value: the page unpacks it and parses it as
+    JSON.
     """
     quoted = dumps_canonical(name).encode()
     value = value.strip()
@@ -83,8 +84,8 @@ def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool =
 
 
 def delta_file(name: str, base_name: str, delta: Delta) -> bytes:
-    """Return the content of `data/<name>.js` for a value whose JSON text is a delta of another data
-    file's text: a call that names both and hands over the packed delta.
+    """Return the content of `data/<name>.js` for a value whose JSON text is a delta against the
+    text of another data file: a call that passes both names and the packed delta.
     """
     quoted = dumps_canonical(name).encode()
     base = dumps_canonical(base_name).encode()
@@ -93,14 +94,14 @@ def delta_file(name: str, base_name: str, delta: Delta) -> bytes:
 
 
 class SiteWriter:
-    """Writes the files of one site. Equal calls give equal bytes."""
+    """Writes the files of a site. Equal calls give equal bytes."""
 
     def __init__(self, folder: Path) -> None:
-        """Write under a folder, which is there."""
+        """Write below an existing folder."""
         self.folder = folder
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Write a file, by its path under the site."""
+        """Write a file at a path relative to the site."""
         path = self.folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,17 +119,17 @@ class SiteWriter:
     def put_json(
         self, name: str, value: bytes, is_plain: bool = False, is_packed: bool = False
     ) -> None:
-        """Write a data file from JSON text; arguments as in `data_file`."""
+        """Write a data file from JSON text; for the arguments, see `data_file`."""
         self.write(f"data/{name}.js", data_file(name, value, is_plain, is_packed))
         if is_plain:
             self.write(f"data/{name}.json", value.strip() + b"\n")
 
     def put_delta(self, name: str, base_name: str, delta: Delta) -> None:
-        """Write a data file whose text is a delta of the text in the data file `base_name`."""
+        """Write a data file whose text is a delta against the text of the data file `base_name`."""
         self.write(f"data/{name}.js", delta_file(name, base_name, delta))
 
     def add_static(self, rules: Rules, columns: Collection[str] = ()) -> None:
-        """Scripts, styles and what hosts look for; `columns` as of `render_pages`."""
+        """Write scripts, styles and files for web hosts; `columns`: see `render_pages`."""
         pages, absent = _pages(rules, columns)
         own = _own_assets(pages)
         unused = _own_assets(absent) - own
@@ -141,7 +142,7 @@ class SiteWriter:
         self.write("robots.txt", "User-agent: *\nAllow: /\n")
         self.write(".nojekyll", "")
         lines = (f"  {name}: {value}\n" for name, value in RESPONSE_HEADERS.items())
-        # Netlify, Cloudflare Pages and others read it
+        # Netlify, Cloudflare Pages and others read this file
         self.write("_headers", f"/*\n{''.join(lines)}")
         self.write(
             MARKER,
@@ -155,7 +156,9 @@ class SiteWriter:
 
 
 def _asset_files() -> Iterator[tuple[str, str]]:
-    """Yield name and content of each file of `assets/`: those of the kit, then the board's own."""
+    """Yield name and content of each file in `assets/`: first those of the site kit, then the
+    board's own.
+    """
     yield "pages.css", stylesheet()
     yield "pages.js", shared_script(_WORDS)
     yield "charts.js", charts_script(_CHART_SPECS)
@@ -171,19 +174,19 @@ _MAIL = re.compile(r"[^\s<>@\"'?&]+@[^\s<>@\"'?&]+\.[^\s<>@\"'?&]+")
 
 
 class _Page(TypedDict):
-    """A page as `pages.yaml` lists it."""
+    """A page as listed in `pages.yaml`."""
 
     file: str
     title: str
-    name: str  # in the navigation; empty for a page that only links lead to
+    name: str  # label in the navigation; empty for a page reached only through links
     scripts: list[str]
     styles: NotRequired[list[str]]
     needs: NotRequired[str]
 
 
 def _pages(rules: Rules, columns: Collection[str]) -> tuple[list[_Page], list[_Page]]:
-    """Return the pages of a board, and those that its figures give nothing to show: a page that
-    `needs` a figure belongs to boards with a column of it.
+    """Return the pages of a board, and the pages for which its figures have nothing to show: a page
+    that `needs` a figure is only for boards with a column for it.
     """
     listed: list[_Page] = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")[
         "pages"
@@ -205,7 +208,7 @@ def _pages(rules: Rules, columns: Collection[str]) -> tuple[list[_Page], list[_P
 
 
 def _own_assets(pages: Iterable[_Page]) -> set[str]:
-    """Return the file names of scripts and styles that these pages name."""
+    """Return the file names of the scripts and styles that these pages use."""
     names: set[str] = set()
     for page in pages:
         names.update(f"{script}.js" for script in page["scripts"])
@@ -216,9 +219,9 @@ def _own_assets(pages: Iterable[_Page]) -> set[str]:
 def render_pages(rules: Rules, columns: Collection[str] = ()) -> dict[str, str]:
     """Return the HTML of every page by its file name.
 
-    Returns pages without inline script or style; they load `assets/` and `data/` next to them, from
-    a web server or from a folder. `columns`: names of the figures in the board's tables; pages
-    about figures that are not there are left out.
+    The pages have no inline script or style; they load `assets/` and `data/` next to them, from a
+    web server or from a folder. `columns`: names of the figures in the board's tables; pages about
+    figures that are not among them are omitted.
     """
     pages, _ = _pages(rules, columns)
     shared = {

@@ -1,4 +1,4 @@
-"""Daily curves of the cards of a division over all seeds: the value of `curves/DIVISION`."""
+"""Daily curves for the cards in a division over all seeds: the value of `curves/DIVISION`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ktdeval_board.document_types import (
 from ktdeval_board.rules import Division
 
 _FIGURES = ("ama_gap_to_buy_and_hold", "df_effectiveness")
-"""Figures of the tasks whose divisions have curves."""
+"""Figures that identify the tasks whose divisions have curves."""
 
 
 def has_curves(columns: Collection[str]) -> bool:
@@ -61,11 +61,12 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
             if not episodes:
                 continue
 
-            # The first card with the window says which days it has.
+            # The first card with the window determines its days.
             if window not in windows:
                 windows[window] = _window(episodes[0])
 
-            # A median over seeds is one of equal days: a card with another calendar has no curve.
+            # A median over seeds requires equal days: a card with a different calendar has no
+            # curve.
             if all(_episode_days(episode) == windows[window]["days"] for episode in episodes):
                 decided = [decisions_of[episode.id] for episode in episodes]
                 cards.setdefault(series.card, {})[window] = _card_curves(episodes, decided)
@@ -74,12 +75,12 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
 
 
 def _episode_days(episode: EpisodeSeries) -> list[str]:
-    """Return the day of the first decision and all days after it, [n + 1]."""
+    """Return the day of the first decision and all subsequent days, [n + 1]."""
     return [episode.base_day, *episode.days]
 
 
 def _window(episode: EpisodeSeries) -> dict[str, JsonValue]:
-    """Return days, asset and benchmark of a window, as one of its episodes has them."""
+    """Return days, asset and benchmark for a window, from one of its episodes."""
     return {
         "days": _episode_days(episode),
         "asset": episode.asset or None,
@@ -90,7 +91,7 @@ def _window(episode: EpisodeSeries) -> dict[str, JsonValue]:
 def _card_curves(
     episodes: Sequence[EpisodeSeries], decided: Sequence[EpisodeDecisions]
 ) -> dict[str, JsonValue]:
-    """Return the curves of a card in one window, from the series and the decisions of its seeds."""
+    """Return a card's curves in one window, from the series and decisions of its seeds."""
     seeds = [episode.steps for episode in decided]
     steps = list(itertools.chain.from_iterable(seeds))
     orders: Counter[str] = Counter()
@@ -113,7 +114,7 @@ def _card_curves(
 
 
 def _average_weights(steps: Sequence[DecisionStep]) -> dict[str, float]:
-    """Return the mean weight of each asset that was held on any day, by code."""
+    """Return the mean weight of each asset held on any day, by code."""
     total: Counter[str] = Counter()
     for step in steps:
         total.update(dict(step.holdings))
@@ -132,8 +133,8 @@ def _signals(episodes: Iterable[EpisodeDecisions]) -> dict[str, JsonValue]:
 
 
 def _find_range(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
-    """Return the median of paths and, if there are several, their lowest and highest values; all
-    less one.
+    """Return the median over paths and, if there are several, their lowest and highest values, all
+    minus one.
     """
     values: FloatArray = np.array(paths, dtype=np.float64) - 1.0
     lines = [np.median(values, axis=0)]
@@ -144,8 +145,8 @@ def _find_range(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
 
 
 def _count_seeds(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int]:
-    """Return the number of seeds that are long or short at the close of each day, or had an order
-    to buy or to sell filled, [n].
+    """Return the number of seeds that are long or short at the close of each day, or had a buy or
+    sell order filled, [n].
     """
     counts = []
     for steps_of_day in zip(*seeds, strict=True):
@@ -155,7 +156,7 @@ def _count_seeds(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int
 
 
 def _states(step: DecisionStep) -> set[str]:
-    """Return which of `long`, `short`, `buy` and `sell` hold of a step."""
+    """Return which of `long`, `short`, `buy` and `sell` apply to a step."""
     states = set()
     for _, weight in step.holdings:
         if weight > 0.0:

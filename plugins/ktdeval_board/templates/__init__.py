@@ -1,4 +1,4 @@
-"""Templates of pages and files of a board."""
+"""Templates for a board's pages and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render(name: str, /, **values: Any) -> str:
-    """Fill in a template of this folder."""
+    """Render a template in this folder."""
     return _environment().get_template(name).render(**values)
 
 

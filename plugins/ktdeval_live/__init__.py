@@ -1,4 +1,4 @@
-"""Forward tests: agents decide on days to come, and a chain of hashes proves it afterwards."""
+"""Forward tests: agents decide on days yet to come, and a hash chain proves it afterwards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_cards() -> list[Spec]:
-    """Return the kind of cards of forward tests."""
+    """Return the card kind for forward tests."""
     summary = "One entrant's forward test on one market, up to now."
     return [Spec("live", later("ktdeval_live.results.card_kind:LIVE"), summary)]
 
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the group of commands."""
+    """Return the command group."""
     summary = (
         "Run forward tests that can be proved afterwards: init, step, settle, verify, publish."
     )

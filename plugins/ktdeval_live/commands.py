@@ -1,4 +1,4 @@
-"""`ktdeval live`: begin a forward test, take its steps, and show its status."""
+"""`ktdeval live`: start a forward test, run its steps, and show its status."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 
 @dataclass(frozen=True, kw_only=True)
 class ClockOptions:
-    """Source of a command's time."""
+    """Clock used by a command."""
 
     clock: Path | None = flag(
         None,
@@ -75,7 +75,7 @@ class ClockOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOptions(ClockOptions, PluginOptions):
-    """Options of a command that runs parts of plugins at a time."""
+    """Options for a command that runs plugin code at a given time."""
 
 
 @example("ktdeval live status my-test")
@@ -296,7 +296,9 @@ def verify(folder: Path, options: LiveVerifyOptions) -> int:
 
 
 def _verified_lines(result: LiveVerification, is_trusted: bool) -> Iterator[str]:
-    """Yield the text about a record that holds; `is_trusted`: the reader trusts its authority."""
+    """Yield text about a record that passed verification; `is_trusted`: whether the reader trusts
+    its authority.
+    """
     yield (
         f"{result.entries} links hold; {result.decisions} decisions were made again from their"
         f" replies; {result.sealed} are still sealed; {result.stamped} publications are stamped"
@@ -347,7 +349,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
 
 
 def _publish(test: LiveFolder, clock: Clock) -> KtdevalError | None:
-    """Publish a test; return why that failed, since the page can be made anyway."""
+    """Publish a test; return the error if that failed, since the page can be written anyway."""
     chain = test.chain()
     reveal(test, chain, clock.now())
     try:
@@ -413,7 +415,9 @@ def ask(folder: Path, decision: tuple[str, str, str], options: AskOptions) -> No
 
 
 def _clock(path: Path | None, kind: str) -> Clock:
-    """Return the clock of a command. Raises UsageError: a live test has the machine's clock."""
+    """Return the clock for a command. Raises UsageError for a clock file in a live test, which uses
+    the machine's clock.
+    """
     if path is None:
         return SystemClock()
     if kind != "rehearsal":

@@ -1,7 +1,7 @@
-"""Plan of a forward test: who decides on which markets, from when to when, by which deadlines.
+"""Plan of a forward test: who decides on which markets, over which period, and by which deadlines.
 
-A plan is written once, before the first day. Its hash is in the first entry of the chain, so that a
-change of an entrant, market or rule requires a new record.
+A plan is written once, before the first day. Its hash is in the chain's first entry, so changing an
+entrant, market or rule requires a new record.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ktdeval.values import (
 )
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
-"""Name of an entrant, a market or a plan; it becomes part of paths."""
+"""Name of an entrant, a market or a plan; used in paths."""
 
 Minutes = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 Kind = Literal["live", "rehearsal"]
-"""`live`: days as they come, by the clock of the machine. `rehearsal`: past days or a clock of the
-user's own; marked as such everywhere, and never on a board's live page.
+"""`live`: days as they happen, by the machine's clock. `rehearsal`: past days or a user-supplied
+clock; marked as such everywhere, and never shown on a board's live page.
 """
 
 
@@ -100,7 +100,7 @@ class LivePlan(Value):
     entrants: tuple[Entrant, ...]
     kind: Kind = "live"
     shadow_days: Annotated[int, msgspec.Meta(ge=0, le=250)] = 0
-    """Sessions of each market at the start that are recorded and not counted."""
+    """Number of sessions at the start of each market that are recorded but not counted."""
     #: a decision is committed so long before the first moment at which it could fill
     margin_minutes: Minutes = 10.0
     #: time that one entrant has for one decision, retries included
@@ -123,7 +123,7 @@ class LivePlan(Value):
         return content_hash(to_plain(self))
 
     def entrant(self, name: str) -> Entrant:
-        """Return an entrant by its name. Raises ConfigError: no entrant has this name."""
+        """Return an entrant by name. Raises ConfigError if there is no such entrant."""
         for entrant in self.entrants:
             if entrant.name == name:
                 return entrant
@@ -131,13 +131,13 @@ class LivePlan(Value):
         raise ConfigError(f"no entrant {name!r} in this plan{near_matches(name, names)}")
 
     def entries(self) -> Iterator[tuple[Entrant, str]]:
-        """Yield each entrant with each of its markets, in the order of the plan."""
+        """Yield each entrant with each of its markets, in plan order."""
         for entrant in self.entrants:
             for market in entrant.markets or self.markets:
                 yield entrant, market
 
 
-#: Options of a run that a plan sets by itself
+#: Run options that the plan itself sets
 _OWN_OPTIONS = (
     "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
     "seed", "mask_key", "registration", "items", "limit", "certificate", "runner", "concurrency",
@@ -153,7 +153,7 @@ def load_plan(path: Path) -> LivePlan:
 
 
 def _with_certificates(plan: LivePlan, path: Path) -> LivePlan:
-    """Return the plan with the texts of the certificates that it names."""
+    """Return the plan with the paths of its certificates replaced by their contents."""
     stamp = plan.publish.stamp
     if stamp is None:
         return plan
@@ -168,7 +168,7 @@ def _with_certificates(plan: LivePlan, path: Path) -> LivePlan:
 
 
 def _certificate(plan: Path, field: str, name: str) -> str:
-    """Return the text of a certificate next to a plan. Raises ConfigError: it can't be read."""
+    """Return the text of a certificate next to a plan. Raises ConfigError if it can't be read."""
     file = plan.parent / user_path(name)
     try:
         return read_plain(file).decode("ascii")
@@ -177,12 +177,14 @@ def _certificate(plan: Path, field: str, name: str) -> str:
 
 
 def load_entrant(path: Path) -> Entrant:
-    """Read one entrant from YAML. Raises ConfigError with file and field."""
+    """Read an entrant from YAML. Raises ConfigError with file and field."""
     return from_plain(load_yaml(path), Entrant, str(path), ConfigError)
 
 
 def check_plan(plan: LivePlan, where: str) -> None:
-    """Raise ConfigError, which `where` starts, if fields of a plan contradict each other."""
+    """Raise ConfigError, with a message that starts with `where`, if fields of a plan contradict
+    each other.
+    """
     problem = next(_plan_problems(plan), None)
     if problem is not None:
         raise ConfigError(f"{where}: {problem}")

@@ -1,4 +1,4 @@
-"""Status of a forward test, as tables."""
+"""Status of a forward test, in tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval_live.results.daily_results import EntryResult
 
 
 def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
-    """Return a row for each market: its sessions, how many are frozen, and what comes next."""
+    """Return one row per market: its sessions, how many are frozen, and what comes next."""
     chain = test.chain()
     rows: list[tuple[str, ...]] = []
     for name in test.plan.markets:
@@ -28,7 +28,7 @@ def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
 
 
 def status_rows(test: LiveFolder) -> list[tuple[str, ...]]:
-    """Return a row for each entry: its days decided and missed, and the latest gap."""
+    """Return one row per entry: its days decided and missed, and the latest gap."""
     chain = test.chain()
     rows: list[tuple[str, ...]] = []
     for entry in find_entries(test.plan):
@@ -45,7 +45,7 @@ def status_rows(test: LiveFolder) -> list[tuple[str, ...]]:
 
 
 def settled_row(card: LiveCard) -> tuple[str, ...]:
-    """Return the row of a settled entry: its returns over the whole test, in per cent."""
+    """Return the row for a settled entry: its returns over the whole test, in per cent."""
     results = card.results
     return (
         card.entrant,
@@ -59,17 +59,17 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
 
 
 def excess_row(card: LiveCard) -> tuple[str, ...]:
-    """Return the row of an entry's mean excess return over the index, in per cent a year, with its
+    """Return the row for an entry's mean excess return over the index, in per cent a year, with its
     number of days.
 
-    Days without a decision are left out.
+    Days without a decision are omitted.
     """
     excess = card.results.over_index.symmetric
     return (card.entrant, card.market.name, str(excess.n or 0), _mean_text(excess))
 
 
 def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str, ...]:
-    """Return the row of a pair of entrants of a market."""
+    """Return the row for a pair of entrants in a market."""
     return (
         one.entry.entrant.name,
         other.entry.entrant.name,
@@ -80,7 +80,7 @@ def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str,
 
 
 def agreement_row(found: RepeatAgreement) -> tuple[str, ...]:
-    """Return the row of an entry that was asked again; shares of its repeats in per cent."""
+    """Return the row for an entry that was asked again; shares of its repeats, in per cent."""
     return (
         found.entry.entrant.name,
         found.entry.market,

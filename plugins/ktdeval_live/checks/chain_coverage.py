@@ -38,20 +38,20 @@ _REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class UncoveredPart:
-    """A part of a test's folder that can be changed without a finding."""
+    """A part of a test's folder that can be changed without causing a finding."""
 
-    name: str  #: file or folder in the test
+    name: str  #: file or folder in the test's folder
     reason: str
 
     def line(self) -> str:
-        """Return the part as it is printed; names may come from untrusted files."""
+        """Return the part as printed text; names may come from untrusted files."""
         return clean(f"not covered: {self.name}: {self.reason}")
 
 
 def begun_files(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that a test begins with, by its name in the folder.
+    """Return the SHA-256 of each file with which a test begins, by its path in the folder.
 
-    Raises StoreError: a file can't be read.
+    Raises StoreError if a file can't be read.
     """
     files = [path / name for name in (PLAN, IGNORED) if (path / name).is_file()]
     for name in _BEGUN_FOLDERS:
@@ -66,7 +66,7 @@ def begun_files(path: Path) -> dict[str, str]:
 
 
 def list_uncovered(path: Path) -> Iterator[UncoveredPart]:
-    """Yield the uncovered parts of a test without findings. Raises StoreError."""
+    """Yield the uncovered parts of a test that has no findings. Raises StoreError."""
     for entry in sorted(path.iterdir()):
         if entry.name in _OF_RECORD:
             continue
@@ -89,7 +89,7 @@ def list_uncovered(path: Path) -> Iterator[UncoveredPart]:
 
 
 def _uncommitted_lines(path: Path) -> int:
-    """Return how many publications are missing from the latest commit."""
+    """Return the number of publications missing from the latest commit."""
     own = whole_lines(path / PUBLISHED)
     if not own:
         return 0
@@ -99,7 +99,7 @@ def _uncommitted_lines(path: Path) -> int:
 
 
 def _bytes_after_last_line(path: Path) -> int:
-    """Return the length of a file's end without a line break, which a killed process leaves."""
+    """Return the number of bytes after the last line break, as left by a killed process."""
     if not path.is_file():
         return 0
     with wrap_os_error(f"{path}: can't be read"):

@@ -1,4 +1,6 @@
-"""Check of the beginning of a test: plan, sessions, markets, systems, and entrants that joined."""
+"""Check of the beginning of a test: plan, sessions, markets, systems, and entrants that joined
+later.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _RULES = {PLAN: "plan", "schedules": "schedule", "base": "base"}
 
 
 def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
-    """Compare plan, sessions, markets and systems with the first link, and each other."""
+    """Compare plan, sessions, markets and systems with the chain's first entry and with
+    each other.
+    """
     first = checked.chain.entries[0].body
     if not isinstance(first, Begun):
         yield make_finding("begun", "", "the chain does not begin with its plan")
@@ -53,8 +57,8 @@ def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
 
 
 def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
-    """Compare each byte of the files that the test began with, including bytes without meaning,
-    such as the label of a market or a blank.
+    """Compare each byte of the files with which the test began, including bytes without meaning,
+    such as a market's label or whitespace.
     """
     present = begun_files(checked.folder.path)
     for name in sorted({*first.files, *present}):
@@ -69,8 +73,8 @@ def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
 
 
 def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Finding]:
-    """Compare the sessions and the market before the test with the chain, and the sessions with the
-    calendars of the exchanges.
+    """Compare the sessions and the pre-test market with the chain, and the sessions with the
+    exchange calendars.
     """
     try:
         stored = checked.folder.schedule(market)
@@ -102,10 +106,10 @@ def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Findi
 
 
 def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Iterator[Finding]:
-    """Compare stored sessions with those of the exchange's calendar.
+    """Compare stored sessions with those in the exchange calendar.
 
-    A later correction of the calendar is not a finding if the stored times are stricter, as when a
-    day turned out to be a holiday or ended early.
+    A later correction of the calendar is not a finding if the stored times are stricter, for
+    example because a day turned out to be a holiday or ended early.
     """
     market = stored.market
     own = {one.day: one for one in stored.sessions}
@@ -132,7 +136,7 @@ def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Ite
 
 
 def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
-    """Compare the systems of the plan, and of those that joined, with the chain's."""
+    """Compare the systems in the plan, and those of entrants that joined, with the chain's."""
     systems = dict(first.systems)
     for link, body in checked.chain.find_links(Joined):
         for name in systems.keys() & body.systems.keys():
@@ -161,7 +165,7 @@ def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
 
 
 def _joined_findings(checked: CheckedFolder, link: Link, body: Joined) -> Iterator[Finding]:
-    """Find an entrant that joined after its first decision was due."""
+    """Yield a finding if an entrant joined after its first decision was due."""
     entrant = body.entrant
     first = entrant.first or ""
     for market in entrant.markets or checked.folder.plan.markets:

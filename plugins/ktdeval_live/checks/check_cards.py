@@ -1,4 +1,4 @@
-"""Check of the cards of a test: each equals the card made again from the chain."""
+"""Check of a test's cards: each must equal the card regenerated from the chain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RULE = "card"
 
 
 class CardCheck:
-    """Check of all cards, those of one head on the same markets."""
+    """Check of all cards; those with the same chain head share their markets."""
 
     def __init__(self, checked: CheckedFolder) -> None:
         self._checked = checked
@@ -36,7 +36,7 @@ class CardCheck:
             self._entries[f"{entry.entrant.name}-{entry.market}.json"] = entry
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the cards that differ from what their records give."""
+        """Yield findings for cards that differ from what their records give."""
         folder = self._checked.folder.path / CARDS
         for path in sorted(folder.glob("*")):
             try:
@@ -47,7 +47,9 @@ class CardCheck:
                 yield make_finding(_RULE, "", f"{CARDS}/{path.name}: {problem}")
 
     def _problem(self, path: Path) -> str | None:
-        """Return what is wrong with a card. Raises KtdevalError: it can't be read or made again."""
+        """Return what is wrong with a card. Raises KtdevalError if it can't be read or
+        regenerated.
+        """
         entry = self._entries.get(path.name)
         if entry is None:
             return "is of no entrant and market of this test"
@@ -71,7 +73,7 @@ class CardCheck:
         return difference
 
     def _again(self, card: LiveCard, entry: Entry, public: list[Publication]) -> LiveCard:
-        """Return a card made again from the chain and the evidence that it rests on."""
+        """Return the card regenerated from the chain and the evidence on which it is based."""
         chain = self._checked.chain.first(card.test.links)
         market = self._market(entry.market, card.test.links)
         folder = self._checked.folder

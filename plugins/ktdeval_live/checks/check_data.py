@@ -1,4 +1,6 @@
-"""Check of the data of a test: each increment is the one that the chain names, in its order."""
+"""Check of a test's data: each increment must be the one referenced in the chain, in the chain's
+order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _RULE = "data"
 
 
 def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
-    """Yield what is wrong with the frozen data."""
+    """Yield findings about the frozen data."""
     latest: dict[tuple[str, str], tuple[int, str]] = {}
     for link, body in checked.chain.find_links(Frozen):
         session = checked.sessions.get((body.market, body.day))
@@ -38,7 +40,7 @@ def data_findings(checked: CheckedFolder) -> Iterator[Finding]:
 def _increment(
     checked: CheckedFolder, link: Link, body: Frozen, before: str | None
 ) -> Iterator[Finding]:
-    """Check one increment; `before` is the hash of the one that it must revise."""
+    """Check a single increment; `before` is the hash of the increment that it must revise."""
     try:
         increment = checked.folder.increment(body)
     except KtdevalError as error:
@@ -52,5 +54,7 @@ def _increment(
 
 
 def _is_after(increment: Increment, link: Link) -> bool:
-    """Return whether an increment became known only after its link, whose time is in whole seconds."""
+    """Return whether an increment became known after its chain entry, whose time is in whole
+    seconds.
+    """
     return of_text(in_text(increment.known_at)) > of_text(link.at)

@@ -1,5 +1,5 @@
-"""Check of decisions and gaps: entrant, order, time, data, and each record against the hashes that
-were committed to.
+"""Check of decisions and gaps: entrant, order, time, data, and each record against the committed
+hashes.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from ktdeval_live.record.findings import make_finding
 
 
 class DecisionCheck:
-    """Check of all decisions and gaps; counts the decisions that it makes again."""
+    """Check of all decisions and gaps; counts the decisions that it replays."""
 
     def __init__(self, checked: CheckedFolder) -> None:
-        self.decisions = 0  #: made again from their replies
-        self.sealed = 0  #: not published yet
+        self.decisions = 0  #: number of decisions replayed from their replies
+        self.sealed = 0  #: number of decisions not yet published
         self._checked = checked
         self._markets = KnownMarkets(checked.folder, checked.chain)
         self._public: list[Publication] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what is wrong with decisions and gaps."""
-        with suppress(KtdevalError):  # the evidence has its own findings
+        """Yield findings about decisions and gaps."""
+        with suppress(KtdevalError):  # the evidence has separate findings
             self._public = publications(self._checked.folder)
 
         yield from self._order()
         for entry in self._checked.entries:
             yield from self._entry(entry)
 
-    # --- the order of the links
+    # --- the order of the chain's entries
 
     def _order(self) -> Iterator[Finding]:
-        """Find days that no entry may decide on, that have two ends, or that ended after a later
-        one.
+        """Find decisions and gaps that belong to no entry in the plan, are duplicated, or come
+        after those of a later day.
         """
         known = {entry.name for entry in self._checked.entries}
         seen: set[tuple[str, str, str]] = set()
@@ -77,11 +77,11 @@ class DecisionCheck:
                 yield from self._gap(link, body, (name, body.day, "decided") in seen)
 
     def _gap(self, link: Link, gap: Gap, is_decided: bool) -> Iterator[Finding]:
-        """Find a gap that the rest of the chain contradicts."""
+        """Yield a finding if the rest of the chain contradicts a gap."""
         name = gap.entry
         session = self._checked.sessions.get((gap.market, gap.day))
         if session is None or session.cutoff is None:
-            return  # a missing session has its own finding
+            return  # a missing session has a separate finding
         if of_text(link.at) < session.cutoff:
             yield make_finding("gap", gap.day, f"{name}: recorded before its cutoff")
         if is_decided and gap.cause != "unpublished":
@@ -95,7 +95,9 @@ class DecisionCheck:
             yield from self._check_published(gap, is_decided, session.cutoff)
 
     def _check_published(self, gap: Gap, is_decided: bool, cutoff: datetime) -> Iterator[Finding]:
-        """Find a gap that wrongly states that a decision or the data could not be published."""
+        """Yield a finding if a gap wrongly claims that a decision or the data could not be
+        published.
+        """
         name = gap.entry
         checked = self._checked
         if is_decided and self._was_public(gap, cutoff):
@@ -110,13 +112,13 @@ class DecisionCheck:
         return False
 
     def _frozen_before(self, market: str, day: str, seq: int) -> bool:
-        """Return whether a day's data were frozen before a link."""
+        """Return whether a day's data were frozen before a given chain entry."""
         return self._checked.first_frozen.get((market, day), seq) < seq
 
     # --- one entry
 
     def _entry(self, entry: Entry) -> Iterator[Finding]:
-        """Check the days of one entry."""
+        """Check the days of an entry."""
         schedule = self._checked.folder.schedule(entry.market)
         ended = answers(self._checked.chain, entry)
         links = self._decided_links(entry)
@@ -158,7 +160,7 @@ class DecisionCheck:
         answer: DayAnswer,
         retracer: Retracer,
     ) -> Iterator[Finding]:
-        """Check one decision against its data and its record, and make it again."""
+        """Check a decision against its data and its record, and replay it."""
         link, body = decided
         day = body.day
         session = self._checked.sessions[entry.market, day]
@@ -182,7 +184,7 @@ class DecisionCheck:
         yield from self._times(entry, link, data, record)
         retracer.broken = retracer.broken or bool(changed)
         if retracer.broken:
-            return  # the days after rest on it
+            return  # later days depend on it
 
         problem = retracer.retrace(record, data.seq + 1, answer)
         self.decisions += 1
@@ -192,7 +194,9 @@ class DecisionCheck:
     def _record(
         self, entry: Entry, session: Session, link: Link
     ) -> Generator[Finding, None, DecisionRecord | None]:
-        """Return the record of a decision; None if it is sealed and not here, or can't be read."""
+        """Return the record of a decision; None if it is sealed and not available here, or can't be
+        read.
+        """
         try:
             record = self._checked.folder.record(entry.key(session.day))
         except KtdevalError as error:
@@ -205,7 +209,7 @@ class DecisionCheck:
     def _check_unpublished(
         self, entry: Entry, session: Session, link: Link, record: DecisionRecord | None
     ) -> Iterator[Finding]:
-        """Count a decision that is sealed, and find one that should have been published."""
+        """Count a sealed decision, and yield a finding if it should have been published."""
         path = self._checked.folder.record_path(entry.key(session.day), private=False)
         if path.is_file():
             if record is not None and read_plain(path) != encode_canonical(record).encode():
@@ -230,19 +234,19 @@ class DecisionCheck:
                 )
 
     def _was_published(self, path: Path) -> bool:
-        """Return whether the latest commit has a file that is missing here."""
+        """Return whether the latest commit contains a file that is missing here."""
         folder = self._checked.folder.path
-        with suppress(KtdevalError):  # the evidence has its own findings
+        with suppress(KtdevalError):  # the evidence has separate findings
             latest = list(commit_order(folder))[-1:]
             name = path.relative_to(folder).as_posix()
             return any(found is not None for found in read_committed(folder, latest, name))
         return False
 
     def _is_left(self, market: str, link: Link, cutoff: datetime) -> bool:
-        """Return whether steps ran after the one that had to publish a decision.
+        """Return whether steps ran after the step that had to publish a decision.
 
-        This is so if data of two further days, or of the market's last day, were frozen after the
-        decision's cutoff.
+        This is the case if the data for two more days, or for the market's last day, were frozen
+        after the decision's cutoff.
         """
         days = set()
         for later, body in self._checked.chain.find_data(market):
@@ -251,7 +255,9 @@ class DecisionCheck:
         return len(days) > 1 or self._checked.folder.schedule(market).days[-1] in days
 
     def _data_link(self, market: str, seq: int, body: Decided) -> Link | None:
-        """Return the link with the data that a decision names, if it lies before the decision."""
+        """Return the chain entry with the data that a decision refers to, if it precedes the
+        decision.
+        """
         link = self._checked.frozen.get(body.data)
         if link is None or link.seq >= seq or not isinstance(link.body, Frozen):
             return None
@@ -260,7 +266,7 @@ class DecisionCheck:
     def _times(
         self, entry: Entry, link: Link, data: Link, record: DecisionRecord
     ) -> Iterator[Finding]:
-        """Compare the times of a record with those of the chain and of its publications."""
+        """Compare the times in a record with those in the chain and in its publications."""
         day = record.question.day
         asked = of_text(in_text(record.asked_at))
         answered = of_text(in_text(record.answered_at))
@@ -272,7 +278,7 @@ class DecisionCheck:
     def _same_record(
         self, entry: Entry, record: DecisionRecord, body: Decided, number: int
     ) -> Iterator[Finding]:
-        """Compare a record with the hashes that were published before its fills."""
+        """Compare a record with the hashes that were published before the fills."""
         day = body.day
         asked = record.question
         if (asked.key, asked.step) != (entry.key(day), number):
@@ -294,7 +300,7 @@ class DecisionCheck:
 
 
 def _late_or_early(entry: Entry, session: Session, link: Link) -> Iterator[Finding]:
-    """Find a decision that was committed outside of its time."""
+    """Yield a finding if a decision was committed outside the allowed time."""
     at = of_text(link.at)
     if at < session.complete_at:
         yield make_finding("early", session.day, f"{entry.name}: committed before the day was over")

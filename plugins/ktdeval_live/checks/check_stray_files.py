@@ -1,4 +1,6 @@
-"""Check of a test's files before any is read: no links, and no file that the chain does not name."""
+"""Check of a test's files before any is read: no links, and no file without a reference in the
+chain.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from ktdeval_live.record.folder import STAMPS, LiveFolder
 
 _RULE = "file"
 _GIT = ".git"
-_BASE = "base"  # its tables may be large, and have a check of their own
+_BASE = "base"  # its tables may be large, and are checked separately
 
 
 def unsafe_files(path: Path) -> Iterator[Finding]:
-    """Yield files that can't be read safely: links, special files, and files that are too large."""
+    """Yield findings for files that can't be read safely: links, special files, and files that are
+    too large.
+    """
     for entry in sorted(path.iterdir()):
         if entry.name == _GIT:
             if not stat.S_ISDIR(entry.lstat().st_mode):
@@ -44,9 +48,9 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
 
 
 def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
-    """Yield published files that no entry of the chain names.
+    """Yield findings for published files that no chain entry refers to.
 
-    Files that the test began with have a separate check.
+    Files with which the test began are checked separately.
     """
     known = set(_known_files(folder, chain))
     for above in ("data", "records", STAMPS):
@@ -64,7 +68,7 @@ def _known_files(folder: LiveFolder, chain: Chain) -> Iterator[str]:
     try:
         public = publications(folder)
     except KtdevalError:
-        return  # the evidence has its own findings
+        return  # the evidence has separate findings
     for one in public:
         if one.stamp is not None:
             yield one.stamp
@@ -80,7 +84,7 @@ def _files_below(path: Path, above: str) -> Sequence[str]:
 
 
 def _day_of(name: str) -> str:
-    """Return the day that a file's name begins with; empty without one."""
+    """Return the day at the start of a file name; empty if there is no such day."""
     start = name.rsplit("/", 1)[-1][:10]
     digits = start.replace("-", "")
     if len(start) == 10 and len(digits) == 8 and digits.isascii() and digits.isdigit():

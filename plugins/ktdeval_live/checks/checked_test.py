@@ -1,4 +1,4 @@
-"""Test under verification, with the values that all checks need."""
+"""Test under verification, with the values shared by all checks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ktdeval_live.record.entrant_episode import Entry, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 _GRACE = timedelta(days=1)
-"""After a cutoff, until a test whose step did not run is incomplete."""
+"""Time after a cutoff from which a live test whose step did not run is incomplete."""
 
 
 class CheckedFolder:
-    """A folder, its chain as read once, and its entries."""
+    """A test folder, its chain, read once, and its entries."""
 
     def __init__(
         self, folder: LiveFolder, chain: Chain, plugins: Plugins, now: datetime | None = None
@@ -30,7 +30,7 @@ class CheckedFolder:
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """Entries of the plan, with those of entrants that joined."""
+        """Entries in the plan, including those of entrants that joined later."""
         return tuple(find_entries(self.folder.plan))
 
     @cached_property
@@ -44,12 +44,12 @@ class CheckedFolder:
 
     @cached_property
     def frozen(self) -> Mapping[str, Link]:
-        """Links of data by their hash."""
+        """Data entries of the chain, by hash."""
         return {link.hash: link for link, _ in self.chain.find_links(Frozen)}
 
     @cached_property
     def first_frozen(self) -> Mapping[tuple[str, str], int]:
-        """Number of the first link with data, by market and day."""
+        """Number of the first chain entry with data, by market and day."""
         found: dict[tuple[str, str], int] = {}
         for link, body in self.chain.find_links(Frozen):
             found.setdefault((body.market, body.day), link.seq)
@@ -57,13 +57,13 @@ class CheckedFolder:
 
     @cached_property
     def last_at(self) -> datetime:
-        """Time of the last link."""
+        """Time of the last chain entry."""
         return of_text(self.chain.entries[-1].at)
 
     @cached_property
     def due_until(self) -> datetime:
-        """Time until which each cutoff must have an end: for a live test a day ago, else the last
-        link's time.
+        """Time up to which each cutoff must have an outcome: the time of the last chain entry or,
+        in a live test, one day ago if that is later.
         """
         if self._now is None or self.folder.plan.kind != "live":
             return self.last_at

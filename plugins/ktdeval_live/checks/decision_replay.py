@@ -1,7 +1,8 @@
-"""Decisions made again from their replies, on the markets as they were shown.
+"""Replay of decisions from their recorded replies, on the markets as they were shown.
 
-Days that were frozen after a decision do not change what it was shown. So the decisions between two
-revisions share one market and one episode. A revision, or data that arrive late, begin a new one.
+Days frozen after a decision do not change what the entrant was shown. All decisions between two
+revisions therefore share one market and one episode. A revision, or data that arrives late, starts
+a new one.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from ktdeval_live.record.folder import LiveFolder
 
 
 class KnownMarkets:
-    """Markets of a test as known when decisions were made, by segments.
+    """Markets of a test as known when decisions were made, by segment.
 
-    A segment has the links from one change of an earlier day to the next.
+    A segment contains the chain entries from one change of an earlier day to the next.
     """
 
     def __init__(self, folder: LiveFolder, chain: Chain) -> None:
@@ -37,13 +38,13 @@ class KnownMarkets:
         self._chain = chain
         self._increments: dict[str, list[tuple[int, Increment]]] = {}
         self._changes: dict[str, list[int]] = {}
-        # entries of a market are checked in turn, and share its segments
+        # a market's entries are checked one after the other, and share its segments
         self._market = lru_cache(maxsize=2)(self._market_of)
 
     def stretch(self, market: str, before: int) -> int:
-        """Return the number of the segment in which the chain had `before` entries.
+        """Return the number of the segment that the chain was in when it had `before` entries.
 
-        Raises KtdevalError: an increment can't be read.
+        Raises KtdevalError if an increment can't be read.
         """
         self._load(market)
         return bisect_left(self._changes[market], before)
@@ -73,7 +74,7 @@ class KnownMarkets:
         self._increments[market] = increments
 
     def _changing(self, market: str, increments: list[tuple[int, Increment]]) -> Iterator[int]:
-        """Yield the numbers of links that change known data of earlier days."""
+        """Yield the numbers of chain entries that change known data for earlier days."""
         days = self._folder.schedule(market).days
         close = self._folder.base(market).documents.close
         latest = ""
@@ -89,15 +90,15 @@ class KnownMarkets:
 
 
 def _instant(moment: datetime) -> int:
-    """Return a time in microseconds since 1970 UTC."""
+    """Return a time in microseconds since 1970-01-01 UTC."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 class Retracer:
-    """Decisions of one entry, made again in their order."""
+    """Replays the decisions of an entry in order."""
 
     def __init__(self, entry: Entry, checked: CheckedFolder, markets: KnownMarkets) -> None:
-        self.broken = False  #: whether a day was wrong, so that later days can't be checked
+        self.broken = False  #: whether a decision was wrong, so that later days can't be checked
         self._entry = entry
         self._checked = checked
         self._markets = markets
@@ -107,8 +108,8 @@ class Retracer:
         self._ended = answers(checked.chain, entry)
 
     def retrace(self, record: DecisionRecord, before: int, answer: DayAnswer) -> str | None:
-        """Make a decision again from its replies, on the market as known when the chain had
-        `before` entries; return the first difference.
+        """Replay a decision from its replies, on the market as known when the chain had `before`
+        entries; return the first difference.
         """
         self._model.begin_step(record.transcript)
         step = record.question.step
@@ -128,11 +129,11 @@ class Retracer:
         difference = value_difference(record, again)
         self.broken = difference is not None
         if not answer.counts:
-            self._episode = None  # what it has shown was void afterwards
+            self._episode = None  # what this episode has shown became void afterwards
         return difference
 
     def _episode_at(self, before: int) -> EntryEpisode:
-        """Return the episode of a segment; a new one if the market has changed."""
+        """Return the episode for a segment; a new one if the market has changed."""
         stretch = self._markets.stretch(self._entry.market, before)
         if self._episode is None or stretch != self._stretch:
             market = self._markets.market(self._entry.market, stretch)

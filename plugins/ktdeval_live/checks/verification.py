@@ -1,8 +1,9 @@
-"""Verification of a forward test: finds entries that were changed, left out, added late or moved.
+"""Verification of a forward test: finds entries that were changed, omitted, added late or moved.
 
-It trusts only the model's recorded replies and the time authorities that the reader names. Each
-finding names its rule and the day. The records can't prove when decisions were made; `level` names the
-outside evidence of it. Parts that can be changed without a finding are listed (`list_uncovered`).
+It trusts only the model's recorded replies and the time authorities specified by the reader. Each
+finding gives its rule and the day. The records can't prove when decisions were made; `level`
+describes the external evidence for this. Parts that can be changed without causing a finding are
+listed (`list_uncovered`).
 """
 
 from __future__ import annotations
@@ -50,17 +51,17 @@ class LiveVerification:
     """Result of a verification."""
 
     findings: tuple[Finding, ...]
-    entries: int = 0  #: links of the chain
-    decisions: int = 0  #: decisions that were made again from their replies
-    sealed: int = 0  #: decisions that are not published yet
-    stamped: int = 0  #: publications with a stamp of the plan's authority that holds
-    authority: TimeAuthority | None = None  #: that the plan names
-    #: weakest evidence of when the decisions were made; `claimed` where anything was found
+    entries: int = 0  #: number of chain entries
+    decisions: int = 0  #: number of decisions replayed from their recorded replies
+    sealed: int = 0  #: number of decisions not yet published
+    stamped: int = 0  #: number of publications with a valid stamp from the plan's authority
+    authority: TimeAuthority | None = None  #: authority given in the plan
+    #: weakest evidence of when the decisions were made; `claimed` if there are findings
     level: Level = "claimed"
-    until: str = ""  #: time of the last link, UTC
-    #: what can be changed without a finding; empty where anything was found
+    until: str = ""  #: time of the last chain entry, UTC
+    #: what can be changed without causing a finding; empty if there are findings
     uncovered: tuple[UncoveredPart, ...] = ()
-    #: bounds of gaps that are too wide to mean anything, a line each; likewise
+    #: bounds of gaps that are too wide to be meaningful, one line each; empty if there are findings
     wide: tuple[str, ...] = ()
 
 
@@ -69,9 +70,9 @@ def verify_test(
 ) -> LiveVerification:
     """Verify a whole test, and write nothing.
 
-    With `now`, a live test must have an end of each day whose cutoff is more than a day ago. Stamps
-    are evidence only under the roots of `trust`. Raises KtdevalError: a required part of the
-    software is missing.
+    If `now` is given, a live test must have an outcome for each day whose cutoff is more than a day
+    ago. Stamps count as evidence only if they are under a root in `trust`. Raises KtdevalError if a
+    required part of the software is missing.
     """
     unsafe = tuple(unsafe_files(folder.path))
     if unsafe:
@@ -110,7 +111,7 @@ def verify_test(
 
 
 def _wide_bounds(checked: CheckedFolder) -> Iterator[str]:
-    """Yield the entries whose gaps could hide almost any return, a line each."""
+    """Yield the entries whose gaps could hide almost any return, one line each."""
     markets: dict[str, MarketSnapshot] = {}
     for entry in checked.entries:
         ended = answers(checked.chain, entry)
@@ -127,11 +128,11 @@ def _wide_bounds(checked: CheckedFolder) -> Iterator[str]:
 
 
 def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Finding]:
-    """Yield all findings, in the order of the rules."""
+    """Yield all findings, in rule order."""
     begun = list(beginning_findings(checked))
     yield from begun
     if begun:
-        return  # otherwise all checks below would report differences
+        return  # otherwise, all of the following checks would report differences
 
     yield from data_findings(checked)
     yield from decisions.findings()
@@ -141,7 +142,7 @@ def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Find
 
 
 def _count_stamps(folder: LiveFolder) -> int:
-    """Return how many publications have a stamp that holds."""
+    """Return the number of publications with a valid stamp."""
     try:
         public = publications(folder)
     except KtdevalError:

@@ -1,1 +1,1 @@
-"""Days of a forward test: its clock, its sessions, and where their data come from."""
+"""Days of a forward test: its clock, its sessions, and the sources of its data."""

@@ -1,7 +1,7 @@
-"""Time of a forward test: from the machine, or in a rehearsal from a file.
+"""Clock of a forward test: the machine's, or in a rehearsal, the time in a file.
 
-Clocks count whole seconds, as the record does. A time that was rounded for one entry only would
-contradict the others.
+Clocks use whole seconds, like the record. A time rounded for one entry only would contradict the
+other entries.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from msgspec import Meta
 from ktdeval.errors import UsageError
 
 Zoned = Annotated[datetime, Meta(tz=True)]
-"""Time with a zone, in a file."""
+"""Timestamp with time zone, in a file."""
 
 
 class Clock(Protocol):
-    """Source of the present time."""
+    """Source of the current time."""
 
     def now(self) -> datetime:
-        """Return the present time in UTC, in whole seconds."""
+        """Return the current time in UTC, in whole seconds."""
 
 
 class SystemClock:
-    """Time of this machine."""
+    """The machine's clock."""
 
     def now(self) -> datetime:
-        """Return the present time in UTC, in whole seconds."""
+        """Return the current time in UTC, in whole seconds."""
         return datetime.now(UTC).replace(microsecond=0)
 
 
 class FileClock:
-    """Time from a file that is read at each call: for rehearsals, in which other processes change
+    """Time from a file that is read on every call: for rehearsals, in which other processes change
     it.
     """
 
@@ -44,7 +44,7 @@ class FileClock:
     def now(self) -> datetime:
         """Return the time in the file in UTC, in whole seconds.
 
-        Raises UsageError: the file has no time with a time zone.
+        Raises UsageError if the file has no time with a time zone.
         """
         try:
             time = datetime.fromisoformat(self._path.read_text("utf-8").strip())
@@ -59,10 +59,10 @@ class FileClock:
 
 
 def in_text(time: datetime) -> str:
-    """Return a time in the form of records: UTC, to the second, with a Z."""
+    """Return a time in the format of records: UTC, to the second, with a Z."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def of_text(text: str) -> datetime:
-    """Return the time of a record."""
+    """Parse a time from a record."""
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

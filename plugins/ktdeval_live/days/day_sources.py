@@ -1,5 +1,5 @@
-"""Sources of the days of a test: a folder into which files are renamed, a provider that fetches
-them, or a stored market for rehearsals.
+"""Sources for the days of a test: a folder into which files are renamed, a provider that fetches
+the days, or a stored market for rehearsals.
 """
 
 from __future__ import annotations
@@ -39,24 +39,26 @@ _MAX_BYTES = 256 * 2**20
 _NEEDED = ("code", "open", "high", "low", "close", "volume")
 _OPTIONAL = ("amount", "factor")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-# Days fetched before a day, for the change of its factor; more if an asset was halted.
+# Days fetched before a given day to compute its factor change; the longer span if an asset was
+# halted.
 _SPANS = (np.timedelta64(15, "D"), np.timedelta64(400, "D"))
 _OWN_ARGS = ("first", "last", "answers")
 
 
 class DaySource(Protocol):
-    """Source of the days of one market."""
+    """Source for the days of one market."""
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows that the source has of a day now; None if the source does not have the day yet.
+        """Return all rows that the source currently has for a day; None if the source does not have
+        the day yet.
 
-        Raises DataError: they can't be read.
+        Raises DataError if they can't be read.
         """
 
 
 @dataclass(frozen=True)
 class DropParams:
-    """Folder that is watched."""
+    """Watched folder."""
 
     folder: str = option(
         help=(
@@ -68,19 +70,19 @@ class DropParams:
 
 
 class DropFolder:
-    """Files written by another program: `bars-2026-01-05.csv` with the columns code, open, high, low,
-    close, volume and, if known, amount and factor; `indices-…csv` with code and close;
-    `documents-…jsonl` with one item a line. A file is read as soon as its name exists, so it must be
-    written elsewhere and renamed.
+    """Files written by another program: `bars-2026-01-05.csv` with the columns code, open, high,
+    low, close, volume and, if known, amount and factor; `indices-…csv` with code and close;
+    `documents-…jsonl` with one item per line. A file is read as soon as its name exists, so it must
+    be written elsewhere and then renamed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day; None before its file of bars exists.
+        """Return all rows of a day; None if its bars file does not exist yet.
 
-        Raises DataError: the folder does not exist, or a file can't be read.
+        Raises DataError if the folder does not exist, or a file can't be read.
         """
         if not self._folder.is_dir():
             raise DataError(
@@ -147,9 +149,9 @@ def _read_document_file(path: Path) -> bytes:
 def _csv_rows(
     path: Path, needed: Sequence[str], optional: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the rows of a file, each with a text for its place.
+    """Yield the rows of a CSV file, each with a text that locates it.
 
-    Raises DataError: it is not a CSV file with these columns, or a code is invalid or repeated.
+    Raises DataError if it is not a CSV file with these columns, or a code is invalid or repeated.
     """
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(f"{path}: is larger than {_MAX_BYTES >> 20} MiB; write one day only")
@@ -170,7 +172,9 @@ def _csv_rows(
 
 
 def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
-    """Return a number in plain digits; `float` would also accept 1_000 and other scripts."""
+    """Parse a number written in plain digits; `float` would also accept 1_000 and digits of other
+    scripts.
+    """
     text = row[name]
     if not _PLAIN_NUMBER.fullmatch(text):
         raise DataError(f"{where}: {name}: {text!r} is not a number such as 1234.5")
@@ -182,13 +186,13 @@ def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
 
 
 class StoredDays:
-    """Days of a market that is stored whole: for rehearsals on past days."""
+    """Days of a fully stored market: for rehearsals on past days."""
 
     def __init__(self, snapshot: MarketSnapshot) -> None:
         self._snapshot = snapshot
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day; no rows if the market does not have the day."""
+        """Return all rows of a day; empty if the market does not have the day."""
         rows = np.flatnonzero(self._snapshot.days == np.datetime64(day, "D"))
         if not len(rows):
             return Increment(market=market, day=day, known_at=now, bars=())
@@ -222,8 +226,8 @@ class StoredDays:
         return Bar(code=code, **values)
 
     def _documents(self, row: int, now: datetime) -> tuple[Item, ...]:
-        """Return the documents of a day that are known by now; after an early close, those of the
-        afternoon come later.
+        """Return the documents of a day that are known by now; after an early close, the
+        afternoon's documents arrive later.
         """
         view = self._snapshot.as_of(row).documents
         items = []
@@ -235,10 +239,10 @@ class StoredDays:
 
 
 class FetchedDays:
-    """Days that a provider of market data fetches from its vendor, one answer a day.
+    """Days that a market data provider fetches from its vendor, with one response per day.
 
-    Its adjustment factors restart with each answer, so that only their changes are used. The
-    answers are not cached: a cached answer would hide a revision.
+    The adjustment factors restart with each response, so only their changes are used. Responses are
+    not cached, since a cache would hide revisions.
     """
 
     def __init__(self, provider: str, args: Mapping[str, JsonValue], plugins: Plugins) -> None:
@@ -247,9 +251,10 @@ class FetchedDays:
         self._plugins = plugins
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows of a day; None while the vendor has none.
+        """Return all rows of a day; None as long as the vendor does not have the day.
 
-        Raises DataError: its answer can't be read, or it lacks an asset and gaps are not accepted.
+        Raises DataError if its answer can't be read, or it lacks an asset and gaps are not
+        accepted.
         """
         found: Increment | None = None
         for span in _SPANS:
@@ -269,7 +274,9 @@ class FetchedDays:
         return found
 
     def _fetch(self, market: str, day: str, span: np.timedelta64) -> MarketSnapshot | None:
-        """Return the days of a span until `day`; None if the day is not over by the vendor's clock."""
+        """Return the days of a span ending on `day`; None if the day is not over yet by the
+        vendor's clock.
+        """
         first = str(np.datetime64(day, "D") - span)
         with tempfile.TemporaryDirectory(prefix="ktdeval-answers-") as answers:
             args = {**self._args, "first": first, "last": day, "answers": answers}
@@ -282,13 +289,13 @@ class FetchedDays:
 
 
 def _bars_before(code: str, snapshot: MarketSnapshot, row: int) -> BoolArray:
-    """[row] whether an asset has a bar on each day before a row."""
+    """Return [rows] whether an asset has a bar on each day before a row."""
     return np.isfinite(snapshot.close[:row, snapshot.asset_index[code]])
 
 
 def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
-    """Return a bar with the change of its factor since the previous bar instead of the factor; 1
-    for the first bar.
+    """Return a bar with the change in its factor since the previous bar instead of the factor; the
+    change is 1 for the first bar.
     """
     column = snapshot.asset_index[bar.code]
     before = np.flatnonzero(_bars_before(bar.code, snapshot, row))
@@ -299,9 +306,9 @@ def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
 
 
 def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) -> DaySource:
-    """Return the source of a market of the test in the folder `home`.
+    """Return the source for a market of the test in the folder `home`.
 
-    Raises ConfigError: no source has this name, or it can't give future days.
+    Raises ConfigError if no source has this name, or the source can't provide future days.
     """
     where = f"source {market.source}"
     if market.source == "drop":
@@ -335,12 +342,12 @@ def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) 
 
 
 def _fetches(params_type: type) -> bool:
-    """Return whether a provider takes the arguments that each step sets."""
+    """Return whether a provider accepts the arguments that each step sets."""
     return set(_OWN_ARGS) <= {field.name for field in fields(params_type)}
 
 
 def _check_fetch_args(args: Mapping[str, JsonValue], params_type: type, where: str) -> None:
-    """Raise ConfigError if arguments of a provider are invalid, before the first day is fetched."""
+    """Raise ConfigError if a provider's arguments are invalid, before the first day is fetched."""
     for name in _OWN_ARGS:
         if name in args:
             raise ConfigError(f"{where}: {name}: is set by each step; leave it out")

@@ -1,8 +1,9 @@
-"""Days of a market as they became known: each an increment with its hash that never changes.
+"""Days of a market as they became known: each is an immutable increment identified by its hash.
 
-A day's first increment has all its rows. A revision is a further increment, with the rows that
-differ. The market as known at some moment is the copy from before the test and the increments until
-then, the latest row of an asset and day counting; later days of the test have no bars.
+A day's first increment contains all of its rows. A revision is an additional increment with only
+the rows that differ. The market as known at a given time is the pre-test copy plus the increments
+up to that time, where the latest row for an asset and day counts; later days of the test have no
+bars.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ class Item(Value):
 
     @classmethod
     def of(cls, document: Document) -> Item:
-        """Return the item of a document."""
+        """Return the item for a document."""
         return cls(**document._asdict())
 
     def document(self) -> Document:
-        """Return the document of a market, which has fields of the same names."""
+        """Return the market document for this item, which has the same field names."""
         return Document(**{name: getattr(self, name) for name in Document._fields})
 
 
@@ -86,7 +87,7 @@ class Increment(Value):
         return content_hash(to_plain(self))
 
     def content(self) -> JsonValue:
-        """Return the content from the source, without the time."""
+        """Return the content from the source, without the timestamp."""
         plain = to_plain(self)
         if isinstance(plain, dict):
             plain.pop("known_at")
@@ -95,7 +96,7 @@ class Increment(Value):
 
 
 def check_increment(increment: Increment, base: MarketSnapshot) -> None:
-    """Raise DataError with the first row that is invalid in this market."""
+    """Raise DataError for the first row that is invalid in this market."""
     known = set(base.codes)
     seen: set[str] = set()
     for bar in increment.bars:
@@ -144,10 +145,10 @@ def _check_bar(bar: Bar, where: str) -> None:
 
 
 def revision(known: Sequence[Increment], now: Increment) -> Increment | None:
-    """Return the rows of `now` that differ from the known rows of its day; None if there is no
-    difference.
+    """Return the rows in `now` that differ from the day's known rows; None if there are no
+    differences.
 
-    Rows that the source no longer has stay as they were known.
+    Rows that the source no longer has keep their known values.
     """
     bars: dict[str, Bar] = {}
     indices: dict[str, float] = {}
@@ -175,7 +176,7 @@ def revision(known: Sequence[Increment], now: Increment) -> Increment | None:
 
 
 def days_before(market: MarketSnapshot, cut: int) -> MarketSnapshot:
-    """Return the first `cut` days of a market, with the data known by the last of them."""
+    """Return the first `cut` days of a market, with the data known on the last of them."""
     grids: dict[str, Any] = {name: getattr(market, name)[:cut] for name in BAR_FIELDS}
     view = market.as_of(cut - 1)
     documents = market.documents.first(len(view.documents))
@@ -200,7 +201,7 @@ def market_as_known(
     """Return a market with the days of a test, filled by the increments; the later days have no
     bars.
 
-    `base` ends where the test begins, with or without its first day; `increments` are in the order
+    `base` ends where the test begins, and may include its first day; `increments` are in the order
     in which they were frozen.
     """
     cut = int(np.searchsorted(base.days, np.datetime64(days[0], "D")))
@@ -222,7 +223,7 @@ def market_as_known(
             levels[code][row] = level
 
     _fill_factor(grids["factor"], changes, cut)
-    # A member on the last day before the test stays a member.
+    # An asset that is a member on the last day before the test remains a member.
     last_members = base.member[cut - 1 : cut]
     member = np.concatenate([base.member[:cut], np.repeat(last_members, length, axis=0)])
     return with_id(
@@ -241,7 +242,7 @@ def market_as_known(
 
 
 def _extend_array(array: FloatArray, days: int) -> FloatArray:
-    """Return an array with further days of NaN."""
+    """Return an array extended by days of NaN."""
     blank = np.full((days, *array.shape[1:]), np.nan)
     return np.concatenate([array, blank])
 
@@ -254,7 +255,7 @@ def _put(grids: Mapping[str, FloatArray], row: int, column: int, bar: Bar) -> No
 
 
 def _fill_factor(factor: FloatArray, changes: FloatArray, first_row: int) -> None:
-    """Carry the last factor forward into days without one, times the change of the day."""
+    """Fill factors forward over days without a factor, multiplied by each day's factor change."""
     for row in range(max(first_row, 1), len(factor)):
         missing = np.isnan(factor[row])
         factor[row, missing] = factor[row - 1, missing] * changes[row, missing]
@@ -270,7 +271,7 @@ def _documents(base: MarketSnapshot, increments: Sequence[Increment]) -> Documen
 
 
 def _limits(base: MarketSnapshot, cut: int, days: int) -> PriceLimits:
-    """Return the facts on price limits; they are unknown on the days of the test."""
+    """Return the price limits; they are unknown on the days of the test."""
     arrays: dict[str, Any] = {}
     for name, array in base.price_limits.arrays.items():
         blank = np.zeros((days, array.shape[1]), dtype=array.dtype)

@@ -1,10 +1,9 @@
-"""Sessions of a market during a test: when a day is over, and until when a decision on it is
-accepted.
+"""Sessions of a market during a test: when each day is over, and the cutoff for decisions on it.
 
-The days of a market are those of all calendars of its assets. A day's data are complete after the
-last close of any of them. A decision must be committed before the first moment at which one of its
-orders could fill: the next day's open, or its close if the venue fills at closes. Times come from
-`exchange_calendars`, which knows early closes, holidays and daylight saving time.
+A market's days are the union of its assets' calendars. A day's data are complete after the last
+close of any of these. A decision must be committed before the earliest time at which one of its
+orders could fill: the next day's open, or the next day's close if the venue fills at the close.
+Times come from `exchange_calendars`, which knows early closes, holidays and daylight saving time.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ class Schedule(Value):
 
     @property
     def days(self) -> tuple[str, ...]:
-        """ISO days, one a session."""
+        """ISO days, one per session."""
         return tuple(session.day for session in self.sessions)
 
     @property
     def deciding(self) -> tuple[Session, ...]:
-        """Sessions with a decision: all but the last."""
+        """Sessions on which decisions are made: all but the last."""
         return self.sessions[:-1]
 
 
 def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, FillRule]:
-    """Return the rule of fills on each calendar of a market.
+    """Return the fill rule for each calendar of a market.
 
-    Raises ConfigError: a calendar has two rules, or orders fill at the close on which the decision
-    is made.
+    Raises ConfigError if a calendar has two rules, or if orders fill at the close on which the
+    decision is made.
     """
     scales = MarketRules.of(snapshot, trading).scales
     rules: dict[str, FillRule] = {}
@@ -85,7 +84,7 @@ def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, Fi
 def plan_schedule(
     plan: LivePlan, market: str, base: MarketSnapshot, trading: TradingConfig
 ) -> Schedule:
-    """Return the sessions of a market of a plan, by the current calendars. Raises ConfigError."""
+    """Return the sessions of a market in a plan, from the current calendars. Raises ConfigError."""
     margin = timedelta(minutes=plan.margin_minutes)
     return schedule(market, fill_rules(base, trading), plan.first, plan.last, margin)
 
@@ -93,9 +92,10 @@ def plan_schedule(
 def schedule(
     market: str, rules: Mapping[str, FillRule], first: str, last: str, margin: timedelta
 ) -> Schedule:
-    """Return the sessions of a market, by the rule of fills on each of its calendars.
+    """Return the sessions of a market, given the fill rule for each of its calendars.
 
-    Raises ConfigError: no day is left for a decision, or no time between a close and the next fill.
+    Raises ConfigError if no day is left for a decision, or if there is no time between a close and
+    the next fill.
     """
     before = str(np.datetime64(first, "D") - np.timedelta64(15, "D"))
     days_of = {calendar: set(map(str, sessions(before, last, calendar))) for calendar in rules}
@@ -139,7 +139,9 @@ def _check_order(market: str, session: Session) -> None:
 
 
 def _hours(calendar: str, first: str, last: str) -> Any:
-    """Return the opens and closes of an exchange; `sessions` has checked calendar and days."""
+    """Return an exchange's opening and closing times; the calendar and days must already be
+    checked.
+    """
     import exchange_calendars  # noqa: PLC0415 - heavy, and `ktdeval --help` needs no calendar
 
     return exchange_calendars.get_calendar(calendar, start=first, end=last)
@@ -161,7 +163,7 @@ def _utc(time: Any) -> datetime:
 
 
 def due(plan_schedules: Iterable[Schedule], now: datetime) -> tuple[str, datetime] | None:
-    """Return the market and the time of the next close after `now`; None after the last one."""
+    """Return the market and time of the next close after `now`; None after the last close."""
     times = []
     for one in plan_schedules:
         for session in one.sessions:

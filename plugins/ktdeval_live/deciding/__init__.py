@@ -1,1 +1,1 @@
-"""Steps of a forward test: its beginning, and how entrants are asked."""
+"""Steps of a forward test: how it starts, and how entrants are asked."""

@@ -1,7 +1,8 @@
-"""Ask one entrant for one decision, in a separate process, and write its record.
+"""Ask an entrant for a single decision, in a separate process, and write its record.
 
-The process is killed at the deadline, so that an entrant that hangs delays no other. Each reply is
-on disk before the agent sees it: if the process dies, the next one continues without paying again.
+The process is killed at the deadline, so that an entrant that hangs does not delay the others. Each
+reply is on disk before the agent sees it: if the process dies, the next one continues without
+paying again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class EntrantAsker:
     clock: Clock
 
     def ask(self, entry: Entry, day: str) -> None:
-        """Ask for the decision on a day and write its record, unless it is there. Raises
+        """Ask for the decision on a day and write its record, unless the record exists. Raises
         KtdevalError.
         """
         path = self.folder.record_path(entry.key(day), private=True)
@@ -45,9 +46,9 @@ class EntrantAsker:
                 write_atomic(path, encode_canonical(record))
 
     def ask_question(self, entry: Entry, question: Question, home: Path) -> DecisionRecord:
-        """Ask a question and return the record of the answer; the record of calls is in `home`.
+        """Ask a question and return the record of the answer; the call log is stored in `home`.
 
-        Data that arrived after the question are not shown. Raises KtdevalError.
+        Data that arrived after the question was created are not shown. Raises KtdevalError.
         """
         chain = self.folder.chain()
         market = self.folder.market(entry.market, chain.before_data(question.data))
@@ -70,7 +71,9 @@ class EntrantAsker:
 
 
 def _question(chain: Chain, entry: Entry, day: str, step: int, home: Path) -> Question:
-    """Return the question of a day; if a process that died had asked it, return the same question."""
+    """Return the question for a day; if a process that died had already asked it, return that same
+    question.
+    """
     path = home / f"{day}.question.json"
     if path.is_file():
         return decode_json(path.read_bytes(), Question, str(path))

@@ -1,4 +1,4 @@
-"""Beginning of a forward test: the folder with all fixed parts, and the first entry of the chain."""
+"""Start of a forward test: the folder with all fixed parts, and the first chain entry."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from ktdeval_live.record.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_pl
 
 
 def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFolder:
-    """Make the folder of a test.
+    """Create the folder of a test.
 
-    Raises ConfigError or DataError: the plan can't be run; StoreError: the folder is not empty, or
-    can't be written; UsageError: the test would begin in the past.
+    Raises ConfigError or DataError if the plan can't be run; StoreError if the folder is not empty,
+    or can't be written; UsageError if the test would start in the past.
     """
     if path.exists() and any(path.iterdir()):
         raise StoreError(f"{path}: is not empty; choose another folder")
@@ -68,14 +68,14 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
 
 
 def _base(plan: LivePlan, name: str, plugins: Plugins) -> MarketSnapshot:
-    """Return the part of a market before the test."""
+    """Return the pre-test part of a market."""
     planned = plan.markets[name]
     market = open_snapshot(plugins, planned.data, planned.data_args)
     return market_before(market, plan.first)
 
 
 def market_before(market: MarketSnapshot, day: str) -> MarketSnapshot:
-    """Return the days of a market before `day`. Raises ConfigError: the market begins later."""
+    """Return the days of a market before `day`. Raises ConfigError if the market begins later."""
     cut = int(np.searchsorted(market.days, np.datetime64(day, "D")))
     if cut < 1:
         raise ConfigError(
@@ -91,12 +91,12 @@ def _schedule(
     task = plugins.make_task(plan.markets[name].task)
     make_source(
         plan.markets[name], plan.kind, plugins, path
-    )  # raises if the certificate is invalid
+    )  # raises an error if the certificate is invalid
     return plan_schedule(plan, name, base, task.trading)
 
 
 def _check_future(schedules: dict[str, Schedule], clock: Clock) -> None:
-    """Raise UsageError if a test would begin in the past: a backtest is not a forward test."""
+    """Raise UsageError if a test would start in the past: a backtest is not a forward test."""
     for one in schedules.values():
         cutoff = one.sessions[0].cutoff
         if cutoff is not None and cutoff <= clock.now():
@@ -109,7 +109,7 @@ def _check_future(schedules: dict[str, Schedule], clock: Clock) -> None:
 def _systems(
     plan: LivePlan, bases: Mapping[str, MarketSnapshot], plugins: Plugins
 ) -> dict[str, str]:
-    """Return the identity of each entry, after a check that its model and agent can be made."""
+    """Return the identity of each entry, after checking that its model and agent can be created."""
     systems = {}
     for entry in find_entries(plan):
         systems.update(_system_by_name(entry, bases[entry.market], plugins))
@@ -124,11 +124,11 @@ def _system_by_name(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dic
 
 
 def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -> Entrant:
-    """Let an entrant join a running test, from the next day that can be decided in time; return it
-    with this day.
+    """Let an entrant join a running test, starting on the next day that can be decided in time;
+    return the entrant with this day set.
 
-    Raises ConfigError: it does not fit the plan, or would begin in the past; UsageError: no day is
-    left.
+    Raises ConfigError if the entrant does not fit the plan or would start in the past; UsageError
+    if no day is left.
     """
     plan = folder.plan
     names = entrant.markets or tuple(plan.markets)
@@ -153,7 +153,7 @@ def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -
 
 
 def _first_day(folder: LiveFolder, market: str, clock: Clock) -> str:
-    """Return the first day of fills whose decision can still be committed in time."""
+    """Return the first fill day whose decision can still be committed in time."""
     now = clock.now()
     for session, fill in pairwise(folder.schedule(market).sessions):
         if session.cutoff is not None and session.cutoff > now:

@@ -1,6 +1,7 @@
-"""Consistency runs: past days asked again on the same frozen inputs, separate from the record.
+"""Consistency runs: entrants are asked again about past days on the same frozen inputs, separately
+from the record.
 
-They are not on the chain or in a card. They show how much of a decision is chance.
+They appear neither in the chain nor in a card. They show how much of a decision is due to chance.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from ktdeval_live.record.entrant_episode import Entry, answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 REPEATS = "_repeats"
-"""Folder of consistency runs, below the private one; no entrant can have its name."""
+"""Folder for consistency runs, inside the private folder; no entrant can have this name."""
 
 
 @dataclass
 class RepeatAgreement:
-    """Agreement of one entry's repeats with its recorded decisions."""
+    """Agreement between an entry's repeats and its recorded decisions."""
 
     entry: Entry
-    days: int = 0  #: days that were asked again
-    repeats: int = 0  #: repeats with a decision
-    failed: int = 0  #: repeats without a decision
-    same_sides: int = 0  #: repeats that buy and sell the same assets
-    same_orders: int = 0  #: repeats with the same sizes, too
+    days: int = 0  #: number of days that were asked again
+    repeats: int = 0  #: number of repeats with a decision
+    failed: int = 0  #: number of repeats without a decision
+    same_sides: int = 0  #: number of repeats that buy and sell the same assets
+    same_orders: int = 0  #: number of repeats that also have the same order sizes
 
 
 def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
-    """Ask each entrant again, `times` times for each day whose cutoff is past; yield the agreement
-    of each entry.
+    """Ask each entrant again, `times` times for each day whose cutoff has passed; yield the
+    agreement for each entry.
 
-    A repeat with a decision is stored, and is not asked again. Raises KtdevalError.
+    A repeat with a decision is stored and not asked again. Raises KtdevalError.
     """
     folder = asker.folder
     chain = folder.chain()
@@ -61,7 +62,7 @@ def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
 def _past_decisions(
     folder: LiveFolder, chain: Chain, entry: Entry, now: datetime
 ) -> Iterator[DecisionRecord]:
-    """Yield the valid decisions of an entry whose cutoff is past."""
+    """Yield an entry's valid decisions whose cutoff has passed."""
     ended = answers(chain, entry)
     for session in folder.schedule(entry.market).deciding:
         answer = ended.get(session.day)
@@ -77,7 +78,7 @@ def _past_decisions(
 def _repeat(
     asker: EntrantAsker, entry: Entry, record: DecisionRecord, number: int
 ) -> DecisionRecord:
-    """Return a repeat of a decision, by its number; asked now, or read if it is stored."""
+    """Return a decision's repeat by its number; it is asked for now, or read if already stored."""
     home = asker.folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
     make_folder(home)
     path = home / f"{record.question.day}.json"

@@ -1,4 +1,6 @@
-"""Processes that ask: one for each decision, killed at its deadline with all its child processes."""
+"""Processes that ask entrants: one per decision, killed at its deadline with all its child
+processes.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from ktdeval_live.record.folder import LiveFolder
 
 _MAX_SAID = 300
 _GRACE_S = 5.0
-"""A process ends itself so long after its deadline, where the step that started it was killed."""
+"""Time after its deadline at which a process ends itself if the step that started it was killed."""
 
 
 class ProcessAsker:
-    """Asks by `ktdeval live ask` with further options, in a new process each time."""
+    """Asks by running `ktdeval live ask` with additional options, in a new process each time."""
 
     def __init__(self, test: LiveFolder, options: Sequence[str]) -> None:
         self._test = test
@@ -29,8 +31,8 @@ class ProcessAsker:
         self._has_ended = False
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
-        """Ask one entry within `limit_s` seconds; return why there is no record, or None."""
-        # -P: modules in the folder in which a scheduler starts are not imported.
+        """Ask an entry, allowing `limit_s` seconds; return why there is no record, or None."""
+        # -P: modules in the folder from which a scheduler starts must not be imported.
         words = [sys.executable, "-P", "-m", "ktdeval", "live", "ask", str(self._test.path)]
         words += [due.entry.entrant.name, due.entry.market, due.session.day, *self._options]
         words += ["--limit-s", str(limit_s + _GRACE_S)]
@@ -52,7 +54,7 @@ class ProcessAsker:
         return None
 
     def end(self) -> None:
-        """Kill all running processes: after an interrupt none may continue to ask."""
+        """Kill all running processes: after an interrupt, none of them may continue to ask."""
         with self._lock:
             self._has_ended = True
             for process in self._running:
@@ -76,7 +78,7 @@ class ProcessAsker:
 
     def _forget(self, process: subprocess.Popen[str]) -> None:
         with self._lock:
-            _kill(process)  # with child processes that it left
+            _kill(process)  # including child processes that it left behind
             self._running.discard(process)
         process.wait()
 
@@ -88,7 +90,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def end_after(limit_s: float) -> None:
-    """Kill this process and its child processes after some seconds."""
+    """Kill this process and its child processes after a number of seconds."""
     timer = threading.Timer(limit_s, _end_this)
     timer.daemon = True
     timer.start()

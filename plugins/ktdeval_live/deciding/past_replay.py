@@ -1,4 +1,6 @@
-"""Replay of a whole plan on past days: the same steps, with a clock that moves from close to close."""
+"""Replay of a whole plan on past days: the same steps, with a clock that jumps from close
+to close.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,20 @@ from ktdeval_live.record.folder import LiveFolder
 
 
 class SetClock:
-    """Time that the replay sets."""
+    """Clock that is set by the replay."""
 
     def __init__(self, time: datetime) -> None:
         self.time = time
 
     def now(self) -> datetime:
-        """Return the time that was set last."""
+        """Return the time that was last set."""
         return self.time
 
 
 def replay_plan(
     plan: LivePlan, out: Path, plugins: Plugins, show: Callable[[str], None]
 ) -> LiveFolder:
-    """Begin a rehearsal and take a step at each close. Raises KtdevalError."""
+    """Start a rehearsal and run a step at each close. Raises KtdevalError."""
     plan = msgspec.structs.replace(plan, kind="rehearsal")
     clock = SetClock(datetime.fromisoformat(f"{plan.first}T00:00:00+00:00") - timedelta(days=20))
     folder = begin(plan, out, plugins, clock)
@@ -62,10 +64,10 @@ def _data_times(folder: LiveFolder) -> list[datetime]:
 
 
 class InlineAsker(EntrantAsker):
-    """Asks within this process, without a deadline."""
+    """Asks in this process, without a deadline."""
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:  # noqa: ARG002 - no deadline
-        """Ask one entry; return why there is no record, or None."""
+        """Ask an entry; return why there is no record, or None."""
         try:
             self.ask(due.entry, due.session.day)
         except KtdevalError as error:
@@ -73,4 +75,4 @@ class InlineAsker(EntrantAsker):
         return None
 
     def end(self) -> None:
-        """Do nothing: calls in this process come to their end."""
+        """Do nothing: calls in this process run to completion."""

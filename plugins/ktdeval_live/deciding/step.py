@@ -1,8 +1,8 @@
 """One step of a forward test: freeze what became known, ask, commit, publish, and record gaps.
 
-A step may be run at any time and any number of times: it does what is due and not done yet. The chain
-records what is done. Each part is durable before the next one begins, so that the process may die at
-any point.
+A step can be run at any time and any number of times: it does what is due and not done yet. The
+chain records what has been done. Each part is durable before the next one begins, so the process
+may die at any point.
 
     data of closed days -> increments -> chain
     days past their cutoff without a decision -> gaps -> chain -> published before anybody is asked
@@ -34,12 +34,12 @@ from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers, find_
 from ktdeval_live.record.folder import LiveFolder
 
 AT_ONCE = 16
-"""Entrants that are asked side by side by default: each has a process, of some 150 MB."""
+"""Default maximum number of entrants asked in parallel: each has a process of some 150 MB."""
 _REVISED_DAYS = 5
-"""Sessions back for which a source is asked again for revisions."""
+"""Number of past sessions for which a source is asked again for revisions."""
 _MAX_DETAIL = 300
 _GATHER_S = 5.0
-"""Answers within so many seconds of each other are published together."""
+"""Answers that arrive within this many seconds of each other are published together."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class DueDecision:
 
     @property
     def name(self) -> str:
-        """Name of the decision in messages: entry and day."""
+        """Name of the decision for messages: entry and day."""
         return f"{self.entry.name} {self.session.day}"
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """Report of one step, a line for each event."""
+    """Report of a step, one line per event."""
 
     frozen: list[str] = field(default_factory=list)
     decided: list[str] = field(default_factory=list)
@@ -72,15 +72,15 @@ class StepReport:
 
 
 Problem = tuple[GapCause, str]
-"""Why there is no decision: the cause, and a line on it."""
+"""Why there is no decision: the cause, and a one-line explanation."""
 
 
 class EntryAsker(Protocol):
-    """Asks entries, each call on its own thread."""
+    """Asks entries, with each call on its own thread."""
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
-        """Ask one entry within `limit_s` seconds, so that its record is written; return why it is
-        not, or None.
+        """Ask an entry, allowing `limit_s` seconds, so that its record is written; return why it
+        was not written, or None.
         """
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class EntryAsker(Protocol):
 
 
 class LiveStep:
-    """One step, run under the lock of the test."""
+    """A single step, run while holding the test's lock."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class LiveStep:
         asker: EntryAsker,
         at_once: int = AT_ONCE,
     ) -> None:
-        """`at_once`: most entrants that are asked in parallel; those with the earliest cutoff come
-        first.
+        """`at_once`: maximum number of entrants asked in parallel; those with the earliest cutoff
+        come first.
         """
         self.report = StepReport()
         self._at_once = at_once
@@ -112,8 +112,8 @@ class LiveStep:
         self._entries = list(find_entries(self._plan))
 
     def run(self) -> StepReport:
-        """Do what is due. Raises StoreError: the folder can't be written, or the clock is behind
-        the record.
+        """Do what is due. Raises StoreError if the folder can't be written, or if the clock is
+        behind the record.
         """
         now = self._clock.now()
         self._chain.check_clock(in_text(now))
@@ -137,7 +137,7 @@ class LiveStep:
     # --- data
 
     def _freeze(self, market: str) -> None:
-        """Freeze the days of a market that are over, and revisions of the latest ones."""
+        """Freeze the completed days of a market, and revisions of its latest days."""
         planned = self._plan.markets[market]
         source = make_source(planned, self._plan.kind, self._plugins, self._folder.path)
         now = self._clock.now()
@@ -154,9 +154,9 @@ class LiveStep:
                 self._freeze_day(increment, now)
 
     def _look(self, market: str, day: str, source: DaySource, now: datetime) -> Increment | None:
-        """Return the rows of a day as a source has them; None if it has no usable rows.
+        """Return the rows that a source has for a day; None if it has no usable rows.
 
-        A failure is reported, and does not stop other days or markets.
+        A failure is reported and does not affect other days or markets.
         """
         try:
             increment = source.day(market, day, now)
@@ -191,7 +191,9 @@ class LiveStep:
     # --- decisions
 
     def _due(self) -> Iterator[DueDecision]:
-        """Yield the due decisions: of days whose data are frozen and whose cutoff is in the future."""
+        """Yield the due decisions: those for days whose data are frozen and whose cutoff is in the
+        future.
+        """
         now = self._clock.now()
         for entry in self._entries:
             frozen = self._chain.list_frozen_days(entry.market)
@@ -203,7 +205,7 @@ class LiveStep:
                     yield DueDecision(entry, session, session.cutoff)
 
     def _sessions_of(self, entry: Entry) -> Sequence[Session]:
-        """Return the sessions on which an entry decides; an entrant who joined later has fewer."""
+        """Return the sessions on which an entry decides; an entrant that joined later has fewer."""
         sessions = self._folder.schedule(entry.market).sessions
         first = entry.entrant.first or self._plan.first
         deciding = []
@@ -215,7 +217,7 @@ class LiveStep:
     def _ask_all(self, due: Sequence[DueDecision]) -> None:
         """Ask all due entries in parallel; commit and publish their answers as they arrive.
 
-        So an entry that hangs does not delay the publication of others.
+        An entry that hangs therefore does not delay the publication of others.
         """
         if not due:
             return
@@ -235,9 +237,7 @@ class LiveStep:
     def _wait_for_answers(
         self, asked: Mapping[Future[Problem | None], DueDecision]
     ) -> list[Future[Problem | None]]:
-        """Wait for an answer, and shortly for further ones; return those that arrived, in the order
-        of the plan.
-        """
+        """Wait for an answer, and briefly for more; return those that arrived, in plan order."""
         wait(asked, return_when=FIRST_COMPLETED)
         cutoff = min(one.cutoff for one in asked.values())
         left_s = (cutoff - self._clock.now()).total_seconds()
@@ -245,9 +245,9 @@ class LiveStep:
         return [future for future in asked if future.done()]
 
     def _take(self, one: DueDecision, problem: Problem | None) -> None:
-        """Commit to the decision of an entry, or record why it failed."""
+        """Commit to an entry's decision, or record why it failed."""
         path = self._folder.record_path(one.key, private=True)
-        if problem is None or path.is_file():  # it may have hung after writing its record
+        if problem is None or path.is_file():  # the process may have hung after writing its record
             problem = self._commit(one)
         if problem is not None:
             cause, detail = problem
@@ -255,7 +255,9 @@ class LiveStep:
             self._report_problem(f"{one.name}: {cause}: {detail}")
 
     def _ask(self, one: DueDecision) -> Problem | None:
-        """Ask one entry before its deadline and its cutoff; return why there is no record, or None."""
+        """Ask an entry before its deadline and its cutoff; return why there is no record,
+        or None.
+        """
         left_s = (one.cutoff - self._clock.now()).total_seconds()
         if left_s <= 0:
             return "deadline", "its turn came after its cutoff; ask more entrants in parallel"
@@ -264,7 +266,7 @@ class LiveStep:
         return self._asker(one, limit_s)
 
     def _commit(self, one: DueDecision) -> Problem | None:
-        """Commit to a recorded decision; return why it can't be, or None."""
+        """Commit to a recorded decision; return why this is not possible, or None."""
         record = self._folder.record(one.key)
         if record is None:
             return "failed", f"{one.name}: no record was written"
@@ -284,9 +286,9 @@ class LiveStep:
         return None
 
     def _note_unpublished(self) -> None:
-        """Record that entries are not asked, as the data could not be published in time.
+        """Record that entries are not asked because the data could not be published in time.
 
-        If an entry was asked earlier, its recorded cause stays.
+        If an entry was asked earlier, the cause recorded then is kept.
         """
         detail = "the data could not be published, so nobody was asked"
         for one in self._due():
@@ -300,7 +302,7 @@ class LiveStep:
     # --- gaps
 
     def _record_gaps(self, looked_before: datetime | None) -> None:
-        """Record a gap for each day that is past its cutoff without a public decision.
+        """Record a gap for each day whose cutoff has passed without a public decision.
 
         `looked_before`: when a step last looked for data, before those cutoffs.
         """
@@ -329,16 +331,17 @@ class LiveStep:
                     self.report.gaps.append(f"{entry.name} {session.day}: {gap.cause}")
 
     def _missing(self, one: DueDecision, looked_before: datetime | None) -> Gap:
-        """Return the gap of a day without a decision."""
+        """Return the gap for a day without a decision."""
         noted = self._folder.noted_problem(one.key)
         if noted is not None and noted.cause != "unpublished":
             return noted
-        # A later step may have published in time, and died before an answer came.
+        # A later step may have published in time and died before an answer came.
         public = publications(self._folder)
         if noted is not None and not was_all_public(self._folder, self._chain, public, one.cutoff):
             return noted
 
-        # The first step after a cutoff records the gap: the one before it came before the cutoff.
+        # The first step after a cutoff records the gap, so the step before it ran before the
+        # cutoff.
         market = one.entry.market
         delay = timedelta(minutes=self._plan.markets[market].delay_minutes)
         came = was_frozen(self._chain, market, one.session.day, one.cutoff)
@@ -350,7 +353,7 @@ class LiveStep:
     # --- publication
 
     def _publish(self) -> bool:
-        """Publish the chain; return False if that failed: the next step tries again."""
+        """Publish the chain; return False if this failed: the next step tries again."""
         try:
             publish(self._folder, self._chain, self._clock)
         except KtdevalError as error:
@@ -359,10 +362,10 @@ class LiveStep:
         return True
 
     def _keep_evidence(self) -> None:
-        """Commit and push the evidence of this step's publications.
+        """Commit and push the evidence for this step's publications.
 
-        Readers who have only a copy of the record need it, such as a scheduler that starts with a
-        fresh one.
+        It is needed by readers who have only a copy of the record, such as a scheduler that starts
+        from a fresh one.
         """
         try:
             publish_evidence(self._folder, self._chain)

@@ -1,1 +1,1 @@
-"""Live page of a forward test: its data as one typed value, and the page that shows them."""
+"""Live page of a forward test: its data as a single typed value, and the page that shows it."""

@@ -1,4 +1,4 @@
-"""Build of the live page's data: a test settled on public data, and its status."""
+"""Build the live page's data: a test settled on public data, and its status."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from ktdeval_live.results.card_types import LiveCard
 from ktdeval_live.results.settled_cards import LEVEL, SettledTest, differences, settle_test
 
 _LATEST = 20
-"""Publications that the page lists."""
+"""Maximum number of publications listed on the page."""
 
 
 class PublicFolder(LiveFolder):
-    """Test as its readers see it: sealed decisions can't be read."""
+    """A test as readers see it: sealed decisions can't be read."""
 
     def record(self, key: DecisionKey) -> DecisionRecord | None:
-        """Return a decision. Raises StoreError: it is not published."""
+        """Return a decision. Raises StoreError if it is not published."""
         if not self.is_public(key):
             raise StoreError(
                 f"{key.entrant}/{key.market} {key.day}: the record of the decision is not published;"
@@ -60,7 +60,7 @@ class PublicFolder(LiveFolder):
 
 @dataclass(frozen=True)
 class EntryDays:
-    """Days and costs of an entry for the page, in addition to its card and its results."""
+    """Days and costs of an entry for the page, in addition to its card and results."""
 
     states: tuple[DayState, ...]
     uncounted: int
@@ -70,7 +70,7 @@ class EntryDays:
 def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
     """Return the page of a test as of `now`.
 
-    Raises KtdevalError: a record or the data are inconsistent.
+    Raises KtdevalError if a record or the data are inconsistent.
     """
     folder = PublicFolder(test.path)
     chain = folder.chain()
@@ -102,7 +102,7 @@ def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
 
 
 def _page_gaps(gaps: Sequence[Gap]) -> tuple[PageGap, ...]:
-    """Return gaps as the page lists them, the latest first."""
+    """Return the gaps listed on the page, latest first."""
     latest_first = sorted(gaps, key=lambda gap: gap.day, reverse=True)
     return tuple(convert_value(gap, PageGap, from_attributes=True) for gap in latest_first)
 
@@ -122,7 +122,7 @@ def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
 
 
 def market_status(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageMarket:
-    """Return where a market of a test stands."""
+    """Return the current status of a market in a test."""
     schedule = folder.schedule(name)
     base = folder.base(name)
     frozen = chain.list_frozen_days(name)
@@ -145,7 +145,7 @@ def market_status(folder: LiveFolder, chain: Chain, name: str, now: datetime) ->
 def _next_time(
     sessions: Iterable[Session], now: datetime, time_of: Callable[[Session], datetime | None]
 ) -> str | None:
-    """Return the first of the sessions' times after `now`."""
+    """Return the earliest time after `now` among the sessions' times."""
     times = [time_of(session) for session in sessions]
     later = [time for time in times if time is not None and time > now]
     if not later:
@@ -189,7 +189,7 @@ def _entry_days(
     ended: Mapping[str, DayAnswer],
     now: datetime,
 ) -> EntryDays:
-    """Return the outcome of each past session of an entry."""
+    """Return the outcome of each of an entry's past sessions."""
     sessions = folder.schedule(entry.market).sessions
     over = [session for session in sessions[:-1] if session.complete_at <= now]
     first = entry.entrant.first or entry.plan.first
@@ -222,7 +222,7 @@ def _day_state(answer: DayAnswer | None, is_public: bool) -> DayState:
 
 
 def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple[PageEntry, ...]:
-    """Return the entries of a page, in the order of the plan."""
+    """Return the entries on a page, in plan order."""
     ranks = _ranks(settled.cards)
     entries = []
     parts = zip(settled.cards, settled.results, entry_days, ranks, strict=True)
@@ -252,8 +252,8 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
 
 
 def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:
-    """Return the rank of each card within its market, by its mean excess return; None if the card
-    can't be ranked.
+    """Return the rank of each card within its market, by mean excess return; None if the card can't
+    be ranked.
     """
     ranks: list[int | None] = [None] * len(cards)
     for market in {card.market.name for card in cards}:
@@ -272,7 +272,9 @@ def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:
 
 
 def _ranking_figure(card: LiveCard) -> float | None:
-    """Return the mean excess over the index; over Buy & Hold in a market without an index."""
+    """Return the mean excess return over the index, or over Buy & Hold in a market without an
+    index.
+    """
     results = card.results
     if results.index.value is None:
         return results.over_buy_and_hold.symmetric.mean
@@ -280,7 +282,7 @@ def _ranking_figure(card: LiveCard) -> float | None:
 
 
 def page_pairs(settled: SettledTest) -> tuple[PagePair, ...]:
-    """Return the pairs of entrants of each market."""
+    """Return the pairs of entrants in each market."""
     if not settled.results:
         return ()
 

@@ -1,7 +1,7 @@
 """Data of the live page as typed values, all public.
 
 A sealed decision is a day with the state `sealed`; costs are sums over public days. Series are
-rounded, to 1e-6 of a return and 1e-3 of a per cent; totals are those of cards.
+rounded to 1e-6 for returns and to 1e-3 for per cent; totals are taken from the cards.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ktdeval_live.record.chain import GapCause, OfDecision
 from ktdeval_live.results.card_types import DaysPart, Excess, Label, ResultPart
 
 DayState = Literal["decided", "sealed", "open", "absent"] | GapCause
-"""What became of a session of an entry: a decision that is public (`decided`) or only committed
-(`sealed`); a gap, by its cause; nothing in the chain yet (`open`); before the entrant joined
-(`absent`).
+"""Outcome of a session for an entry: a decision that is public (`decided`) or only committed
+(`sealed`); a gap, by its cause; nothing in the chain yet (`open`); or a session before the entrant
+joined (`absent`).
 """
 
 Series = tuple[float | None, ...]
-"""One value a day; null where it is not defined."""
+"""One value per day; null where undefined."""
 
 
 class NextDue(Value):

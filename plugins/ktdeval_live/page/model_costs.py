@@ -1,4 +1,4 @@
-"""Costs of an entry: sums over its model calls by session. The calls themselves are private."""
+"""Costs of an entry: totals over its model calls by session. The calls themselves are private."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _USD_DIGITS = 6
 
 
 def entry_costs(folder: LiveFolder, entry: Entry, public: Sequence[bool]) -> Costs:
-    """Return the costs of an entry, by the record of its calls. Raises StoreError: it can't be read.
+    """Return the costs of an entry, from its call log. Raises StoreError if the log can't be read.
 
-    `public`: [D] whether the end of each session may be shown.
+    `public`: [D] whether the outcome of each session may be shown.
     """
     home = folder.private / entry.entrant.name / entry.market
     return costs_of(read_calls(home), public)
 
 
 def costs_of(records: Iterable[CallRecord], public: Sequence[bool]) -> Costs:
-    """Return the costs of some calls; replies taken from a record cost nothing."""
+    """Return the costs of model calls; replies taken from a record cost nothing."""
     answered: dict[int, list[CallRecord]] = {}
     attempts = 0
     failed = 0
@@ -55,7 +55,7 @@ def costs_of(records: Iterable[CallRecord], public: Sequence[bool]) -> Costs:
 
 
 def _usd(answers: Collection[CallRecord]) -> float | None:
-    """Return the US dollars of a session; None without an answer, or if a price is unknown."""
+    """Return a session's cost in US dollars; None without an answer, or if a price is unknown."""
     known = [record.cost_usd for record in answers if record.cost_usd is not None]
     if not answers or len(known) != len(answers):
         return None
@@ -63,7 +63,9 @@ def _usd(answers: Collection[CallRecord]) -> float | None:
 
 
 def _tokens(answers: Collection[CallRecord]) -> float | None:
-    """Return the tokens of a session; None without an answer, or if an answer's tokens are unknown."""
+    """Return a session's number of tokens; None without an answer, or if an answer's tokens are
+    unknown.
+    """
     known = [record.usage for record in answers if record.usage is not None]
     if not answers or len(known) != len(answers):
         return None
@@ -71,7 +73,9 @@ def _tokens(answers: Collection[CallRecord]) -> float | None:
 
 
 def _total(series: Series, sessions: Iterable[int]) -> float | None:
-    """Return the sum over some sessions; None if one is unknown, as the sum would be too low."""
+    """Return the sum over sessions; None if any value is unknown, since the sum would be
+    too low.
+    """
     known = []
     for session in sessions:
         value = series[session]

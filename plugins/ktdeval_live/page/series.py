@@ -1,4 +1,4 @@
-"""Series of one entry over days: returns since the start, and intervals of mean excess returns."""
+"""Daily series of an entry: returns since the start, and intervals for mean excess returns."""
 
 from __future__ import annotations
 
@@ -39,13 +39,15 @@ def equity_of(result: EntryResult) -> Equity:
 
 
 def _compound_returns(returns: FloatArray) -> Series:
-    """Return the total return after each day; null from the first day without a return."""
+    """Return the total return after each day; null from the first day whose return is missing."""
     totals = np.asarray(np.cumprod(1.0 + returns), dtype=np.float64) - 1.0
     return round_series(totals, _RETURN_DIGITS)
 
 
 def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) -> IntervalSeries:
-    """Return the intervals of the mean excess over some returns; empty if no days can be compared."""
+    """Return the intervals for the mean excess over other returns; empty if no days can be
+    compared.
+    """
     if other is None:
         return _NOTHING
 
@@ -68,9 +70,9 @@ def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) 
 
 
 def sharpe_ends(result: EntryResult, ratio: float | None) -> tuple[float, float] | None:
-    """Return the ends of the 95 % interval of an annualised Sharpe ratio at one look.
+    """Return the bounds of the 95 % interval for an annualised Sharpe ratio at a single look.
 
-    The interval uses the moments of the counted days. None if the ratio is not defined.
+    The interval uses the moments of the counted days. None if the ratio is undefined.
     """
     if ratio is None:
         return None
@@ -82,7 +84,7 @@ def sharpe_ends(result: EntryResult, ratio: float | None) -> tuple[float, float]
 
 
 def _sessions(days: BoolArray) -> tuple[int, ...]:
-    """Return the session numbers of some days of fills; the first day of fills is session 1."""
+    """Return the session numbers of fill days; the first fill day is session 1."""
     return tuple((np.flatnonzero(days) + 1).tolist())
 
 
@@ -92,7 +94,7 @@ _NOTHING = IntervalSeries(
 
 
 def round_series(values: FloatArray, digits: int) -> Series:
-    """Return values as a series of the page; null where they are not finite."""
+    """Return values as a series for the page; null where they are not finite."""
     series: list[float | None] = []
     for value in values.tolist():
         if np.isfinite(value):

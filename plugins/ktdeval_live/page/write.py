@@ -1,4 +1,5 @@
-"""Files of the live page: one HTML file with style, scripts and data inside, and its data as JSON.
+"""Files of the live page: a single HTML file that contains style, scripts and data, and its data as
+JSON.
 
 The page makes no network requests: its policy allows only the scripts and the style within it.
 """
@@ -40,7 +41,7 @@ def _environment() -> Environment:
 
 
 def site_folder(test: LiveFolder, out: Path | None) -> Path:
-    """Return the folder of the page. Raises UsageError: the folder is part of the record."""
+    """Return the folder for the page. Raises UsageError if the folder is part of the record."""
     own = test.path / SITE
     if out is None:
         return own
@@ -55,9 +56,9 @@ def site_folder(test: LiveFolder, out: Path | None) -> Path:
 
 
 def write_page(page: LivePage, folder: Path) -> Path:
-    """Write the page and its data into a folder, and return the page's file.
+    """Write the page and its data to a folder, and return the path of the page.
 
-    Raises StoreError: they can't be written, or the folder has the page of another test.
+    Raises StoreError if they can't be written, or the folder contains the page of another test.
     """
     refuse_foreign_page(folder / PAGE, "ktdeval live")
     make_folder(folder)

@@ -1,1 +1,1 @@
-"""Publication of a chain: commits, time stamps, and their evidence."""
+"""Publication of a chain: commits, time stamps, and the evidence they provide."""

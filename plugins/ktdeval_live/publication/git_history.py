@@ -1,4 +1,4 @@
-"""Git history of a test, read as untrusted: no command from its settings is run, nothing is
+"""Git history of a test, treated as untrusted: no command from its settings is run, nothing is
 fetched, and replaced objects are ignored.
 """
 
@@ -16,9 +16,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def commit_order(path: Path) -> Mapping[str, int]:
-    """Return the commits of a folder's history with their positions, the oldest first.
+    """Return the position of each commit in a folder's history, oldest first.
 
-    Raises StoreError: there is no history.
+    Raises StoreError if there is no history.
     """
     try:
         listed = _git(path).read("rev-list", "--reverse", "--topo-order", "HEAD", "--")
@@ -30,9 +30,9 @@ def commit_order(path: Path) -> Mapping[str, int]:
 
 
 def read_committed(path: Path, commits: Iterable[str], name: str) -> Iterator[bytes | None]:
-    """Yield a file as each commit has it; None if the commit or file does not exist.
+    """Yield the content of a file in each commit; None if the commit or file does not exist.
 
-    Raises StoreError: git can't be run.
+    Raises StoreError if git can't be run.
     """
     process = _git(path).pipe("cat-file", "--batch")
     with process:

@@ -1,4 +1,4 @@
-"""Evidence that a chain was public at a time: git commits and time stamps."""
+"""Evidence that a chain was public at a given time: git commits and time stamps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval_live.record.folder import CHAIN, PUBLISHED, LiveFolder
 
 RULE = "published"
 Level = Literal["claimed", "claimed (own authority)", "pushed", "stamped"]
-"""What shows when a decision was made, the weakest first."""
+"""Evidence of when a decision was made, weakest first."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
 
@@ -35,7 +35,7 @@ PROVES: Mapping[Level, str] = {
     "claimed": "the times are those of the maintainer's own clock: the whole record could have been"
     " made afterwards",
 }
-"""What a level of evidence proves to a reader; the docs and the live page have the same words."""
+"""What each level of evidence proves to a reader; the docs and the live page use the same text."""
 
 
 def publication_findings(
@@ -43,7 +43,8 @@ def publication_findings(
 ) -> Iterator[Finding]:
     """Yield invalid evidence, and decisions that were not public before their cutoff.
 
-    A decision whose cutoff is after `due_until` may lack evidence: the next step publishes it.
+    A decision whose cutoff is after `due_until` may lack evidence, since the next step publishes
+    it.
     """
     try:
         public = publications(folder)
@@ -75,14 +76,16 @@ def publication_findings(
 def was_public(
     folder: LiveFolder, public: Iterable[Publication], seq: int, cutoff: datetime
 ) -> bool:
-    """Return whether an entry of the chain is proved to have been public before a cutoff."""
+    """Return whether a chain entry is proved to have been public before a cutoff."""
     return any(one.seq >= seq and proved_at(folder, one) < cutoff for one in public)
 
 
 def was_all_public(
     folder: LiveFolder, chain: Chain, public: Iterable[Publication], cutoff: datetime
 ) -> bool:
-    """Return whether all entries written before a cutoff are proved to have been public before it."""
+    """Return whether all entries written before a cutoff are proved to have been public
+    before it.
+    """
     last = 0
     for link in chain.entries:
         if of_text(link.at) < cutoff:
@@ -91,7 +94,7 @@ def was_all_public(
 
 
 def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
-    """Return whether the data of a day were frozen before a cutoff."""
+    """Return whether a day's data were frozen before a cutoff."""
     for link, body in chain.find_data(market):
         if body.day == day:
             return of_text(link.at) < cutoff
@@ -101,10 +104,10 @@ def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
 def test_level(
     folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: TrustedRoots
 ) -> Level:
-    """Return the weakest evidence of all entries with a valid decision, to a reader with some
-    trust.
+    """Return the weakest evidence over all entries with a valid decision, for a reader who trusts
+    `trust`.
 
-    `claimed` without such an entry.
+    `claimed` if there are no such entries.
     """
     public = publications(folder)
     decided = {body.entry for _, body in standing(chain)}
@@ -124,9 +127,9 @@ def evidence_level(
 ) -> Level:
     """Return the weakest evidence that an entry's valid decisions were made before their cutoffs.
 
-    Only decisions whose cutoff is past are used. The result is `claimed` without any decision, and
-    in a rehearsal, whose time is that of its own clock. It is `stamped` only if the stamps are
-    checked against a root that the reader trusts.
+    Only decisions whose cutoff has passed are used. The result is `claimed` if there are none, and
+    in a rehearsal, which has its own clock. It is `stamped` only if the stamps are checked against
+    a root that the reader trusts.
     """
     if folder.plan.kind == "rehearsal":
         return "claimed"
@@ -162,12 +165,12 @@ def evidence_level(
 
 
 def weakest(levels: Iterable[Level]) -> Level:
-    """Return the weakest of some levels; `claimed` without levels."""
+    """Return the weakest of several levels; `claimed` if there are no levels."""
     return min(levels, key=LEVELS.index, default="claimed")
 
 
 def standing(chain: Chain) -> Iterator[tuple[Entry, Decided]]:
-    """Yield the decisions that no gap made void, with their links."""
+    """Yield the decisions that were not made void by a gap, with their chain entries."""
     void = {gap.key for _, gap in chain.find_links(Gap)}
     for link, body in chain.find_links(Decided):
         if body.key not in void:
@@ -175,8 +178,8 @@ def standing(chain: Chain) -> Iterator[tuple[Entry, Decided]]:
 
 
 def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iterator[Finding]:
-    """Compare the publications with the history of git: each commit holds the chain as it was, and
-    continues the one before.
+    """Compare the publications with the git history: each commit must contain the chain as it was
+    then, and continue the chain in the previous commit.
     """
     if not public:
         with suppress(KtdevalError):  # history starts with the first publication
@@ -202,7 +205,9 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
 
 
 def _lost_publications(folder: LiveFolder, commits: Iterable[str]) -> Iterator[Finding]:
-    """Compare the file of publications with each commit that has one: lines are only appended."""
+    """Compare the file of publications with each commit that contains it: lines may only be
+    appended.
+    """
     path = folder.path / PUBLISHED
     own = read_plain(path, MAX_BYTES) if path.is_file() else b""
     commits = tuple(commits)
@@ -224,7 +229,7 @@ def _line_ends(data: bytes) -> list[int]:
 
 
 def _publication_problem(folder: LiveFolder, chain: Chain, one: Publication) -> str | None:
-    """Return why a publication does not prove what it states."""
+    """Return why a publication does not prove what it claims."""
     if one.seq >= len(chain.entries) or chain.entries[one.seq].hash != one.head:
         return f"entry {one.seq} is not the one that was published: the chain was made anew"
     if one.at < of_text(chain.entries[one.seq].at):
@@ -235,7 +240,7 @@ def _publication_problem(folder: LiveFolder, chain: Chain, one: Publication) -> 
 
 
 def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
-    """Return why the stamp of a publication does not hold."""
+    """Return why a publication's stamp is invalid."""
     rule = folder.plan.publish.stamp
     if one.stamp is None:
         if one.stamped_at is not None or one.stamp_sha256 is not None:
@@ -259,10 +264,10 @@ def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
 
 
 def proved_at(folder: LiveFolder, one: Publication) -> datetime:
-    """Return the time at which a publication is proved to have existed: its stamp's, or the
-    clock's.
+    """Return the time at which a publication is proved to have existed: the time of its stamp or,
+    without a stamp, the clock's time.
 
-    In a rehearsal it is always the time of the rehearsal's clock.
+    In a rehearsal, it is always the rehearsal clock's time.
     """
     if one.stamp is None or one.stamped_at is None or folder.plan.kind == "rehearsal":
         return one.at

@@ -1,4 +1,4 @@
-"""Publication of the chain: a git commit that is pushed, and a time stamp of its head."""
+"""Publication of the chain: a git commit, which is pushed, and a time stamp of the chain's head."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ktdeval_live.record.folder import PRIVATE, PUBLISHED, SITE, STAMPS, LiveFol
 
 _IGNORED = f"/{PRIVATE}/\n/{SITE}/\n.*.new*\n"
 _EVIDENCE = (PUBLISHED, STAMPS)
-"""Files on earlier publications, which do not justify another one."""
+"""Files about earlier publications, which on their own do not justify another publication."""
 
 
 class Publication(Value):
@@ -42,7 +42,7 @@ class Publication(Value):
 
 
 def publications(folder: LiveFolder) -> list[Publication]:
-    """Return the publications so far, in order. Raises StoreError: a line is malformed."""
+    """Return the publications so far, in order. Raises StoreError if a line is malformed."""
     path = folder.path / PUBLISHED
     found = []
     for number, line in enumerate(whole_lines(path), 1):
@@ -51,7 +51,7 @@ def publications(folder: LiveFolder) -> list[Publication]:
 
 
 def publication_problems(folder: LiveFolder, public: Sequence[Publication]) -> Iterator[str]:
-    """Yield the problems of the links of publications, a line each."""
+    """Yield problems with the hash links between publications, one line each."""
     previous = NOTHING_BEFORE
     lines = whole_lines(folder.path / PUBLISHED)
     for number, (one, line) in enumerate(zip(public, lines, strict=True), 1):
@@ -66,12 +66,12 @@ def publication_problems(folder: LiveFolder, public: Sequence[Publication]) -> I
 
 
 def begin_repository(path: Path, rule: Publishing) -> None:
-    """Make the folder a git repository of its own. Raises StoreError: git is missing or fails."""
+    """Make the folder a separate git repository. Raises StoreError if git is missing or fails."""
     Repository(path).begin(rule.branch, _IGNORED)
 
 
 def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
-    """Publish the records of decisions whose fills are past; in a test without a seal, all records."""
+    """Publish the records of decisions whose fills are past; in an unsealed test, all records."""
     cutoffs = folder.cutoffs()
     for _, body in chain.find_links(Decided):
         cutoff = cutoffs[body.market, body.day]
@@ -81,9 +81,9 @@ def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
 
 
 def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | None:
-    """Commit, push and stamp new entries of the chain; return None without new entries.
+    """Commit, push and stamp new entries of the chain; return None if there are no new entries.
 
-    Raises StoreError: they could not be published; the next call tries again.
+    Raises StoreError if they could not be published; the next call tries again.
     """
     rule = folder.plan.publish
     last = chain.entries[-1]
@@ -124,9 +124,9 @@ def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | Non
 
 
 def publish_evidence(folder: LiveFolder, chain: Chain) -> None:
-    """Commit and push the evidence of the publications so far, without a new publication.
+    """Commit and push the evidence for the publications so far, without a new publication.
 
-    Raises StoreError: it could not be pushed; the next publication includes it.
+    Raises StoreError if it could not be pushed; the next publication includes it.
     """
     repository = Repository(folder.path)
     if not repository.has_changes(()):

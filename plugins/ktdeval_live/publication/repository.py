@@ -1,4 +1,4 @@
-"""Git repository of a forward test: commits and pushes that a kill can't spoil."""
+"""Git repository of a forward test: commits and pushes that survive a kill."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.stores import Git
 
-_WAIT_S = 60  # for git of an earlier step that was killed
-_STALE_S = 5  # age of a lock file whose process is gone
+_WAIT_S = 60  # for git processes of an earlier step that was killed
+_STALE_S = 5  # age from which a lock file is considered left by a dead process
 
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
-"""Lock files of git, below `.git`; each branch has one more."""
+"""Lock files of git, below `.git`; each branch has an additional one."""
 
 _AUTHOR = {
     "GIT_AUTHOR_NAME": "ktdeval live",
@@ -27,7 +27,7 @@ _AUTHOR = {
 
 
 class Repository:
-    """Repository in the folder of a test."""
+    """Git repository in a test's folder."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
@@ -35,9 +35,9 @@ class Repository:
         self._git = Git(self._git_path, self._path)
 
     def begin(self, branch: str, ignored: str) -> None:
-        """Make the repository if it does not exist, with the names that are not published.
+        """Create the repository if it does not exist, ignoring the names that are not published.
 
-        Raises StoreError: git is missing or fails.
+        Raises StoreError if git is missing or fails.
         """
         if not self._git_path.exists():
             self._git.init(branch)
@@ -45,7 +45,7 @@ class Repository:
             (self._path / ".gitignore").write_text(ignored, "utf-8")
 
     def commit(self, subject: str, at: str, but: Sequence[str]) -> str:
-        """Commit all public files, dated `at`; return the commit.
+        """Commit all public files, dated `at`; return the commit id.
 
         Changes only below `but` cause no commit. Raises StoreError.
         """
@@ -57,18 +57,20 @@ class Repository:
         return self._git.change("rev-parse", "HEAD").strip()
 
     def has_changes(self, but: Sequence[str]) -> bool:
-        """Return whether anything outside `but` is new. Raises StoreError."""
+        """Return whether there are changes outside `but`. Raises StoreError."""
         excluded = [f":!{name}" for name in but]
         flags = ("--porcelain", "--untracked-files=all", "--ignore-submodules=all")
         return bool(self._git.change("status", *flags, "--", ".", *excluded).strip())
 
     def push(self, remote: str, branch: str) -> None:
-        """Push the latest commit. Raises StoreError: the remote refuses it or can't be reached."""
+        """Push the latest commit. Raises StoreError if the remote rejects it or can't be
+        reached.
+        """
         self._git.push(remote, branch)
 
     @contextmanager
     def _hold_repository(self) -> Iterator[int]:
-        """Hold the repository for git processes that change it, and remove locks of killed
+        """Lock the repository for git processes that change it, and remove lock files of killed
         processes.
 
         Git processes inherit the lock: if one outlives its step, the next step waits for it.
@@ -99,9 +101,9 @@ class Repository:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a lock file that a killed process left.
+    """Remove a lock file left by a killed process.
 
-    A recent one may belong to a command of the user: wait for it.
+    A recent one may belong to a command run by the user, so wait for it.
     """
     with suppress(FileNotFoundError):
         age_s = time.time() - path.stat().st_mtime

@@ -1,7 +1,7 @@
 """Time authorities that a reader trusts.
 
-A test names the authority of its stamps itself, and its maintainer may have made that authority. So
-the reader decides whether its stamps prove anything.
+A test itself specifies the authority for its stamps, and its maintainer may have created that
+authority. It is therefore up to the reader whether the stamps prove anything.
 """
 
 from __future__ import annotations
@@ -39,38 +39,40 @@ class _Listed(Value):
 
 @dataclass(frozen=True)
 class TrustedRoots:
-    """Root certificates that a reader trusts, by their fingerprints."""
+    """Root certificates that a reader trusts, by fingerprint."""
 
     fingerprints: frozenset[str] = frozenset()
 
     def holds(self, rule: Stamping | None) -> bool:
         """Return whether the stamps of a plan are checked against one of these roots.
 
-        Raises ConfigError: the plan's certificate is invalid.
+        Raises ConfigError if the plan's certificate is invalid.
         """
         return rule is not None and authority_of(rule).sha256 in self.fingerprints
 
 
 NOBODY = TrustedRoots()
-"""Trust of who was given no root: of each card and page, which can't know their readers."""
+"""Trust of a reader who specified no roots: used for cards and pages, which can't know their
+readers.
+"""
 
 
 def plan_trust(rule: Stamping | None) -> TrustedRoots:
-    """Return the trust of a reader who believes the authority of a plan. Raises ConfigError."""
+    """Return the trust of a reader who trusts the plan's authority. Raises ConfigError."""
     if rule is None:
         return NOBODY
     return TrustedRoots(frozenset([authority_of(rule).sha256]))
 
 
 def authority_of(rule: Stamping) -> TimeAuthority:
-    """Return the authority of a plan. Raises ConfigError: its certificate is invalid."""
+    """Return a plan's authority. Raises ConfigError if its certificate is invalid."""
     certificate = certificate_of(rule.certificate)
     subject = certificate.subject.rfc4514_string() or "without a name"
     return TimeAuthority(subject=subject, sha256=_fingerprint(certificate))
 
 
 def authority_words(authority: TimeAuthority, is_trusted: bool) -> str:
-    """Return an authority as printed; its name may come from untrusted files."""
+    """Return an authority as printed text; its name may come from untrusted files."""
     words = "which you trust"
     if not is_trusted:
         words = "which you do not trust yet (--trust)"
@@ -86,10 +88,10 @@ def _fingerprint(certificate: cryptography.x509.Certificate) -> str:
 
 
 def load_trust(path: Path) -> TrustedRoots:
-    """Read the roots that a reader trusts: a file in PEM, or a board's `board.yaml` with
-    `time_authorities`.
+    """Read the root certificates that a reader trusts: from a PEM file, or from a board's
+    `board.yaml` with `time_authorities`.
 
-    Raises ConfigError: the file has no such root.
+    Raises ConfigError if the file contains none.
     """
     if path.suffix in _BOARD_SUFFIXES:
         return TrustedRoots(_listed_fingerprints(path))
@@ -102,7 +104,7 @@ def load_trust(path: Path) -> TrustedRoots:
 
 
 def _listed_fingerprints(path: Path) -> frozenset[str]:
-    """Return the fingerprints that a board names."""
+    """Return the fingerprints listed by a board."""
     rules = load_yaml(path)
     field = "time_authorities"
     listed = rules.get(field) if isinstance(rules, dict) else None

@@ -1,7 +1,8 @@
 """Time stamps of the chain's head by an authority (RFC 3161).
 
-To readers who trust the authority, a stamp proves that the head existed at its time. It covers the
-SHA-512 of the head's 64 hexadecimal digits. The authority receives only this hash and a random number.
+To readers who trust the authority, a stamp proves that the head existed at the stamped time. It
+covers the SHA-512 of the head's 64 hexadecimal digits. The authority receives only this hash and a
+random number.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ _MAX_BYTES = 1 << 20
 
 def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[str, datetime]:
     """Have the head of a chain stamped for a publication; return the stamp's file name and its
-    time.
+    timestamp.
 
-    Raises StoreError: the authority can't be reached; VerificationError: its answer is invalid.
+    Raises StoreError if the authority can't be reached; VerificationError if its response is
+    invalid.
     """
     client = _client()
     builder = client.TimestampRequestBuilder().data(head.encode()).nonce()
     builder = builder.hash_algorithm(client.HashAlgorithm.SHA512)
-    # With the signer's certificate known, the answer needs none.
+    # If the signer's certificate is known, the response need not contain it.
     request = builder.cert_request(cert_request=rule.signer is None).build()
     answer = _ask(rule.url, request.as_bytes())
     time = _verified_time(answer, head, rule, f"{rule.url}: its stamp")
@@ -44,17 +46,18 @@ def stamp_head(folder: Path, number: int, head: str, rule: Stamping) -> tuple[st
 
 
 def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
-    """Return the time of a stored stamp of a head, UTC.
+    """Return the time, in UTC, of a stored stamp of a head.
 
-    Raises VerificationError: the stamp is not from the authority, or is of another head.
+    Raises VerificationError if the stamp is not from the authority, or covers a different head.
     """
     return _verified_time(_read_stored(folder, name), head, rule, name)
 
 
 def stamp_sha256(folder: Path, name: str) -> str:
-    """Return the SHA-256 of a stored stamp, parts of which its signature does not cover.
+    """Return the SHA-256 of a stored stamp file, needed because the stamp's signature does not
+    cover all of it.
 
-    Raises VerificationError or StoreError: it can't be read.
+    Raises VerificationError or StoreError if it can't be read.
     """
     return sha256_hex(_read_stored(folder, name))
 
@@ -81,7 +84,7 @@ def _ask(url: str, request: bytes) -> bytes:
 
 
 def _verified_time(answer: bytes, head: str, rule: Stamping, where: str) -> datetime:
-    """Return the time of an answer after a check against the authority's root certificate."""
+    """Return the time in a response after verifying it against the authority's root certificate."""
     client = _client()
     verifier = client.VerifierBuilder().add_root_certificate(certificate_of(rule.certificate))
     if rule.signer is not None:
@@ -98,7 +101,7 @@ def _verified_time(answer: bytes, head: str, rule: Stamping, where: str) -> date
 
 
 def certificate_of(pem: str) -> cryptography.x509.Certificate:
-    """Return a certificate from PEM text. Raises ConfigError: it is not a certificate."""
+    """Return a certificate from PEM text. Raises ConfigError if the text is not a certificate."""
     _client()
     from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`
 
@@ -111,9 +114,9 @@ def certificate_of(pem: str) -> cryptography.x509.Certificate:
 
 
 def certificates_of(pem: str, where: str) -> list[cryptography.x509.Certificate]:
-    """Return the certificates of a PEM text, at least one.
+    """Return the certificates in PEM text, at least one.
 
-    Raises ConfigError: it has no certificate.
+    Raises ConfigError if it has no certificate.
     """
     _client()
     from cryptography import x509  # noqa: PLC0415 - comes with the extra `live`

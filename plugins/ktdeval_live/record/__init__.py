@@ -1,1 +1,1 @@
-"""Files of a forward test: its folder, its chain of entries, and the records of decisions."""
+"""Files of a forward test: its folder, its chain of entries, and its decision records."""

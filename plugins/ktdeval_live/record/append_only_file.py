@@ -1,4 +1,4 @@
-"""Files to which lines are only appended: durable, and still readable after a kill or a full disk."""
+"""Append-only files of lines: durable, and still readable after a kill or a full disk."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ktdeval.errors import wrap_os_error
 from ktdeval.values import read_plain, sync_folder
 
 MAX_BYTES = 256 * 2**20
-"""Size from which on a file of a test is refused before it is read."""
+"""Size in bytes from which a test's file is refused without being read."""
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file; empty if the file is absent.
+    """Return the complete lines of a file; empty if the file does not exist.
 
-    An end without a line break is left out: a killed process left it, or a process is writing it.
-    Raises StoreError: it can't be read.
+    A trailing part without a line break is omitted: it was left by a killed process, or is being
+    written. Raises StoreError if it can't be read.
     """
     with wrap_os_error(f"{path}: can't be read"):
         if not path.exists():
@@ -29,9 +29,9 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Write a line durably, or nothing of it. Only one process at a time may write.
+    """Append a line durably and atomically. Only one process at a time may write.
 
-    Raises StoreError: the file can't be written.
+    Raises StoreError if the file can't be written.
     """
     is_new = not path.exists()
     with wrap_os_error(f"{path}: can't append a line", "free space on the disk"):

@@ -1,8 +1,8 @@
-"""Chain of entries of a forward test: each names the hash of the one before.
+"""Chain of entries in a forward test: each contains the hash of the previous entry.
 
 One entry is one line of canonical JSON in `chain.jsonl`. An entry that was changed, removed, added
-or moved breaks the chain. A rewritten chain has another head than the published one. Entries hold
-hashes of texts and data, which are files next to the chain.
+or moved breaks the chain. A rewritten chain has a different head from the published chain. Entries
+hold hashes of texts and data, which are files next to the chain.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ktdeval_live.record.append_only_file import append_line, whole_lines
 
 GapCause = Literal["missed", "no_data", "late", "failed", "deadline", "unpublished"]
 """Why there is no decision on a day: nobody ran `step` in time (`missed`); the day's data did not
-come (`no_data`); the reply came after the cutoff (`late`); the model's calls failed or it submitted
-nothing valid (`failed`); the entrant took longer than its deadline (`deadline`); the data or the
-commitment were not published (and stamped, where the plan wants that) before the cutoff
+arrive (`no_data`); the reply came after the cutoff (`late`); the model's calls failed or it
+submitted nothing valid (`failed`); the entrant exceeded its deadline (`deadline`); the data or the
+commitment were not published (and stamped, if the plan requires this) before the cutoff
 (`unpublished`).
 """
 
@@ -61,7 +61,7 @@ class Frozen(Value, tag="frozen", tag_field="kind"):
     number: Count  #: 0 of a day's first, then of its revisions
 
 
-# a tuple: its fields become those of entries and questions, by `_asdict`
+# a tuple, since its fields become fields of entries and questions through `_asdict`
 class DecisionKey(NamedTuple):
     """Key of a decision: entrant, market, and the ISO day on whose close it is made."""
 
@@ -111,7 +111,7 @@ B = TypeVar("B", Joined, Frozen, Decided, Gap)
 
 
 def make_gap(key: DecisionKey, cause: GapCause, detail: str) -> Gap:
-    """Return the gap of a decision."""
+    """Return a gap for a decision."""
     return Gap(**key._asdict(), cause=cause, detail=detail)
 
 
@@ -133,11 +133,13 @@ NOTHING_BEFORE = "0" * 64
 
 
 class Chain:
-    """Entries of a test, and the file that they are appended to. One process at a time writes."""
+    """Entries of a test, and the file to which they are appended. Only one process at a time may
+    write.
+    """
 
     def __init__(self, path: Path, entries: Sequence[Entry] | None = None) -> None:
-        """Read a chain, or take entries that were read before. Raises StoreError: a line is
-        malformed; VerificationError: a link is broken.
+        """Read a chain, or use entries that have already been read. Raises StoreError if a line is
+        malformed; VerificationError if a link is broken.
         """
         self.path = path
         if entries is None:
@@ -154,29 +156,31 @@ class Chain:
         return Chain(self.path, self.entries[:count])
 
     def find_links(self, kind: type[B]) -> Iterator[tuple[Entry, B]]:
-        """Yield the entries of a kind, each with its body."""
+        """Yield all entries of a given kind, each with its body."""
         for entry in self.entries:
             if isinstance(entry.body, kind):
                 yield entry, entry.body
 
     def find_data(self, market: str) -> Iterator[tuple[Entry, Frozen]]:
-        """Yield the entries with data of a market, each with its body."""
+        """Yield all entries with data for a market, each with its body."""
         for entry, body in self.find_links(Frozen):
             if body.market == market:
                 yield entry, body
 
     def list_frozen_days(self, market: str) -> set[str]:
-        """Return the days of a market whose data are frozen."""
+        """Return the days for which a market's data are frozen."""
         return {body.day for _, body in self.find_data(market)}
 
     def before_data(self, data: str) -> Chain:
-        """Return the chain as far as the entry with this hash, whose data were the last known."""
+        """Return the chain up to and including the entry with this hash, whose data were the latest
+        known.
+        """
         last = next(entry.seq for entry in self.entries if entry.hash == data)
         return self.first(last + 1)
 
     def append(self, body: Body, at: str) -> Entry:
-        """Write an entry durably and return it. Raises StoreError: the file can't be written, or
-        the clock is behind the last entry.
+        """Write an entry durably and return it. Raises StoreError if the file can't be written, or
+        if the clock is behind the last entry.
         """
         self.check_clock(at)
         entry = Entry(seq=len(self.entries), previous=self.head, at=at, body=body)
@@ -185,7 +189,9 @@ class Chain:
         return entry
 
     def check_clock(self, at: str) -> None:
-        """Raise StoreError if a time is before the last entry: the clock was set back."""
+        """Raise StoreError if a time precedes the last entry, that is, if the clock was set
+        back.
+        """
         if self.entries and at < self.entries[-1].at:
             raise StoreError(
                 f"{self.path}: the clock says {at}, and the last entry was written at"
@@ -194,10 +200,10 @@ class Chain:
 
 
 def read_chain(path: Path) -> list[Entry]:
-    """Return the entries of a file with valid links.
+    """Return the entries in a file, after verifying their links.
 
-    A last line without an end, which a killed process leaves, is ignored. Raises StoreError or
-    VerificationError, which name the line.
+    An incomplete last line, as left by a killed process, is ignored. Raises StoreError or
+    VerificationError with the line number.
     """
     entries = []
     for number, line in enumerate(whole_lines(path), 1):
@@ -213,7 +219,7 @@ def read_chain(path: Path) -> list[Entry]:
 
 
 def link_problems(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what is wrong with the links of a chain, a line each."""
+    """Yield what is wrong with the links in a chain, one line each."""
     previous = NOTHING_BEFORE
     at = ""
     for number, entry in enumerate(entries):

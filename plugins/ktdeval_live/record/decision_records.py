@@ -1,4 +1,4 @@
-"""Record of one decision: its question, its answer, and the hashes that it committed to."""
+"""Record of a decision: its question, its answer, and the committed hashes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class DecisionRecord(Value):
 
 
 _ANSWERS = ("reply", "error")
-"""Fields of a recorded call that came from the model."""
+"""Fields in a recorded call that came from the model."""
 
 
 def record_of(
@@ -85,7 +85,7 @@ def record_of(
     decided: DecidedStep,
     snapshot: MarketSnapshot,
 ) -> DecisionRecord:
-    """Return the record of a decision on `snapshot`, the market as it was shown."""
+    """Return the record for a decision on `snapshot`, the market as it was shown."""
     decision = decided.decision
     stock_ids = decision.stock_ids or ("",) * len(decision.action)
     orders = []
@@ -121,9 +121,9 @@ def record_of(
 
 
 def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
-    """Return the decision of a record, ready to be settled.
+    """Return the decision in a record, ready to be settled.
 
-    Raises StoreError: an order's code is not in the snapshot.
+    Raises StoreError if an order's code is not in the snapshot.
     """
     action = []
     for planned in record.orders:
@@ -154,7 +154,8 @@ def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
 
 
 def held_step(step: int, memory: JsonValue, shown: tuple[str, ...]) -> DecidedStep:
-    """Return a day without a decision: positions stay, and the memory is that of the day before.
+    """Return the step for a day without a decision: positions are held, and the memory is carried
+    over from the previous day.
 
     This equals the engine's hold after a failed call.
     """

@@ -1,4 +1,4 @@
-"""One entrant on one market: its episode, decided day by day on the market as it was known."""
+"""An entrant on a market: its episode, decided day by day on the market as known at the time."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ktdeval_live.record.decision_records import decided_of, held_step
 from ktdeval_live.record.folder import LiveFolder
 
 WINDOW = "live"
-"""Name of the window of every forward test."""
+"""Window name used by every forward test."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Entrant on a market, from the plan."""
+    """Entrant on a market, as specified in the plan."""
 
     plan: LivePlan
     entrant: Entrant
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Name of both: `ENTRANT/MARKET`."""
+        """Name of entrant and market: `ENTRANT/MARKET`."""
         return f"{self.entrant.name}/{self.market}"
 
     def key(self, day: str) -> DecisionKey:
@@ -48,7 +48,7 @@ class Entry:
         return DecisionKey(self.entrant.name, self.market, day)
 
     def config(self) -> RunConfig:
-        """Return the options of a run with this entrant. Raises ConfigError: one is unknown."""
+        """Return the run options for this entrant. Raises ConfigError if an option is unknown."""
         options = {
             "model": self.entrant.model,
             "tasks": (self.plan.markets[self.market].task,),
@@ -56,14 +56,14 @@ class Entry:
             "model_args": self.entrant.model_args,
             "agent_args": self.entrant.agent_args,
             "canary": 0,
-            # The record of calls is the cache: a paid call is never repeated.
+            # The call log serves as the cache: a paid call is never repeated.
             "cache": "run",
             **self.entrant.options,
         }
         return build(RunConfig, options, f"entrants: {self.entrant.name}: options")
 
     def task(self, plugins: Plugins) -> Task:
-        """Return the task. Raises ConfigError: it does not trade, or needs bars within the day."""
+        """Return the task. Raises ConfigError if it does not trade, or needs intraday bars."""
         name = self.plan.markets[self.market].task
         task = plugins.make_task(name)
         if is_scoring(task):
@@ -78,7 +78,7 @@ class Entry:
     def spec(self, base: MarketSnapshot, config: RunConfig, plugins: Plugins) -> EpisodeSpec:
         """Return the episode of the whole test; its id is the entry's identity.
 
-        `base` is the market before the test, as the later days are unknown.
+        `base` is the pre-test market, since later days are unknown.
         """
         task = self.task(plugins)
         addressed = with_address(config, plugins)
@@ -101,14 +101,14 @@ class Entry:
 
 
 def find_entries(plan: LivePlan) -> Iterator[Entry]:
-    """Yield the entries of a plan, in its order."""
+    """Yield the entries in a plan, in order."""
     for entrant, market in plan.entries():
         yield Entry(plan, entrant, market)
 
 
 @dataclass(frozen=True)
 class DayAnswer:
-    """End of an entry's day in the chain: a decision, a gap, or both if a gap made the decision
+    """Outcome of an entry's day in the chain: a decision, a gap, or both if a gap made the decision
     void.
     """
 
@@ -117,12 +117,12 @@ class DayAnswer:
 
     @property
     def counts(self) -> bool:
-        """True if there is a decision that no gap made void."""
+        """True if there is a decision that was not made void by a gap."""
         return self.decided is not None and self.gap is None
 
 
 def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
-    """Return the days of an entry that have an end in the chain, by day."""
+    """Return the days of an entry that have an outcome in the chain, by day."""
     found: dict[str, DayAnswer] = {}
     for link in chain.entries:
         body = link.body
@@ -139,15 +139,15 @@ def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
 
 
 class _NoModel:
-    """Model for days that are settled again; it is never called."""
+    """Model for days being settled again; it is never called."""
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - it refuses every one
-        """Raise UsageError: decisions that are settled were made before."""
+        """Raise UsageError: decisions being settled have already been made."""
         raise UsageError("a recorded decision asks nobody")
 
 
 class EntryEpisode:
-    """Episode of an entry on a market as known, up to some session."""
+    """Episode of an entry on a market as known, up to a given session."""
 
     def __init__(
         self,
@@ -178,17 +178,19 @@ class EntryEpisode:
         self._shown: tuple[str, ...] = ()
 
     def settle(self, chain: Chain, sessions: int) -> None:
-        """Settle the decisions on the first `sessions` sessions, on the market known to this
+        """Settle the decisions for the first `sessions` sessions, on the market known to this
         episode.
 
-        Decisions that it has settled before stay. On a day without a decision, positions stay.
+        Decisions that are already settled are kept. On a day without a decision, positions are
+        held.
 
-        Raises VerificationError: a record is not the one that was committed to; StoreError: it is missing.
+        Raises VerificationError if a record does not match its commitment; StoreError if it is
+        missing.
         """
         self.settle_ended(answers(chain, self._entry), sessions)
 
     def settle_ended(self, ended: Mapping[str, DayAnswer], sessions: int) -> None:
-        """Settle like `settle`, with the given ends of days."""
+        """Like `settle`, with the given outcomes of days."""
         days = self._folder.schedule(self._entry.market).days
         for number in range(len(self.records), sessions):
             step = self._step(days[number], number, ended)

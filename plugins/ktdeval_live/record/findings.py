@@ -6,5 +6,7 @@ from ktdeval.values import Finding
 
 
 def make_finding(rule: str, day: str, message: str) -> Finding:
-    """Return the finding that a rule is broken on an ISO day; an empty day: in the whole test."""
+    """Return a finding that a rule is violated on an ISO day, or, if the day is empty, in the test
+    as a whole.
+    """
     return Finding(rule=rule, day=day, message=message)

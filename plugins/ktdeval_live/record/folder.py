@@ -1,5 +1,5 @@
-"""Folder of a forward test. All but `private/` is published. `site/` is made from published files,
-and is not part of the record.
+"""Folder of a forward test. Everything except `private/` is published. `site/` is generated from
+published files and is not part of the record.
 
 plan.json, schedules/MARKET.json, base/MARKET/   written when the test begins
 data/MARKET/DAY-N.json                           increments
@@ -68,10 +68,10 @@ class _Head(msgspec.Struct):
 
 
 class LiveFolder:
-    """Files of a forward test, with those that never change read once."""
+    """Files of a forward test; those that never change are read only once."""
 
     def __init__(self, path: Path) -> None:
-        """Open a test. Raises StoreError: the folder has no test."""
+        """Open a test. Raises StoreError if the folder contains no test."""
         self.path = path.absolute()
         if not (self.path / PLAN).is_file():
             raise StoreError(
@@ -83,9 +83,10 @@ class LiveFolder:
         self._check_version()
 
     def _check_version(self) -> None:
-        """Raise StoreError if the chain begins with another version of a test's files.
+        """Raise StoreError if the chain was started with a different version of the test's file
+        formats.
 
-        The reader of the chain checks whether it is a chain at all.
+        The chain reader checks whether the file is a chain at all.
         """
         chain = self.path / CHAIN
         if not chain.is_file():
@@ -103,25 +104,25 @@ class LiveFolder:
 
     @cached_property
     def begun_plan(self) -> LivePlan:
-        """Plan that the test began with."""
+        """Plan with which the test began."""
         return self._read(self.path / PLAN, LivePlan)
 
     @cached_property
     def plan(self) -> LivePlan:
-        """Plan with the entrants that have joined, as of the first access."""
+        """Plan including the entrants that have joined, as of the first access."""
         plan = self.begun_plan
         joined = [body.entrant for _, body in self.chain().find_links(Joined)]
         return msgspec.structs.replace(plan, entrants=(*plan.entrants, *joined))
 
     def schedule(self, market: str) -> Schedule:
-        """Return the sessions of a market."""
+        """Return a market's sessions."""
         if market not in self._schedules:
             path = self.path / "schedules" / f"{market}.json"
             self._schedules[market] = self._read(path, Schedule)
         return self._schedules[market]
 
     def cutoffs(self) -> dict[tuple[str, str], datetime | None]:
-        """Return the cutoff of each market and day with a decision."""
+        """Return the cutoff for each market and day with a decision."""
         cutoffs = {}
         for market in self.plan.markets:
             for session in self.schedule(market).deciding:
@@ -137,32 +138,32 @@ class LiveFolder:
     # --- the chain and its data
 
     def chain(self) -> Chain:
-        """Return the chain as it is now. Raises StoreError or VerificationError."""
+        """Return the current chain. Raises StoreError or VerificationError."""
         return Chain(self.path / CHAIN)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the test for this process. Raises StoreError: another process holds it."""
+        """Lock the test for this process. Raises StoreError if another process holds the lock."""
         make_folder(self.private)
         with lock_folder(self.private):
             yield
 
     @property
     def private(self) -> Path:
-        """Folder of unpublished files."""
+        """Folder for unpublished files."""
         return self.path / PRIVATE
 
     def store_increment(self, increment: Increment, number: int) -> None:
-        """Write an increment; it is frozen once the chain has it."""
+        """Write an increment; it is frozen once the chain contains it."""
         path = self._increment_path(increment.market, increment.day, number)
         make_folder(path.parent)
         write_atomic(path, encode_canonical(increment))
 
     def increment(self, frozen: Frozen) -> Increment:
-        """Return the increment of an entry.
+        """Return an entry's increment.
 
-        Raises VerificationError: the file has another increment; DataError: it is invalid in its
-        market.
+        Raises VerificationError if the file contains a different increment; DataError if the
+        increment is invalid in its market.
         """
         if frozen.day not in self.schedule(frozen.market).days:
             raise VerificationError(f"{frozen.market} has no session {frozen.day}")
@@ -184,19 +185,19 @@ class LiveFolder:
         return self.path / "data" / market / f"{day}-{number}.json"
 
     def increments(self, market: str, chain: Chain | None = None) -> list[Increment]:
-        """Return the increments of a market in the order of a chain; by default of the current one."""
+        """Return a market's increments in chain order; by default those of the current chain."""
         known = chain or self.chain()
         return [self.increment(body) for _, body in known.find_data(market)]
 
     def market(self, name: str, chain: Chain | None = None) -> MarketSnapshot:
-        """Return a market as known by a chain; by default by the current one."""
+        """Return a market as known to a chain, by default the current one."""
         days = self.schedule(name).days
         return market_as_known(self.base(name), days, self.increments(name, chain))
 
     # --- decisions
 
     def record_path(self, key: DecisionKey, private: bool) -> Path:
-        """Return the file of a decision, before or after it is published."""
+        """Return the file for a decision, before or after it is published."""
         above = self.private if private else self.path / "records"
         return above / key.entrant / key.market / f"{key.day}.json"
 
@@ -209,7 +210,7 @@ class LiveFolder:
         return None
 
     def publish_record(self, key: DecisionKey) -> None:
-        """Move a decision to the published ones, unless it is there already, or absent."""
+        """Move a decision to the published ones, unless it is already there or does not exist."""
         sealed = self.record_path(key, private=True)
         if not sealed.is_file():
             return
@@ -221,7 +222,7 @@ class LiveFolder:
             sealed.unlink()
 
     def set_aside(self, key: DecisionKey) -> None:
-        """Rename a record without a valid decision, so that the entrant may be asked again."""
+        """Rename a record without a valid decision, so that the entrant can be asked again."""
         sealed = self.record_path(key, private=True)
         number = len(list(sealed.parent.glob(f"{key.day}.failed-*.json")))
         with wrap_os_error(f"{sealed}: can't be renamed"):
@@ -261,5 +262,5 @@ class LiveFolder:
 
 
 def write_plan(path: Path, value: Value) -> None:
-    """Write a typed value for people to read."""
+    """Write a typed value in a human-readable form."""
     write_atomic(path, dumps_pretty(to_plain(value)))

@@ -1,1 +1,1 @@
-"""Results of a forward test: returns by day, bounds on what is missing, and live cards."""
+"""Results of a forward test: daily returns, bounds for missing decisions, and live cards."""

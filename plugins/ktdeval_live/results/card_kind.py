@@ -1,4 +1,4 @@
-"""Live cards as a kind of cards: how they are shown, and which values contradict each other."""
+"""Live cards as a card kind: how they are shown, and which values contradict each other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ktdeval_live.results.interval_assumptions import doubts
 
 
 def derive_live(card: LiveCard) -> LiveCard:
-    """Return a card with its labels derived again."""
+    """Return a card with its labels recomputed."""
     return msgspec.structs.replace(card, labels=labels_of(card))
 
 
 def live_problems(card: LiveCard) -> Iterator[Problem]:
-    """Yield the contradictions in a card that its type allows."""
+    """Yield contradictions in a card that its type does not rule out."""
     days = card.days
     if days.counted + days.shadow != days.settled:
         yield ("days", "settled"), "is not the sum of shadow and counted days"

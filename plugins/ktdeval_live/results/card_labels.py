@@ -7,11 +7,11 @@ from ktdeval_live.results.card_types import Label, LiveCard, LiveFigure, LiveInt
 from ktdeval_live.results.missing_decision_bounds import MAX_WIDTH, are_too_wide
 
 FEW_DAYS = 20
-"""Counted days below which a card says that they are few."""
+"""Number of counted days below which a card is labelled as having few days."""
 
 
 def labels_of(card: LiveCard) -> list[Label]:
-    """Return the labels of a card, which a reader must see before any figure."""
+    """Return a card's labels, which a reader must see before any figure."""
     activity = card.results.activity.value
     conditions: dict[Label, bool] = {
         "rehearsal": card.test.kind == "rehearsal",
@@ -27,7 +27,7 @@ def labels_of(card: LiveCard) -> list[Label]:
 
 
 def has_wide_bounds(results: ResultPart) -> bool:
-    """Return whether the bounds of gaps are missing or too wide to mean anything."""
+    """Return whether the bounds of gaps are missing or too wide to be meaningful."""
     low = results.low.value
     high = results.high.value
     if low is None or high is None:
@@ -36,7 +36,7 @@ def has_wide_bounds(results: ResultPart) -> bool:
 
 
 def interval_text(interval: LiveInterval) -> str:
-    """Return the ends of an interval; a dash for one that nothing bounds yet."""
+    """Return the bounds of an interval as text; a dash for a bound that does not exist yet."""
     ends = []
     for value in (interval.low, interval.high):
         ends.append(UNDEFINED if value is None else f"{value:+.1f}")
@@ -44,12 +44,12 @@ def interval_text(interval: LiveInterval) -> str:
 
 
 def percent_text(figure: LiveFigure) -> str:
-    """Return a fraction in per cent; a dash where it is not defined."""
+    """Return a fraction as a percentage; a dash if it is undefined."""
     return UNDEFINED if figure.value is None else f"{100 * figure.value:+.2f}"
 
 
 def wide_words(results: ResultPart) -> str:
-    """Return the bounds of gaps that are too wide, and their meaning."""
+    """Return text on the bounds of gaps that are too wide, and what this means."""
     ends = []
     for figure in (results.low, results.high):
         ends.append("no end" if figure.value is None else f"{100 * figure.value:+.1f} %")

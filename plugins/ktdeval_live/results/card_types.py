@@ -1,4 +1,4 @@
-"""Live card as a typed value; its JSON Schema is generated from it (`python -m
+"""The live card as a typed value, from which its JSON Schema is generated (`python -m
 ktdeval_live.results.card_types`).
 """
 

@@ -1,13 +1,13 @@
-"""Results of an entry: its returns by day, with gaps held, flat and within bounds.
+"""Results of an entry: its daily returns, with gaps treated as held, as flat, and by bounds.
 
-A day of fills counts as missing if there was no decision before it. Three results are given:
+A fill day is missing if there was no decision before it. Three results are given:
 
 * **held**: positions stay, as in the account;
 * **flat**: the day's return is 0, as if the entrant had been in cash for it;
 * **bounds**: the best and the worst that the missing decision could have made of the time until the
   next one's orders fill (`ktdeval_live.results.missing_decision_bounds`).
 
-Days of the shadow period are recorded and not counted.
+Days in the shadow period are recorded but not counted.
 """
 
 from __future__ import annotations
@@ -30,48 +30,48 @@ from ktdeval_live.results.missing_decision_bounds import AccountMoves, carry_for
 
 @dataclass(frozen=True)
 class EntryResult:
-    """Days of fills of one entry, T of them, on the market as known now.
+    """Results of one entry over its T fill days, on the market as known now.
 
-    Returns are simple returns of one day, as fractions.
+    Returns are simple daily returns, as fractions.
     """
 
     entry: Entry
-    days: tuple[str, ...]  #: [T] ISO days of fills
-    counted: BoolArray  #: [T] after the shadow days, and since the entrant joined
-    decided: BoolArray  #: [T] with a decision that no gap made void
-    active: BoolArray  #: [T] with an order before it, or a position at its close
-    nav: FloatArray  #: [T] in units of the currency
-    held: FloatArray  #: [T] returns of the account
-    low: FloatArray  #: [T] least return that missing decisions could have made; else that of `held`
-    high: FloatArray  #: [T] greatest
-    index: FloatArray | None  #: [T] returns of the market's index; None without an index
-    buy_and_hold: FloatArray  #: [T] returns of equal parts of all assets, held since the first day
+    days: tuple[str, ...]  #: [T] ISO fill days
+    counted: BoolArray  #: [T] whether the day is after the shadow days and after the entrant joined
+    decided: BoolArray  #: [T] whether there was a decision that no gap made void
+    active: BoolArray  #: [T] whether there was an order before the day, or a position at its close
+    nav: FloatArray  #: [T] NAV in currency units
+    held: FloatArray  #: [T] daily returns of the account
+    low: FloatArray  #: [T] lowest return possible under missing decisions; else as `held`
+    high: FloatArray  #: [T] highest return, likewise
+    index: FloatArray | None  #: [T] daily returns of the market's index; None without an index
+    buy_and_hold: FloatArray  #: [T] daily returns of an equal-weight Buy & Hold of all assets
     records: tuple[StepRecord, ...]
     currency: str
     days_a_year: int
 
     @property
     def flat(self) -> FloatArray:
-        """[T] returns with 0 on days without a decision."""
+        """The [T] returns, set to 0 on days without a decision."""
         return np.where(self.decided, self.held, 0.0)
 
     @property
     def activity(self) -> float | None:
-        """Part of the counted days with an order or a position; None without any day."""
+        """Fraction of the counted days with an order or a position; None without counted days."""
         if not self.counted.any():
             return None
         return float(self.active[self.counted].mean())
 
 
 def total_return(returns: npt.NDArray[np.float64]) -> float | None:
-    """Return the compounded return of some days, as a fraction; None without days."""
+    """Return the compounded return over days, as a fraction; None without days."""
     if not len(returns):
         return None
     return float(np.prod(1.0 + returns) - 1.0)
 
 
 def settled_sessions(folder: LiveFolder, chain: Chain, market: str) -> int:
-    """Return how many decisions of a market have a frozen day of fills, counted from the first.
+    """Return the number of decisions in a market whose fill day is frozen, counted from the first.
 
     The count ends at the first day that is not frozen.
     """
@@ -125,25 +125,25 @@ def entry_result(
 
 
 def _joined_days(entry: Entry, days: Sequence[str]) -> BoolArray:
-    """[T] days from the entrant's first day of fills on."""
+    """Return [T] whether each day is on or after the entrant's first fill day."""
     first = entry.entrant.first or ""
     return np.array([day >= first for day in days], dtype=np.bool_)
 
 
 def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
-    """Return the limits of the positions that a missing decision could have held."""
+    """Return the limits on positions that a missing decision could have held."""
     task = episode.parts.task
     if not task.scene(episode.spec, market).lens.mask.is_coarse:
         return task.trading
-    # Orders are sized when they are decided, at prices that the mask changed: by their fills a
-    # weight may be any that is paid for.
+    # Orders are sized when they are decided, at prices changed by the mask: by the time they fill,
+    # a weight can be anything that is paid for.
     return dataclasses.replace(task.trading, max_weight=1.0)
 
 
 def _nav_and_moves(
     episode: EntryEpisode, market: MarketSnapshot
 ) -> tuple[FloatArray, AccountMoves]:
-    """Return [T] NAV in units of currency, and the moves of the account."""
+    """Return the [T] NAV in currency units, and the moves of the account."""
     ledger = episode.parts.ledger(episode.spec, episode.records)
     before = float(ledger.initial_cash_minor)
     navs = []
@@ -165,7 +165,7 @@ def _nav_and_moves(
 
 
 def _index_returns(market: MarketSnapshot, first_row: int, days: int) -> FloatArray | None:
-    """[T] returns of the benchmark; NaN where a level is missing."""
+    """Return the [T] returns of the benchmark; NaN where a level is missing."""
     if not market.meta.benchmark:
         return None
     levels = market.indices[market.meta.benchmark][first_row : first_row + days + 1]
@@ -173,8 +173,8 @@ def _index_returns(market: MarketSnapshot, first_row: int, days: int) -> FloatAr
 
 
 def buy_and_hold(market: MarketSnapshot, first_row: int, days: int) -> FloatArray:
-    """[T] returns of equal parts of all assets with a price on `first_row`, held from its close on;
-    an asset without a price keeps its last one.
+    """Return the [T] returns of an equal-weight portfolio of all assets with a price on
+    `first_row`, held from that day's close; missing prices are forward-filled.
     """
     prices = market.adjusted_close[first_row : first_row + days + 1]
     prices = carry_forward(prices[:, np.isfinite(prices[0])])

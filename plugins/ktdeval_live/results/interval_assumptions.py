@@ -1,4 +1,4 @@
-"""Shape of daily differences: deviations from the assumptions of the intervals."""
+"""Shape of daily differences: deviations from the assumptions behind the intervals."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ktdeval.market import FloatArray
 from ktdeval_live.results.card_types import Excess, LiveFigure
 
 FEWEST = 20
-"""Days below which no shape is given."""
+"""Number of days below which no shape statistics are given."""
 MAX_SKEWNESS = 1.0
 MAX_CORRELATION = 0.1
-"""Sizes up to which the coverage of the intervals was measured (docs/uncertainty.md)."""
+"""Absolute values up to which the coverage of the intervals was measured (docs/uncertainty.md)."""
 
 _TOO_FEW = f"fewer than {FEWEST} days"
 _NO_SPREAD = "all days are equal"
 
 
 def skewness(values: FloatArray) -> LiveFigure:
-    """Return the skewness of [T] values: their third central moment over the cube of their standard
-    deviation, both with divisor T.
+    """Return the skewness of [T] values: the third central moment divided by the cube of the
+    standard deviation, both with divisor T.
     """
     if len(values) < FEWEST:
         return LiveFigure(value=None, reason=_TOO_FEW)
@@ -35,8 +35,8 @@ def skewness(values: FloatArray) -> LiveFigure:
 
 
 def autocorrelation(values: FloatArray) -> LiveFigure:
-    """Return the correlation of [T] values with the value before each: the sum of products of
-    neighbouring deviations over the sum of squares.
+    """Return the lag-1 autocorrelation of [T] values: the sum of products of adjacent deviations
+    divided by the sum of squared deviations.
     """
     if len(values) < FEWEST:
         return LiveFigure(value=None, reason=_TOO_FEW)
@@ -49,14 +49,14 @@ def autocorrelation(values: FloatArray) -> LiveFigure:
 
 
 def _find_deviation(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the standard deviation; 0 of equal values, whose mean can differ in the last bits."""
+    """Return the standard deviation; 0 for equal values, whose mean can differ in the last bits."""
     if np.ptp(values) == 0.0:
         return 0.0
     return math.sqrt(float((deviations**2).mean()))
 
 
 def doubts(name: str, excess: Excess) -> Iterator[str]:
-    """Yield why the intervals of an excess return may be too short, a sentence each."""
+    """Yield reasons why the intervals of an excess return may be too short, one sentence each."""
     skew = excess.skewness.value
     if skew is not None and abs(skew) > MAX_SKEWNESS:
         yield (

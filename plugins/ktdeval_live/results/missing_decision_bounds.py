@@ -1,19 +1,19 @@
 """Bounds on the returns that missing decisions could have made.
 
-A missing decision would have determined the portfolio from the first moment at which its orders could
-fill until the next decision's orders fill: from one open to the next one, or from one close to the
-next. Within that time every feasible portfolio is possible. Outside of it, the return is that of the
-account.
+A missing decision would have determined the portfolio from the earliest time at which its orders
+could fill until the next decision's orders fill: from one open to the next, or from one close to
+the next. Within that period, every feasible portfolio is possible. Outside it, the return is the
+account's.
 
-A name's cap is the largest weight that it can have. At a moment of fills it is the larger of the
-task's largest weight and what is held already, which may have grown beyond it. From there on it
-drifts with the prices: through the rest of the day, the night, and further gaps. Longs are paid in
-full, shorts with their initial margin.
+An asset's cap is the largest weight that it can have. At a fill time, it is the larger of the
+task's maximum weight and the weight already held, which may have grown beyond that maximum. From
+then on, the cap drifts with prices: through the rest of the day, overnight, and through further
+gaps. Longs are paid in full, shorts with their initial margin.
 
-A day has two parts, until the open and after it. In each part the portfolio may be another one, and
-costs are left out: the bounds are a little wider than what one decision could have made. The
-account's own return is always within them. On a market with several rules of fills a part is open
-to all assets if it is to some.
+A day has two parts, before and after the open. The portfolio may differ between the two parts, and
+costs are ignored, so the bounds are slightly wider than what a single decision could have achieved.
+The account's own return is always within them. On a market with several fill rules, a part is open
+to all assets if it is open to any of them.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.trading import MarketRules, TradingConfig
 
 MAX_WIDTH = 0.5
-"""Width of the bounds of a total return, as a fraction, beyond which they say nothing: that is more
-than what separates a very good year of a stock market from a very bad one.
+"""Width of the bounds on a total return, as a fraction, above which they are meaningless: this
+exceeds the gap between a very good and a very bad year of a stock market.
 """
 
-_MIN_MARGIN = 1e-9  # replaces 0 as a divisor
+_MIN_MARGIN = 1e-9  # replaces a divisor of 0
 _LOSES_ALL = -1.0
-_MIN_NAV = 1e-9  # of 1 before; below it weights are not defined
-_MAX_ROUNDS = 100  # of a ratio's search, which takes a handful
+_MIN_NAV = 1e-9  # relative to a NAV of 1; below it, weights are undefined
+_MAX_ROUNDS = 100  # of the ratio search, which takes a handful of rounds
 
 
 @dataclass(frozen=True)
 class AccountMoves:
-    """Returns of an account on T days, as fractions, and what it held."""
+    """Returns of an account over T days, as fractions, and its holdings."""
 
-    whole: FloatArray  #: [T] from the close before to the close
-    until_open: FloatArray  #: [T] from the close before to the open
+    whole: FloatArray  #: [T] from the previous close to the close
+    until_open: FloatArray  #: [T] from the previous close to the open
     after_open: FloatArray  #: [T] from the open to the close
-    weights: FloatArray  #: [T, N] of each asset at the close, as a fraction of NAV; shorts below 0
+    weights: FloatArray  #: [T, N] weights at the close, as fractions of NAV; shorts are negative
 
 
 def are_too_wide(low: float, high: float) -> bool:
-    """Return whether bounds of a total return are too wide to mean anything."""
+    """Return whether the bounds on a total return are too wide to be meaningful."""
     return high - low > MAX_WIDTH
 
 
@@ -58,11 +58,12 @@ def return_bounds(
     account: AccountMoves,
     missing: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [T] the least and the greatest return of each day.
+    """Return the [T] lowest and the [T] highest possible daily returns.
 
-    Both are the account's if no missing decision affects the day. The greatest is infinite after a
-    short that could have lost everything. The first of the days is row `first_row + 1` of the
-    market. `missing`: whether a decision is missing whose orders would have filled on the day.
+    Both equal the account's return if no missing decision affects the day. The highest is infinite
+    after a short that could have lost everything. The first day is row `first_row + 1` of the
+    market. `missing`: [T] whether the decision whose orders would have filled on the day is
+    missing.
     """
     limits = _TaskLimits.of(market, trading)
     until_open, after_open = _moves(market, first_row, len(missing))
@@ -70,8 +71,8 @@ def return_bounds(
     high = account.whole.copy()
 
     missing_before = np.concatenate([[False], missing[:-1]])
-    held = np.zeros(after_open.shape[1])  # at the close before; an account begins in cash
-    possible: _PossiblePortfolios | None = None  # at the close before; None: what the account held
+    held = np.zeros(after_open.shape[1])  # at the previous close; an account begins in cash
+    possible: _PossiblePortfolios | None = None  # at the previous close; None: the account's own
     for number in range(len(missing)):
         night_is_open = bool(missing_before[number])
         fills_at_open = limits.fills_at_open and bool(missing[number])
@@ -105,18 +106,18 @@ def return_bounds(
 
 
 def _of(returns: FloatArray, number: int) -> tuple[float, float]:
-    """Return the range of a part of a day in which the account is unchanged."""
+    """Return the range of returns for a part of a day in which the account is unchanged."""
     return float(returns[number]), float(returns[number])
 
 
 def _drift_weights(weights: FloatArray, moves: FloatArray, nav_return: float) -> FloatArray:
-    """Return [N] weights after moves of the prices under which NAV had a return."""
+    """Return the [N] weights after price moves during which the NAV had the given return."""
     return weights * (1.0 + np.nan_to_num(moves)) / max(1.0 + nav_return, _MIN_NAV)
 
 
 def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArray, FloatArray]:
-    """Return [T, N] moves of the assets' prices until the open and after it; NaN without a bar. An
-    asset that had no bar moves from its last close.
+    """Return the [T, N] price moves of the assets before and after the open; NaN without a bar. The
+    first move after missing bars starts from the last close.
     """
     rows = slice(first_row + 1, first_row + 1 + days)
     last_close = carry_forward(market.adjusted_close)
@@ -127,7 +128,7 @@ def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArra
 
 
 def carry_forward(prices: FloatArray) -> FloatArray:
-    """[T, N] prices with the last one instead of a missing one."""
+    """Return [T, N] prices with missing values forward-filled."""
     known = prices.copy()
     for row in range(1, len(known)):
         is_missing = np.isnan(known[row])
@@ -138,27 +139,28 @@ def carry_forward(prices: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _PossiblePortfolios:
-    """All feasible portfolios: 2 N positions, first N longs, then N shorts.
+    """All feasible portfolios of 2 N positions: first N longs, then N shorts.
 
-    Each is at most its cap, and together they are within the cash. Sizes are fractions of NAV.
+    Each position is at most its cap, and together they are limited by the cash. Sizes are fractions
+    of NAV.
     """
 
     caps: FloatArray  #: [2 N]
-    costs: FloatArray  #: [2 N] cash that a position of size 1 ties up
-    cash: float  #: 1, or what positions that were held before tie up beyond it
+    costs: FloatArray  #: [2 N] cash tied up by a position of size 1
+    cash: float  #: 1, or the cash tied up by positions already held if that is more
 
     def range_of(self, moves: FloatArray) -> tuple[float, float]:
-        """Return the least and the greatest return over [N] moves of prices."""
+        """Return the lowest and the highest return over [N] price moves."""
         gains = _gains(moves)
         return max(-self._most(-gains), _LOSES_ALL), self._most(gains)
 
     def after(self, moves: FloatArray) -> _PossiblePortfolios:
-        """Return portfolios that include each of these after [N] moves of prices."""
+        """Return a set of portfolios that includes all of these after [N] price moves."""
         if np.isinf(self.cash):
             return self
 
         gains = _gains(moves)
-        if 1.0 - self._most(-gains) < _MIN_NAV:  # of no NAV any size is any fraction
+        if 1.0 - self._most(-gains) < _MIN_NAV:  # with a NAV of 0, fractions are undefined
             endless = np.where(self.caps > 0, np.inf, 0.0)
             return _PossiblePortfolios(endless, self.costs, np.inf)
 
@@ -170,7 +172,7 @@ class _PossiblePortfolios:
             own[position] = grown[position]
             others = gains.copy()
             others[(position + count // 2) % count] = (
-                0.0  # no portfolio is long and short in one asset
+                0.0  # no portfolio is both long and short in an asset
             )
             caps[position] = self._max_of_nav(own, others)
 
@@ -178,15 +180,15 @@ class _PossiblePortfolios:
         return _PossiblePortfolios(caps, self.costs, cash)
 
     def _most(self, gains: FloatArray) -> float:
-        """Return the largest sum of gains, given [2 N] for a size of 1."""
+        """Return the largest sum of gains, given the [2 N] gains for a size of 1."""
         if np.isinf(self.cash):
             can_gain = ((self.caps > 0) & (gains > 0)).any()
             return float("inf") if can_gain else 0.0
         return float(gains @ self._best(gains))
 
     def _max_of_nav(self, parts: FloatArray, gains: FloatArray) -> float:
-        """Return the largest part of the later NAV: of the sum of parts, given [2 N] for a size of
-        1, over 1 and the sum of gains. By Dinkelbach's method, whose ratios only grow.
+        """Return the largest fraction of the later NAV: the sum of parts, given [2 N] for a size of
+        1, divided by 1 plus the sum of gains. Uses Dinkelbach's method, whose ratios only increase.
         """
         ratio = 0.0
         for _ in range(_MAX_ROUNDS):
@@ -200,7 +202,8 @@ class _PossiblePortfolios:
     def _best(self, gains: FloatArray) -> FloatArray:
         """Return the [2 N] sizes with the largest sum of gains.
 
-        Positions with the largest gain per tied-up cash come first, as in a fractional knapsack.
+        Positions with the largest gain per unit of tied-up cash come first, as in a fractional
+        knapsack.
         """
         order = np.argsort(-gains / self.costs, kind="stable")
         order = order[gains[order] > 0]
@@ -219,11 +222,11 @@ def _gains(moves: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _TaskLimits:
-    """Limits of a task on a market of N assets at a moment of fills."""
+    """A task's limits on a market of N assets at a fill time."""
 
-    caps: FloatArray  #: [2 N] largest sizes of longs and of shorts that orders reach
+    caps: FloatArray  #: [2 N] largest sizes of longs and shorts that orders can reach
     costs: FloatArray  #: [2 N]
-    fills_at_open: bool  #: whether orders of any asset fill at opens
+    fills_at_open: bool  #: whether orders for any asset fill at the open
     fills_at_close: bool
 
     @classmethod
@@ -248,13 +251,13 @@ class _TaskLimits:
     def held_or_filled(
         self, held: FloatArray, possible: _PossiblePortfolios | None, fills: bool
     ) -> _PossiblePortfolios:
-        """Return the feasible portfolios: those that an earlier gap left possible, else the
-        account's [N] weights; at a moment of fills, also those that orders could reach.
+        """Return the feasible portfolios: those left possible by an earlier gap, else the account's
+        [N] weights; at a fill time, also those that orders could reach.
         """
         if possible is None:
             sizes = np.concatenate([np.maximum(held, 0.0), np.maximum(-held, 0.0)])
             possible = _PossiblePortfolios(sizes, self.costs, max(1.0, float(sizes @ self.costs)))
-            fills = True  # a gap begins with one
+            fills = True  # a gap begins with a fill time
         if not fills:
             return possible
 

@@ -1,4 +1,4 @@
-"""Settling: the whole chain executed again on the data as known now, as a live card."""
+"""Settling: re-execute the whole chain on the data as known now, and produce live cards."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ NO_SHARED_DAY = "no counted day on which both are known"
 
 @dataclass(frozen=True)
 class CardBasis:
-    """Chain, publications and market that a card rests on."""
+    """Chain, publications and market on which a card is based."""
 
     chain: Chain
-    public: Sequence[Publication]  #: evidence of the chain
-    market: MarketSnapshot  #: as known by the chain
+    public: Sequence[Publication]  #: evidence for the chain
+    market: MarketSnapshot  #: market as known to the chain
 
 
 def live_card(
@@ -122,7 +122,7 @@ def _evidence_part(folder: LiveFolder, basis: CardBasis, entry: Entry) -> Eviden
     public = basis.public
     rule = folder.plan.publish.stamp
     untrusted = level(NOBODY)
-    assert untrusted != "stamped"  # without trust in any authority
+    assert untrusted != "stamped"  # since no authority is trusted
     return EvidencePart(
         publications=len(public),
         pushed=sum(one.pushed for one in public),
@@ -183,7 +183,7 @@ def _total(returns: FloatArray) -> LiveFigure:
 
 
 def _greatest(returns: FloatArray) -> LiveFigure:
-    """Return the greatest total return; null if it is unbounded."""
+    """Return the highest total return; null if it is unbounded."""
     if np.isposinf(returns).any():
         return LiveFigure(value=None, reason=NO_BOUND)
     return _total(returns)
@@ -201,7 +201,7 @@ def _live_figure(value: float | None, reason: str) -> LiveFigure:
 def excess_over(
     plan: LivePlan, result: EntryResult, other: FloatArray | None, missing: str
 ) -> Excess:
-    """Return the mean excess over some returns of the same days, over counted days with a decision
+    """Return the mean excess over other returns on the same days, over counted days with a decision
     on which both are known.
     """
     if other is None:
@@ -217,15 +217,17 @@ def compared_days(result: EntryResult, other: FloatArray) -> BoolArray:
 
 
 def difference(plan: LivePlan, one: EntryResult, other: EntryResult) -> Excess:
-    """Return the mean difference of two entries of a market over the days that both decided on."""
+    """Return the mean difference between two entries in a market over the days on which both
+    decided.
+    """
     shared: BoolArray = one.counted & other.counted & one.decided & other.decided
     return mean_excess(plan, one.held[shared] - other.held[shared], one.days_a_year)
 
 
 def shown_in_a_year(plan: LivePlan, days_a_year: int) -> float:
-    """Return the half width of the interval of a mean excess return that is expected after a year.
+    """Return the expected half-width, after one year, of the interval for a mean excess return.
 
-    In per cent a year, at the tracking error of the plan.
+    In per cent a year, at the plan's tracking error.
     """
     daily = plan.tracking_error_pct / 100 / math.sqrt(days_a_year)
     rho = mixture_variance((plan.tracking_error_pct / 100) ** 2, LEVEL)
@@ -249,9 +251,9 @@ def mean_excess(plan: LivePlan, values: FloatArray, days_a_year: int) -> Excess:
 def sequences(
     plan: LivePlan, values: FloatArray, days_a_year: int
 ) -> tuple[ConfidenceSequence, ConfidenceSequence]:
-    """Return the intervals for the mean of [T] daily differences after each of them, as fractions a
-    day: the symmetric ones and the asymptotic ones. The mixture is fixed by the plan: narrowest
-    after a year of the tracking error that it expects.
+    """Return the intervals for the mean of [T] daily differences after each day, as fractions per
+    day: the symmetric and the asymptotic ones. The mixture is fixed by the plan: narrowest after
+    one year at the plan's expected tracking error.
     """
     rho = mixture_variance((plan.tracking_error_pct / 100) ** 2, LEVEL)
     symmetric = symmetric_sequence(values, rho, LEVEL)
@@ -297,7 +299,9 @@ class SettledTest:
 
 
 def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> SettledTest:
-    """Settle all entries of a test. Raises KtdevalError: a record or the data are inconsistent."""
+    """Settle all entries of a test. Raises KtdevalError if a record or the data are
+    inconsistent.
+    """
     chain = folder.chain()
     public = publications(folder)
     markets = {name: folder.market(name, chain) for name in folder.plan.markets}
@@ -316,14 +320,14 @@ def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> Sett
 def differences(
     plan: LivePlan, results: Iterable[EntryResult]
 ) -> Iterator[tuple[EntryResult, EntryResult, Excess]]:
-    """Yield each pair of entrants of a market with the mean difference of their returns."""
+    """Yield each pair of entrants in a market with the mean difference of their returns."""
     for one, other in combinations(results, 2):
         if one.entry.market == other.entry.market:
             yield one, other, difference(plan, one, other)
 
 
 def write_cards(folder: LiveFolder, cards: Iterable[LiveCard]) -> list[Path]:
-    """Write cards into `cards/` of a test, and return their files."""
+    """Write cards to a test's `cards/` folder, and return their paths."""
     paths = []
     for card in cards:
         path = folder.path / CARDS / f"{card.entrant}-{card.market.name}.json"

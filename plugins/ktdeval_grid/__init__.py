@@ -1,4 +1,6 @@
-"""Grids: models × agents × tasks × windows × seeds, as one command that resumes and amends."""
+"""Grids: models × agents × tasks × windows × seeds, run by a single command that can resume and
+amend them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the group of commands, and what `plan` and `list` do with grids."""
+    """Return the command group, and the extensions of `plan` and `list` for grids."""
     summary = (
         "Run models × agents × tasks × windows × seeds: resumable, amendable, on many workers."
     )

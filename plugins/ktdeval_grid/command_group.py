@@ -1,4 +1,6 @@
-"""`ktdeval grid`: a group whose commands are imported only when called; a plan is a launch."""
+"""`ktdeval grid`: a group whose commands are imported only when called; if the first word is a
+plan, it is launched.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ COMMANDS = {
         "Make tables and pages of the finished cells, at any time.",
     ),
 }
-#: Commands that launches call
+#: Internal commands that launches call
 _HIDDEN = {
     "drive": _in(
         "launch.launch_command", "drive", "Drive a launch in the background.", hidden=True
@@ -47,10 +49,10 @@ _HIDDEN = {
 
 
 class GridGroup(LazyGroup):
-    """Group whose first word is a command, or else the plan of a launch."""
+    """Group whose first word is either a command or the plan of a launch."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete options, commands, and plans to launch."""
+        """Complete options, commands, and plans that can be launched."""
         items = super().shell_complete(ctx, incomplete)
         if not incomplete.startswith("-"):
             plan, *_ = COMMANDS[LAUNCH].load().params
@@ -59,7 +61,7 @@ class GridGroup(LazyGroup):
         return items
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, commands, and the options of a launch."""
+        """Write the examples, the commands, and the options for a launch."""
         formatter.write_usage("ktdeval grid", "[PLAN] [OPTIONS OF launch] | COMMAND [ARGS]…")
         formatter.write_paragraph()
         formatter.write_text(self.help or "")
@@ -67,7 +69,7 @@ class GridGroup(LazyGroup):
         self.format_commands(ctx, formatter)
         launch = COMMANDS[LAUNCH].load()
         with formatter.section("Launch"):
-            # click wraps the texts of options as if they were indented once
+            # click wraps option texts as if they were indented only once
             formatter.width -= formatter.indent_increment
             launch.format_options(ctx, formatter)
 

@@ -1,4 +1,4 @@
-"""`ktdeval grid status`, `ktdeval plan` of a grid, and `ktdeval list plans`."""
+"""`ktdeval grid status`, `ktdeval plan` for a grid, and `ktdeval list plans`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def status(folder: Path, options: StatusOptions) -> None:
 
 
 def _watch(reader: GridWatch, as_json: bool) -> None:
-    """Show a grid until no unit of it is running."""
+    """Show a grid until none of its units is running."""
     watcher = make_watcher(as_json)
     try:
         while True:

@@ -1,1 +1,1 @@
-"""Launch of a grid: its driver, its workers, and what it shows."""
+"""Launching a grid: the driver, its workers, and what is displayed."""

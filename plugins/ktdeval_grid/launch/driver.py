@@ -1,7 +1,7 @@
-"""Driver of a launch: record it, start workers, watch them and report how it ended.
+"""Driver of a launch: record the launch, start workers, watch them and report how it ended.
 
-The driver computes nothing. Workers, which may be forks of it, open the grid, run it, and make cards,
-tables and pages. If the driver dies, the same command resumes from the store.
+The driver itself computes nothing. Workers, which may be forks of the driver, open the grid, run
+it, and make cards, tables and pages. If the driver dies, the same command resumes from the store.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from ktdeval_grid.state.status import GridStatus, look, now_utc, reader_of
 
 LOGS = "logs"
 
-_LOOK_S = 1.0  #: between two looks at the store
-_MAX_SHARE = 10  #: minimum pause after a look, as a multiple of the time that the look took
+_LOOK_S = 1.0  #: time between two looks at the store
+_MAX_SHARE = 10  #: minimum pause after a look, as a multiple of the look's duration
 _ERROR = re.compile(r"ktdeval: (?:error|stopped): (.*)")
-_MAX_LOG_BYTES = 100_000  #: of a worker's log that are searched for its error
+_MAX_LOG_BYTES = 100_000  #: how much of a worker's log is searched for its error
 
 
 class Request(Value, kw_only=True):
@@ -61,12 +61,12 @@ class LaunchResult:
     launch: str
     exit_code: int
     status: GridStatus | None  #: None if the grid could not be opened
-    problems: tuple[str, ...]  #: one line for each kind
+    problems: tuple[str, ...]  #: one line per kind
     site: Path | None
 
 
 class Driver:
-    """One launch of a grid."""
+    """A single launch of a grid."""
 
     def __init__(
         self, request: Request, place: GridPlace, plugins: Plugins, *, may_fork: bool = False
@@ -80,8 +80,8 @@ class Driver:
         self._reader = reader_of(place.store, f"driver-{self.launch.id}")
 
     def run(self, watcher: Watcher) -> LaunchResult:
-        """Start workers, and watch them to their end. Raises KtdevalError; KeyboardInterrupt after
-        an interrupt.
+        """Start workers, and watch them until they end. Raises KtdevalError; KeyboardInterrupt
+        after an interrupt.
         """
         if self._place.store.exists(GRID):
             watcher.begin(self._reader.look())
@@ -112,7 +112,7 @@ class Driver:
 
     @property
     def logs(self) -> Path:
-        """Folder with the logs of this launch's workers."""
+        """Folder for the logs of this launch's workers."""
         return self._place.root / LOGS / self.launch.id
 
     def _job(self) -> WorkerJob:
@@ -125,7 +125,7 @@ class Driver:
         )
 
     def _look_in_time(self, watcher: Watcher) -> None:
-        """Look once a second, and less often where a look takes long."""
+        """Look once a second, or less often if looks take long."""
         began_s = time.monotonic()
         if began_s < self._next_look_s:
             return
@@ -135,7 +135,7 @@ class Driver:
         self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MAX_SHARE)
 
     def _look(self, watcher: Watcher) -> GridStatus | None:
-        """Show the status of the grid; None before the grid is opened."""
+        """Show the grid's status; None before the grid is opened."""
         if not self._place.store.exists(GRID):
             return None
 
@@ -169,7 +169,7 @@ class Driver:
         )
 
     def _problems(self, codes: list[int], status: GridStatus | None) -> Iterator[str]:
-        """Yield one line for each kind of failure, then the errors that ended workers early."""
+        """Yield one line per kind of failure, then the errors that made workers end early."""
         if status is not None:
             yield from failure_lines(status)
         if not any(codes):
@@ -182,16 +182,16 @@ class Driver:
 
 
 def _is_told(status: GridStatus) -> bool:
-    """Return whether the recorded failures and stops explain all units that are left."""
+    """Return whether the recorded failures and stops explain all remaining units."""
     return bool(status.failures) and status.total.left == status.total.stopped
 
 
-#: End of a worker's line when it reports only that units are left
+#: End of the line that a worker prints if it reports only that units remain
 _RESUMES = "run the same command again to resume"
 
 
 def worker_errors(logs: Path) -> Iterator[str]:
-    """Yield the last error that each worker printed, each once."""
+    """Yield the last error printed by each worker, without duplicates."""
     seen: dict[str, None] = {}
     if not logs.is_dir():
         return
@@ -209,8 +209,8 @@ def worker_errors(logs: Path) -> Iterator[str]:
 
 
 def _exit_code(codes: list[int], status: GridStatus | None) -> int:
-    """Return 0 if every unit is done, 2 if the grid could not be opened, 3 if only a budget ended
-    the workers, else 1.
+    """Return 0 if every unit is done, 2 if the grid could not be opened, 3 if workers ended only
+    because of a budget, else 1.
     """
     if status is None:
         return 2
@@ -224,8 +224,8 @@ def _exit_code(codes: list[int], status: GridStatus | None) -> int:
 def check_result(result: LaunchResult) -> None:
     """Raise an error if a launch ended early.
 
-    Raises EpisodeFailure: units are not done; BudgetError: only a budget ended it; UsageError: the
-    grid could not be opened.
+    Raises EpisodeFailure if units are not done; BudgetError if the launch ended only because of a
+    budget; UsageError if the grid could not be opened.
     """
     if result.exit_code == 0:
         return
@@ -243,5 +243,5 @@ def check_result(result: LaunchResult) -> None:
 
 
 def read_request(data: bytes) -> Request:
-    """Return a request from JSON. Raises StoreError."""
+    """Parse a request from JSON. Raises StoreError."""
     return decode_json(data, Request, "request of a driver")

@@ -1,4 +1,4 @@
-"""Estimate of what is left of a launch, given what its grid has done so far."""
+"""Estimate of the remaining work of a launch, given what its grid has done so far."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ktdeval_grid.state.records import DONE, GRID
 from ktdeval_grid.state.status import load_record
 from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 
-#: Key of an episode in a grid: slug of the system, task, window, seed
+#: Key of an episode in a grid: system slug, task, window, seed
 Known = tuple[str, str, str | None, int]
 
 
 def estimate_request(request: Request) -> GridEstimate:
-    """Estimate what is left of the grid of a launch. Raises KtdevalError."""
+    """Estimate the remaining work in the grid of a launch. Raises KtdevalError."""
     done = finished_cells(open_place(request.out))
 
     def is_done(system: System, cell: PlannedCell) -> bool:
@@ -53,11 +53,12 @@ def finished_cells(place: GridPlace) -> set[Known]:
 
 
 def check_beginning(request: Request, estimate: GridEstimate) -> None:
-    """Raise UsageError if this machine can ask the models of no system of a launch.
+    """Raise UsageError if there is no system in a launch whose models can be called from this
+    machine.
 
-    If at least one system can begin, problems of the others are reported when they occur.
+    If at least one system can start, problems with the others are reported when they occur.
     """
-    if request.runner != "local":  # its workers have other keys, and another network
+    if request.runner != "local":  # its workers have different API keys and a different network
         return
 
     waiting = {model.name for model in estimate.models if model.episodes}

@@ -1,4 +1,6 @@
-"""Lines of `ktdeval grid --json`: one JSON object a line, for programs that start and watch grids."""
+"""Lines printed by `ktdeval grid --json`: one JSON object per line, for programs that start and
+watch grids.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,13 @@ class EndLine(Value, tag_field="event", tag="end"):
 
 
 class UnitEvents:
-    """Changes of units between one look at a grid and the next."""
+    """Changes of units between two consecutive looks at a grid."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
 
     def news(self, found: FoundGrid) -> list[UnitLine]:
-        """Return the units whose state has changed since the last look, in the order of the plan."""
+        """Return the units whose state has changed since the last look, in plan order."""
         lines = []
         for system, unit in found.record.units():
             line = unit_line(found, system, unit)
@@ -73,7 +75,7 @@ class UnitEvents:
 
 
 def unit_line(found: FoundGrid, system: GridSystem, unit: GridUnit) -> UnitLine | None:
-    """Return the state of a unit; None if it waits."""
+    """Return a line with a unit's state; None if the unit is waiting."""
     state = found.find_state(unit.id)
     if state is None:
         return None

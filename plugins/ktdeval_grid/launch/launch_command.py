@@ -1,4 +1,4 @@
-"""`ktdeval grid PLAN`: show what is new and the estimate, then run the plan to its end."""
+"""`ktdeval grid PLAN`: show what is new and the estimate, then run the plan to completion."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from ktdeval_grid.state.records import GRID
 from ktdeval_grid.state.status import GridStatus, load_record
 from ktdeval_grid.state.subprocess_command import own_command, run_forked
 
-FOLDER = "ktdeval-grids"  #: default parent folder of grids
-UNNAMED = "grid"  #: default name of a plan
-_preload = maker("ktdeval_grid.launch.preload:preload")  # it imports all that workers run
+FOLDER = "ktdeval-grids"  #: default parent folder for grids
+UNNAMED = "grid"  #: default name for a plan
+_preload = maker("ktdeval_grid.launch.preload:preload")  # imports everything that workers run
 _FAILED_ALONE = "--only failed: the grid does not exist yet; leave it out to begin one"
 
 
@@ -116,9 +116,9 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
 
 
 def _folder(plan: GridPlan, out: Path | None) -> str:
-    """Return the folder of a grid.
+    """Return the folder for a grid.
 
-    Raises UsageError: neither `out` nor a name of the plan is given.
+    Raises UsageError if neither `out` nor a plan name is given.
     """
     if out is not None:
         return str(out)
@@ -128,7 +128,7 @@ def _folder(plan: GridPlan, out: Path | None) -> str:
 
 
 def _news(place: GridPlace, request: Request) -> Amendment | None:
-    """Return how the plan amends the grid; None for a new grid. Raises UsageError."""
+    """Return how the plan amends the grid; None if the grid is new. Raises UsageError."""
     if not place.store.exists(GRID):
         if request.only == "failed":
             raise UsageError(_FAILED_ALONE)
@@ -150,10 +150,11 @@ def _tell_news(news: Amendment | None, place: GridPlace) -> None:
 
 
 def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) -> GridEstimate:
-    """Estimate what is left of a grid, in a separate process, so that this one creates no client.
+    """Estimate the remaining work of a grid in a separate process, so that this process creates no
+    API client.
 
-    `begins`: also check that a system can begin; `may_fork`: whether the process may be a fork of
-    this one. Raises UsageError with the error of that process.
+    `begins`: also check that a system can start; `may_fork`: whether the other process may be a
+    fork of this one. Raises UsageError with the other process's error.
     """
     words = ["grid", "forecast"]
     if begins:
@@ -191,17 +192,17 @@ def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
 
 @dataclass(frozen=True)
 class _LaunchIntent:
-    """Launch to run, and how to report it."""
+    """A launch to be run, and how to report it."""
 
     request: Request
     place: GridPlace
-    news: Amendment | None  #: None for a new grid
+    news: Amendment | None  #: None if the grid is new
     estimate: GridEstimate | None
     as_json: bool
     may_fork: bool = False  #: whether workers may be forks of this process
 
     def line(self, launch: str, pid: int, log: Path | None) -> LaunchLine:
-        """Return the line of the launch for programs."""
+        """Return the launch's line for programs."""
         news = self.news or Amendment((), (), ())
         return LaunchLine(
             launch=launch,
@@ -219,7 +220,7 @@ class _LaunchIntent:
 
 
 def _drive_here(intent: _LaunchIntent) -> int:
-    """Drive a launch in this process, and report how it ended."""
+    """Drive a launch in this process and report how it ended."""
     request = intent.request
     plugins = open_plugins(request.plan.plugin)
     driver = Driver(request, intent.place, plugins, may_fork=intent.may_fork)
@@ -254,7 +255,7 @@ def _tell_end(result: LaunchResult, intent: _LaunchIntent) -> None:
         return
 
     place = intent.place
-    is_on_screen = sys.stderr.isatty() and sys.stdout.isatty()  # the watcher leaves its table
+    is_on_screen = sys.stderr.isatty() and sys.stdout.isatty()  # the table stays
     if not is_on_screen:
         for text in status_lines(result.status, line_width()):
             click.echo(text)
@@ -273,7 +274,9 @@ def _tell_end(result: LaunchResult, intent: _LaunchIntent) -> None:
 
 
 def _resume_line(status: GridStatus, request: Request) -> str | None:
-    """Return the command that resumes with larger budgets; None if no budget stopped a unit."""
+    """Return the command that resumes the launch with larger budgets; None if no budget stopped a
+    unit.
+    """
     if status.needed is None:
         return None
 
@@ -282,7 +285,7 @@ def _resume_line(status: GridStatus, request: Request) -> str | None:
 
 
 def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> None:
-    """Print the end of a launch as a JSON line."""
+    """Print how a launch ended, as a JSON line."""
     line = EndLine(
         launch=result.launch,
         exit_code=result.exit_code,
@@ -299,7 +302,9 @@ def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> 
 
 
 def _detach(intent: _LaunchIntent) -> int:
-    """Start a driver as a process of its own session, which outlives this one and its terminal."""
+    """Start a driver as a process in a new session, which outlives this process and its
+    terminal.
+    """
     folder = intent.place.root / LOGS
     make_folder(folder)
     log = folder / "driver.log"
@@ -323,13 +328,13 @@ def _detach(intent: _LaunchIntent) -> int:
         click.echo(f"look    ktdeval grid status {where} --watch")
         click.echo(f"steer   ktdeval grid ctl {where} pause")
 
-    process.returncode = 0  # the driver is detached: avoid the warning that a child still runs
+    process.returncode = 0  # the driver is detached: avoid the warning about a child still running
     return 0
 
 
 @click.command(hidden=True)
 def drive() -> int:
-    """Drive the launch described on standard input; `--detach` calls this."""
+    """Drive the launch described on standard input; called by `--detach`."""
     request = read_request(sys.stdin.buffer.read())
     may_fork: bool = _preload(request.plan, request.runner)
     place = open_place(request.out)

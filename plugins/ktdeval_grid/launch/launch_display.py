@@ -15,28 +15,28 @@ from ktdeval_grid.launch.json_events import UnitEvents
 from ktdeval_grid.state.printed_status import headline, status_lines
 from ktdeval_grid.state.status import FoundGrid, GridStatus
 
-_PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
+_PLAIN_REPORTS = 20  #: number of progress lines over a whole grid, without a terminal
 
 
 class Watcher:
     """Shows a launch while it runs."""
 
     def begin(self, found: FoundGrid) -> None:
-        """Record the state before the launch, which is not reported."""
+        """Record the state before the launch, so that it is not reported."""
 
     def show(self, found: FoundGrid, status: GridStatus) -> None:
-        """Show the status of the grid."""
+        """Show the grid's status."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End, and leave the terminal as it was."""
+        """Finish, and leave the terminal as it was."""
 
 
 class LiveWatcher(Watcher):
-    """Table that is redrawn at each look."""
+    """Table that is redrawn on each look."""
 
     def __init__(self) -> None:
-        # the raw stream, because the table moves the cursor
+        # use the raw stream, since the table moves the cursor
         self._console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
@@ -48,7 +48,7 @@ class LiveWatcher(Watcher):
         self._live.update(Group(*texts), refresh=True)
 
     def close(self) -> None:
-        """Leave the last table, and show the cursor."""
+        """Leave the last table on screen, and show the cursor."""
         self._live.stop()
 
 
@@ -64,7 +64,7 @@ class EventWatcher(Watcher):
 
 
 class PlainWatcher(EventWatcher):
-    """Print a line for each failure and stop, and some for progress."""
+    """Prints a line for each failure and stop, and some progress lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,22 +85,22 @@ class PlainWatcher(EventWatcher):
 
 
 class JsonWatcher(EventWatcher):
-    """Print one JSON object a line on stdout for each unit whose state has changed."""
+    """Prints one JSON object per line on stdout for each unit whose state has changed."""
 
     def show(self, found: FoundGrid, _status: GridStatus) -> None:
-        """Print units with another state."""
+        """Print units whose state has changed."""
         for line in self._events.news(found):
             print_line(line)
 
 
 def print_line(line: Value) -> None:
-    """Print a JSON object as one line, at once."""
+    """Print a JSON object as one line and flush it."""
     click.echo(encode_canonical(line))
     sys.stdout.flush()
 
 
 def make_watcher(as_json: bool) -> Watcher:
-    """Return the watcher for the streams of this process."""
+    """Return the watcher that suits this process's streams."""
     if as_json:
         return JsonWatcher()
     return LiveWatcher() if sys.stderr.isatty() else PlainWatcher()

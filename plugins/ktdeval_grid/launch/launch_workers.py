@@ -1,4 +1,4 @@
-"""Workers of a launch: start them by a backend, pass signals on, and wait for their end.
+"""Workers of a launch: start them through a backend, forward signals, and wait for them to end.
 
 The launching process computes nothing.
 """
@@ -19,10 +19,10 @@ _TICK_S = 0.1
 
 
 def start_workers(plugins: Plugins, runner: str, job: WorkerJob) -> RunningWorkers:
-    """Start the workers of a job by an execution backend.
+    """Start the workers for a job through an execution backend.
 
-    Raises UsageError: the backend starts no workers; PluginError: it fails, or returns something
-    else; KtdevalError.
+    Raises UsageError if the backend starts no workers; PluginError if it fails or returns something
+    other than workers; KtdevalError.
     """
     backend = plugins.make_runner(runner)
     where = f"runner {runner} of plugin {plugins.owner('runners', runner)}"
@@ -42,9 +42,9 @@ def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None
     """Wait until all workers have ended; return their exit codes.
 
     `on_tick` is called ten times a second, for example to update the display. On the first
-    interrupt or termination signal, workers finish the current steps; on the second they end at
-    once. All workers have ended when the function returns or raises. Raises KeyboardInterrupt after
-    an interrupt.
+    interrupt or termination signal, workers finish their current steps; on the second, they end
+    immediately. All workers have ended when the function returns or raises. Raises
+    KeyboardInterrupt after an interrupt.
     """
     signals = _Signals(workers)
     try:
@@ -64,14 +64,14 @@ def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None
 
 
 class _Signals:
-    """Interrupts and termination signals of a launching process."""
+    """Interrupt and termination signals received by a launching process."""
 
     def __init__(self, workers: RunningWorkers) -> None:
         self.count = 0
         self._workers = workers
 
     def pass_on(self, _number: int, _frame: FrameType | None) -> None:
-        """Pass a signal on to the workers: the first stops them, the second kills them."""
+        """Forward a signal to the workers: the first stops them, the second kills them."""
         self.count += 1
         if self.count == 1:
             self._workers.stop()

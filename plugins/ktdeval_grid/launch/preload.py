@@ -1,13 +1,13 @@
-"""Modules and data that forked workers of a launch share, loaded once in the launching process.
+"""Modules and data shared by the forked workers of a launch, loaded once in the launching process.
 
-The process holds no client, thread or lock when it forks, so a fork is safe.
+The process holds no API client, thread or lock when it forks, so forking is safe.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-# For workers, which find these modules imported:
+# For workers, so that they find these modules already imported:
 import ktdeval_grid.launch.forecast
 import ktdeval_grid.workers.worker_command  # noqa: F401 - as above
 from ktdeval.cli import can_fork
@@ -16,17 +16,19 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import choose_tasks, open_market
 from ktdeval_grid.planning.plan import GridPlan, systems
 
-LOCAL = "local"  #: backend whose workers are processes of this machine
+LOCAL = "local"  #: backend whose workers are processes on this machine
 
 
 def preload(plan: GridPlan, runner: str) -> bool:
-    """Load what workers of a plan read, and return whether they may be forks of this process."""
+    """Load what the workers of a plan read, and return whether they may be forks of this
+    process.
+    """
     if runner != LOCAL or not can_fork():
         return False
 
-    plugins = load_plugins(plan.plugin)  # the estimate warns of skipped plugins
+    plugins = load_plugins(plan.plugin)  # the estimate warns about skipped plugins
     for system in systems(plan):
-        with suppress(KtdevalError):  # the estimate comes next, and reports the error
+        with suppress(KtdevalError):  # the estimate, which follows, reports the error
             tasks = choose_tasks(system.config, plugins)
             open_market(plugins, system.config, tasks.values())
 

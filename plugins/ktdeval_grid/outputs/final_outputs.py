@@ -1,4 +1,5 @@
-"""End of a grid: the paper's tables, reports and a static bundle, made of the gathered runs.
+"""Outputs at the end of a grid: the paper's tables, reports and a static bundle, made from the
+gathered runs.
 
     tables/ktdfin-3.txt .md .csv, compare.txt .json …
     site/index.html, cards/, report.html, views/ where the plan asks for them
@@ -47,7 +48,7 @@ _RETURN = "total_return"
 
 @dataclass(frozen=True)
 class CardOf:
-    """A card of a grid's system."""
+    """A card that belongs to one of a grid's systems."""
 
     system: str  #: slug
     path: Path
@@ -65,16 +66,17 @@ class GridEnding:
 
     index: Path  #: page of the bundle
     tables: list[Path] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)  #: what could not be made, a line each
+    problems: list[str] = field(default_factory=list)  #: what could not be made, one line each
 
 
 def make_ending(
     root: Path, record: GridRecord, status: GridStatus, plugins: Plugins, *, may_fork: bool = False
 ) -> GridEnding:
-    """Make tables and bundle of finished units; call it in the main thread of a process.
+    """Make the tables and the bundle from finished units. Must be called in the main thread of a
+    process.
 
     With `may_fork`, forks of this process draw the report and the views in parallel. Raises
-    UsageError: no card exists yet; StoreError: a file can't be written.
+    UsageError if no card exists yet; StoreError if a file can't be written.
     """
     cards = list(_cards(root, record))
     if not cards:
@@ -115,17 +117,19 @@ def make_ending(
 
 
 def _begin_call(function: Callable[[], T]) -> Callable[[], T]:
-    """Start a call in a fork of this process; return a function that waits for its result."""
+    """Start a function call that runs in a forked child process; return a function that waits for
+    its result.
+    """
     return ForkedCall(function).result
 
 
 def _put_off(function: Callable[[], T]) -> Callable[[], T]:
-    """Return the call itself if it can't run in parallel."""
+    """Return the function itself if it can't run in parallel."""
     return function
 
 
 def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
-    """Yield the cards of the plan's current systems and tasks, in the order of the plan."""
+    """Yield the cards of the plan's current systems and tasks, in plan order."""
     for system in record.systems:
         run = root / RUNS / system.slug
         if not any((run / "cards").glob("*.json")):
@@ -139,7 +143,7 @@ def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
 
 
 def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEnding) -> None:
-    """Write each table and report; delete those of an earlier plan."""
+    """Write each table and report; delete those left from an earlier plan."""
     make_folder(folder)
     written = set()
     for output in outputs:
@@ -161,9 +165,9 @@ def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEndi
 def _bundle_cards(
     site: Path, cards: Sequence[CardOf], pages: Sequence[Page], plugins: Plugins
 ) -> tuple[tuple[BundleCard, ...], list[str]]:
-    """Return the bundle's entry of each card, and the problems.
+    """Return the bundle's entry for each card, and the problems.
 
-    The card's file and the page of one episode are written to the bundle.
+    The card's file and a page for one of its episodes are written to the bundle.
     """
     bundled = []
     problems: list[str] = []
@@ -192,11 +196,11 @@ def _bundle_cards(
 
 
 def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> str:
-    """Write the page of the episode whose result is nearest to the median, and return its name."""
+    """Write a page for the episode whose result is closest to the median, and return its name."""
     episode = _typical(each.card)
     folder = site / "views" / each.system / each.path.stem
     words = ["view", "episodes", str(each.run), "--out", str(folder), "--episode", episode]
-    words.append("--no-index")  # the bundle's is the index, and other tasks need not be read
+    words.append("--no-index")  # the bundle has its own index, and other tasks need not be read
     if not _call_command(words, f"view of {each.system} {each.path.stem}", plugins, problems):
         return ""
 
@@ -205,14 +209,14 @@ def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> st
 
 
 def _typical(card: TradingCard | ScoringCard) -> str:
-    """Return the id of the episode whose return is nearest to the median; of a card without
-    returns, of the first one.
+    """Return the id of the episode whose return is closest to the median; for a card without
+    returns, of the first episode.
     """
     if not isinstance(card, TradingCard):
         return card.episodes[0].id
 
     known = []
-    for episode in card.pooled:  # the episodes that the card's median is taken over
+    for episode in card.pooled:  # the episodes over which the card's median is taken
         line = episode.metrics.get(_RETURN)
         if line is not None and line.value is not None and math.isfinite(line.value):
             known.append((episode.id, line.value))
@@ -225,7 +229,7 @@ def _typical(card: TradingCard | ScoringCard) -> str:
 def _draw_report(
     site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins
 ) -> tuple[str, list[str]]:
-    """Draw all cards as one page; return its name (empty without a report) and the problems."""
+    """Draw all cards on one page; return its name (empty without a report) and the problems."""
     problems: list[str] = []
     if "report" not in pages:
         return "", problems
@@ -236,7 +240,7 @@ def _draw_report(
 
 
 def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
-    """Call a command that writes a page; record why it failed."""
+    """Run a command that writes a page; if it fails, record why."""
     problem = call_command(words, plugins).problem
     if problem:
         problems.append(f"{what}: {problem}")
@@ -244,7 +248,7 @@ def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: l
 
 
 def _headline_figure(card: TradingCard | ScoringCard) -> str:
-    """Return the first figure of a card as text: the median return, or the first score."""
+    """Return a card's first figure as text: the median return, or the first score."""
     line: MetricLine | ScoreLine | None
     if isinstance(card, TradingCard):
         name = _RETURN
@@ -261,7 +265,7 @@ def _headline_figure(card: TradingCard | ScoringCard) -> str:
 
 
 def _replace(fresh: Path, target: Path) -> None:
-    """Replace a folder by another."""
+    """Replace a folder with another."""
     old = fresh.with_name("old")
     if target.exists():
         target.rename(old)

@@ -1,9 +1,9 @@
 """Tables and pages after the last card of a grid, made in a separate process.
 
-The commands that make them print to the streams of their process.
+The commands that make them print to their process's streams.
 
-A worker that may fork does so before it starts threads. The fork waits until it is called, and
-shares the modules that the worker has imported.
+A worker that may fork does so before it starts threads. The forked process waits until it is
+called, and shares the modules that the worker has imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ERROR = "ktdeval: error: "
 
 
 def make_tables(place: GridPlace, _record: GridRecord) -> None:
-    """Make tables and pages of a grid. Raises StoreError with the line that gives the reason."""
+    """Make a grid's tables and pages. Raises StoreError with the line that gives the reason."""
     done = subprocess.run(  # noqa: S603 - our own command
         own_command(*_words(place)),
         stdin=subprocess.DEVNULL,
@@ -35,10 +35,12 @@ def make_tables(place: GridPlace, _record: GridRecord) -> None:
 
 
 class WaitingTables(Closing):
-    """Fork of this process that makes tables and pages of a grid once it is called; `close` it."""
+    """A fork of this process that makes a grid's tables and pages when called. It must be closed
+    with `close`.
+    """
 
     def __init__(self, place: GridPlace) -> None:
-        """Start the fork, which waits."""
+        """Start the forked process, which then waits."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
         begins_after, self._begins = os.pipe()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -56,7 +58,7 @@ class WaitingTables(Closing):
 
     def __call__(self, place: GridPlace, record: GridRecord) -> None:
         """Make tables and pages. Raises StoreError, like `make_tables`."""
-        if self._was_called:  # the plan was amended meanwhile
+        if self._was_called:  # the plan was amended in the meantime
             make_tables(place, record)
             return
 
@@ -67,7 +69,7 @@ class WaitingTables(Closing):
         _check(place, code, self._errors.read())
 
     def close(self) -> None:
-        """End the fork, unless it is at work."""
+        """End the forked process, unless it is working."""
         os.close(self._begins)
         self._process.wait()
         self._errors.close()

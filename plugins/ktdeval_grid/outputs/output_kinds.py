@@ -1,6 +1,7 @@
-"""Choice of the tables and reports that the cards of a grid give.
+"""Selection of the tables and reports that can be made from a grid's cards.
 
-Commands of other plugins are found in the registry and called with arguments, as a user would.
+Commands of other plugins are looked up in the registry and called with arguments, as a user would
+call them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Conditions(Value):
     most: dict[str, int] = msgspec.field(default_factory=dict)
 
     def hold(self, facts: CardFacts) -> bool:
-        """Return whether the conditions hold for some cards."""
+        """Return whether the conditions are met by cards with these facts."""
         if self.families and not facts.families <= set(self.families):
             return False
         if not facts.kinds & set(self.kinds):
@@ -61,15 +62,15 @@ class OutputSpecs(Value):
 
 @dataclass(frozen=True)
 class CardFacts:
-    """Facts about some cards that decide which outputs they give."""
+    """Facts about cards that determine which outputs can be made from them."""
 
     families: frozenset[str]
     kinds: frozenset[str]
-    counts: Mapping[str, int]  #: systems, tasks, masks, modes
+    counts: Mapping[str, int]  #: number of systems, tasks, masks, modes
 
     @classmethod
     def of(cls, cards: Sequence[TradingCard | ScoringCard], systems: int) -> CardFacts:
-        """Return the facts of cards."""
+        """Return the facts about cards."""
         tasks = {card.task.name for card in cards}
         masks = {card.task.config.get("mask") for card in cards} - {None}
         modes = {card.task.config.get("mode") for card in cards} - {None}
@@ -85,24 +86,24 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class CardsOutput:
-    """A table or a report: its texts by form, or why there is none."""
+    """A table or report: its texts by format, or why it could not be made."""
 
     name: str
     title: str
-    texts: Mapping[str, str]  #: by ending: txt, md, csv, json
-    notes: tuple[str, ...] = ()  #: what the command warned of
-    problem: str = ""  #: why it could not be made; empty where it was
+    texts: Mapping[str, str]  #: by file extension: txt, md, csv, json
+    notes: tuple[str, ...] = ()  #: warnings printed by the command
+    problem: str = ""  #: why it could not be made; empty on success
 
 
 def output_specs() -> OutputSpecs:
-    """Return the conditions of all outputs."""
+    """Return the conditions for all outputs."""
     return from_plain(load_yaml(OUTPUTS), OutputSpecs, str(OUTPUTS), ConfigError)
 
 
 def make_outputs(
     cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
 ) -> Iterator[CardsOutput]:
-    """Yield the tables that a plan names or that cards allow, then the reports."""
+    """Yield the tables that a plan specifies or the cards allow, then the reports."""
     specs = output_specs()
     if tables is None:
         tables = [name for name, conditions in specs.tables.items() if conditions.hold(facts)]
@@ -141,15 +142,15 @@ def _make_output(
 
 @dataclass(frozen=True)
 class CommandOutput:
-    """What a command printed."""
+    """Output printed by a command."""
 
     text: str
     notes: tuple[str, ...]  #: lines on stderr
-    problem: str = ""  #: why it failed, one line; empty where it did not
+    problem: str = ""  #: why the command failed, one line; empty on success
 
 
 def call_command(words: Sequence[str], plugins: Plugins) -> CommandOutput:
-    """Call a command of any plugin in this process; only its main thread may."""
+    """Run a command of any plugin in this process; may only be called in its main thread."""
     first, *rest = words
     name = first
     if first in hints()["shared_groups"]:

@@ -1,4 +1,4 @@
-"""Static bundle of a grid: an index that links cards, tables and pages, and works offline."""
+"""Static bundle of a grid: an index that links to cards, tables and pages, and works offline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CELL = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True)
 class BundleCard:
-    """A card as the index lists it; `card` and `view` are paths in the bundle."""
+    """A card as listed in the index; `card` and `view` are paths in the bundle."""
 
     system: str
     task: str
@@ -39,12 +39,12 @@ class BundleCard:
     figure: str
     labels: tuple[str, ...]
     card: str
-    view: str  #: empty without a page
+    view: str  #: empty without such a page
 
 
 @dataclass(frozen=True)
 class BundlePage:
-    """What the index shows."""
+    """Content of the index."""
 
     record: GridRecord
     status: GridStatus
@@ -56,7 +56,7 @@ class BundlePage:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table as the kit's templates take it."""
+    """A table in the form that the kit's templates take."""
 
     caption: str
     heads: Sequence[str]
@@ -66,12 +66,12 @@ class TextTable:
 
     @property
     def columns(self) -> int:
-        """Count of columns."""
+        """Number of columns."""
         return len(self.heads)
 
 
 def write_bundle(page: BundlePage, site: Path) -> None:
-    """Write the index and the tables that it links. Raises StoreError."""
+    """Write the index and the tables to which it links. Raises StoreError."""
     folder = site / "tables"
     folder.mkdir(exist_ok=True)
     for output in page.outputs:
@@ -112,12 +112,12 @@ def _environment() -> Environment:
 
 
 def _clean_texts(value: object) -> object:
-    """Return printed texts without control characters: a card may be untrusted."""
+    """Return printed texts with control characters removed: a card may be untrusted."""
     return value if isinstance(value, Markup) else clean(value)
 
 
 def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
-    """Return the labels of cards, each with how many have it."""
+    """Return the labels of cards, each with the number of cards that have it."""
     counts: dict[str, int] = {}
     for card in cards:
         for label in card.labels:
@@ -127,7 +127,7 @@ def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
 
 
 def _progress(status: GridStatus) -> TextTable:
-    """Return the table that a launch prints, without the columns that are empty."""
+    """Return the table that a launch prints, without its empty columns."""
     heads, *rows = progress_table(status)
     shown = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     cells = [[row[place] for place in shown] for row in (heads, *rows)]
@@ -135,7 +135,7 @@ def _progress(status: GridStatus) -> TextTable:
 
 
 def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
-    """Yield name, reason and number of episodes of each rule that left some out."""
+    """Yield name, reason and number of episodes for each rule that pruned any."""
     counts: dict[tuple[str, str], int] = {}
     for system in record.systems:
         for part in system.pruned:
@@ -147,14 +147,15 @@ def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
 
 
 def clean_lines(text: str) -> Markup:
-    """Return a text without control characters other than the ends of its lines."""
+    """Return a text with control characters removed, except line breaks."""
     return Markup("\n").join(map(clean, text.splitlines()))
 
 
 def parse_table(text: str) -> TextTable | None:
-    """Read a table that `ktdeval paper table --format markdown` wrote: caption, rows between bars, note.
+    """Parse a table written by `ktdeval paper table --format markdown`: caption, rows between bars,
+    note.
 
-    Return None if the text has no table.
+    Returns None if the text contains no table.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     rows = [_markdown_cells(line) for line in lines if line.startswith("|")]

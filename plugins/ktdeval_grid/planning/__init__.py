@@ -1,1 +1,1 @@
-"""Plans of grids: their fields, the cells that they leave out, and what they will cost."""
+"""Plans for grids: their fields, the cells they omit, and their estimated costs."""

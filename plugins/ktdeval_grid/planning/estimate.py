@@ -1,4 +1,4 @@
-"""Estimate of a grid before anything is paid: calls, tokens, money and time by model."""
+"""Estimate for a grid before any money is spent: calls, tokens, money and time by model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ktdeval_grid.planning.pruning_rules import PlannedCell, pruned_by
 
 @dataclass
 class _ModelSums:
-    """Figures of one model while its systems are added up."""
+    """Running totals for one model while its systems are added up."""
 
     episodes: int
     is_free: bool
@@ -37,7 +37,9 @@ def estimate_grid(
     is_done: Callable[[System, PlannedCell], bool],
     concurrency: int,
 ) -> GridEstimate:
-    """Estimate what is left of a grid; asks no model, and needs no key. Raises KtdevalError."""
+    """Estimate the remaining work of a grid; calls no model and needs no API key. Raises
+    KtdevalError.
+    """
     sums: dict[str, _ModelSums] = {}
     assumptions: dict[str, None] = {}
     warnings: dict[str, None] = {}
@@ -78,7 +80,7 @@ def estimate_grid(
 
 
 def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedCell]:
-    """Yield the episodes of a system, before rules of pruning."""
+    """Yield a system's episodes, before pruning."""
     for task in tasks:
         for window in choose_windows(task, config.windows):
             for seed in range(config.seed, config.seed + config.seeds):
@@ -94,7 +96,7 @@ def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedC
 
 
 def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
-    """Return a share of the amount of a task."""
+    """Return a fraction of a task's amount."""
     whole = task.left[scenario]
     return Amount(
         calls=round(whole.calls * share),
@@ -126,7 +128,7 @@ def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
 
 
 def _add_amounts(parts: Sequence[Amount], concurrency: int) -> Amount:
-    """Return the sum of some amounts, whose hours are shared by episodes at once."""
+    """Return the sum of amounts, with hours divided among concurrent episodes."""
     costs = [part.cost_usd for part in parts]
     cost_usd = None
     if all(cost is not None for cost in costs):

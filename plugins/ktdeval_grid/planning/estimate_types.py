@@ -1,13 +1,13 @@
-"""Estimate of a grid as typed values, which `ktdeval plan PLAN --json` prints and a launch reads.
+"""Estimate for a grid as typed values, printed by `ktdeval plan PLAN --json` and read by a launch.
 
-A launch imports nothing that computes, so these types have a module without the computation.
+A launch imports no code that computes, so these types are in a module without it.
 """
 
 from __future__ import annotations
 
 from ktdeval.values import Value
 
-#: Names of the three figures of each estimate, as in `ktdeval plan`
+#: Names of the three scenarios in each estimate, as in `ktdeval plan`
 SCENARIOS = ("low", "typical", "high")
 
 
@@ -47,5 +47,5 @@ class GridEstimate(Value):
 
     @property
     def costs_money(self) -> bool:
-        """True if a model asks a provider, at whatever price."""
+        """True if any model calls a provider, at whatever price."""
         return any(model.episodes and not model.is_free for model in self.models)

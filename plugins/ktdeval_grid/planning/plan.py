@@ -1,7 +1,7 @@
 """Plan of a grid: models × agents × tasks × windows × seeds, typed from YAML or from options.
 
-A *system* is one model with its arguments and one agent with its arguments. Each system of a grid
-ends as one ordinary run folder, so a system is what `ktdeval run` calls a config.
+A *system* is one model with its arguments plus one agent with its arguments. Each system in a grid
+produces one ordinary run folder, so a system corresponds to a config of `ktdeval run`.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from ktdeval.values import (
 from ktdeval_grid.planning.pruning_rules import PruneRule, shipped_rule
 
 GridName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?$")]
-"""Name of a grid; the folder of a grid is called so where no other is given."""
+"""Name of a grid; also the name of its folder if no other is given."""
 
 Label = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,58}[A-Za-z0-9])?$")]
-"""Short name of a model or an agent; it becomes part of paths."""
+"""Short name of a model or an agent; used in paths."""
 
 Page = Literal["report", "views"]
-"""Page of a grid besides its index: `report` draws all cards, `views` walks one episode of each
-card, which takes as long as some of its episodes.
+"""Page of a grid in addition to its index: `report` draws all cards; `views` shows one episode of
+each card step by step, which takes as long as a few of its episodes.
 """
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 _LABEL_CHARS = 48
-_DIGITS = 8  #: of the hash in a label
+_DIGITS = 8  #: number of digits of the hash in a label
 
-#: Options of a run that a plan has fields of its own for, or that belong to the command
+#: Run options for which a plan has separate fields, or that belong to the command
 _OWN_OPTIONS = (
     "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
     "seed", "mask_key", "base_url", "price", "registration", "max_cost", "max_tokens", "max_hours",
@@ -67,10 +67,10 @@ class PlannedModel(Value):
 
     @property
     def short(self) -> str:
-        """Label of the model: given, or its name with a hash of the arguments that differ from
-        defaults.
+        """Label of the model: the given label, or else its name with a hash of the arguments that
+        differ from their defaults.
 
-        The label depends on this entry only, so that a new model does not rename others.
+        The label depends only on this entry, so a new model does not rename others.
         """
         if self.label is not None:
             return self.label
@@ -78,7 +78,7 @@ class PlannedModel(Value):
 
     @property
     def provider(self) -> str:
-        """Server of the model: the provider, with the address if one is given."""
+        """Server of the model: the provider, plus the address if one is given."""
         address = self.base_url or self.args.get("base_url") or ""
         return f"{self.name.partition('/')[0]} {address}".strip()
 
@@ -92,7 +92,7 @@ class PlannedAgent(Value):
 
     @property
     def short(self) -> str:
-        """Label of the agent: given, or made of its name and arguments."""
+        """Label of the agent: the given label, or else one built from its name and arguments."""
         return self.label or _label(self.name, [self.args])
 
 
@@ -130,12 +130,12 @@ class GridPlan(Value):
 
 @dataclass(frozen=True)
 class System:
-    """One model with one agent: what ends as one run folder."""
+    """One model with one agent; produces one run folder."""
 
-    slug: str  #: name of its folder, below `runs/`; safe, and unique in its plan
+    slug: str  #: name of the system's folder below `runs/`; path-safe, and unique in the plan
     model: PlannedModel
     agent: PlannedAgent
-    #: without `out`; `mask_key` is that of the plan, and None until the grid has begun
+    #: without `out`; `mask_key` is the plan's, and None until the grid has begun
     config: RunConfig
 
 
@@ -145,15 +145,15 @@ def load_plan(path: Path) -> GridPlan:
 
 
 def named_by(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan; without a `name`, the file's name is used."""
+    """Return the fields of a plan; if `name` is missing, the file's name is used."""
     stem = _UNSAFE.sub("-", path.stem).lower()
     return {"name": stem[:60].strip("-.") or "grid", **values}
 
 
 def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
-    """Return a plan from a mapping in the form that users write.
+    """Return a plan from a mapping in the form written by users.
 
-    Models, agents and rules may be given as names only, and lists as texts with commas. Raises
+    Models, agents and rules may be given as bare names, and lists as comma-separated text. Raises
     ConfigError with a message that starts with `where`.
     """
     full = dict(values)
@@ -174,8 +174,8 @@ def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
 
 
 def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
-    """Return the systems of a plan: each model with each agent, in the order of the plan. Raises
-    ConfigError: an option is unknown, ill-typed or out of range.
+    """Return the systems in a plan: each model with each agent, in plan order. Raises ConfigError
+    if an option is unknown, has the wrong type or is out of range.
     """
     made = []
     for index, model in enumerate(plan.models):
@@ -187,12 +187,14 @@ def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
 
 
 def check_plan(plan: GridPlan, where: str) -> None:
-    """Raise ConfigError, which `where` starts, if fields of a plan contradict each other."""
+    """Raise ConfigError, with a message that starts with `where`, if fields of a plan contradict
+    each other.
+    """
     problem = next(_plan_problems(plan), None)
     if problem is not None:
         raise ConfigError(f"{where}: {problem}")
 
-    systems(plan, where)  # raises if a run has no such option
+    systems(plan, where)  # raises an error if a run has no such option
 
 
 def _plan_problems(plan: GridPlan) -> Iterator[str]:
@@ -225,7 +227,7 @@ def _settling_problems(plan: GridPlan) -> Iterator[str]:
 
 
 def _find_taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:
-    """Yield entries that would share a folder; names that differ only in case do, too."""
+    """Yield entries that would share a folder, which includes names that differ only in case."""
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
         first = seen.setdefault(entry.short.lower(), index)
@@ -279,7 +281,7 @@ def _config(plan: GridPlan, model: PlannedModel, agent: PlannedAgent, where: str
 
 
 def _label(name: str, details: Sequence[object]) -> str:
-    """Return a name as a label, with a hash of non-empty details and of characters that are lost."""
+    """Return a name as a label, with a hash of any details and of characters that are lost."""
     plain = _UNSAFE.sub("-", name).strip("-.")
     label = plain[:_LABEL_CHARS].rstrip("-.")
     is_short = label == name.replace("/", "-") and plain == label
@@ -291,16 +293,14 @@ def _label(name: str, details: Sequence[object]) -> str:
 
 
 def _listed_items(value: object) -> list[object]:
-    """Return the items of a list, or of a text with commas; anything else is one item."""
+    """Return the items of a list or of a comma-separated text; any other value is a single item."""
     if isinstance(value, str):
         return list(split_list(value))
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _entry_mapping(value: object) -> object:
-    """Return a model or an agent that is given by its name, `NAME` or `NAME(option=value,…)`, as a
-    mapping.
-    """
+    """Return a model or agent given as text, `NAME` or `NAME(option=value,…)`, as a mapping."""
     if not isinstance(value, str):
         return value
 
@@ -309,7 +309,7 @@ def _entry_mapping(value: object) -> object:
 
 
 def _rule(value: object, where: str) -> object:
-    """Return a rule that is given by its name as a mapping."""
+    """Return a rule given by name as a mapping."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Options of a grid on the command line: a plan, and the options that override it."""
+"""Grid options on the command line: a plan, and the options that override it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktdeval_grid.planning.plan import GridPlan, named_by, plan_of
 from ktdeval_grid.planning.pruning_rules import shipped_rules
 from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 
-#: Options of `ktdeval run` that a plan has as fields of its own
+#: Options of `ktdeval run` for which a plan has separate fields
 _OF_PLAN = (
     "windows", "seeds", "seed", "data", "data_args", "mask_key", "plugin",
     "max_cost", "max_tokens", "max_hours",
@@ -36,7 +36,7 @@ _NEEDED = (
 
 
 def _plans(context: click.Context, parameter: click.Parameter, text: str) -> list[CompletionItem]:
-    """Complete a plan: shipped names, then files."""
+    """Complete a plan argument: shipped names first, then files."""
     shipped = complete_words(shipped_plans())(context, parameter, text)
     return shipped or [CompletionItem(text, type="file")]
 
@@ -46,11 +46,11 @@ def _plans(context: click.Context, parameter: click.Parameter, text: str) -> lis
 PLAN = click.argument("plan", required=False, metavar="[PLAN]", shell_complete=_plans)
 
 RUN_NAMES = ("tasks", *_OF_PLAN, "base_url", "price", "concurrency", "runner", *_OF_RUNS)
-"""Options of `ktdeval run` that stand over a plan; see `RunOptionsCommand`."""
+"""Options of `ktdeval run` that override a plan; see `RunOptionsCommand`."""
 
 
 class _EachText(click.types.StringParamType):
-    """Text that may contain commas within parentheses, `NAME(a=1,b=2)`."""
+    """Text that may contain commas within parentheses, as in `NAME(a=1,b=2)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,18 +96,18 @@ class PlanOptions:
 
 
 def plan_of_line(plan: str | None, options: PlanOptions, values: dict[str, Any]) -> GridPlan:
-    """Return the plan of a command line: PLAN with the options that override it.
+    """Return the plan for a command line: PLAN with the options that override it.
 
-    `values`: values of options of `ktdeval run`, by name. Raises ConfigError or UsageError.
+    `values`: values of the `ktdeval run` options, by name. Raises ConfigError or UsageError.
     """
     own = {field.name: getattr(options, field.name) for field in fields(PlanOptions)}
     return resolved_plan(plan, {**values, **own})
 
 
 def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
-    """Return the plan of a file or a shipped name, with options that override it.
+    """Return the plan from a file or a shipped name, with the options that override it.
 
-    Options that are None or empty were not given. Raises ConfigError or UsageError.
+    Options that are None or empty count as not given. Raises ConfigError or UsageError.
     """
     values: dict[str, Any] = {}
     where = "options"
@@ -120,14 +120,14 @@ def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
     if plan is None and ("models" not in options or "tasks" not in options):
         raise UsageError(_NEEDED)
     if plan is not None and options:
-        plan_of(values, where)  # so that a mistake in the file is reported with the file's name
+        plan_of(values, where)  # so that an error in the file is reported with the file's name
         where = f"{where} with options"
 
     return plan_of({**values, **_overrides(values, options)}, where)
 
 
 def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan that options replace."""
+    """Return the fields of a plan that are overridden by options."""
     fields_alike = (*_OF_PLAN, "concurrency", "stop_when")
     replaced = {name: _tuple_as_list(options[name]) for name in fields_alike if name in options}
     if "data_args" in replaced:

@@ -1,4 +1,4 @@
-"""Check that the planned looks of a grid fit its windows, before any unit runs."""
+"""Check that a grid's planned looks fit its windows, before any unit runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ktdeval_grid.planning.plan import GridPlan
 
 
 def check_looks(plan: GridPlan, specs: Iterable[EpisodeSpec]) -> None:
-    """Check that the windows of each task suit the planned looks.
+    """Check that each task's windows fit the planned looks.
 
-    Raises ConfigError: a task has fewer windows than its last look needs, or its windows share
+    Raises ConfigError if a task has fewer windows than its last look needs, or its windows share
     days, so that their differences are not independent.
     """
     rule = plan.settle

@@ -1,6 +1,6 @@
-"""Pruning: cells of a grid that a named rule leaves out, with a reason.
+"""Pruning: cells of a grid that a named rule omits, with a reason.
 
-A pruned cell is recorded with the grid and shown as pruned. It is not a missing cell.
+A pruned cell is recorded with the grid and shown as pruned. It does not count as missing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ RuleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One episode of a plan, as rules see it; those of a task without a market have no mask, mode
-    or window.
+    """One episode of a plan, as seen by rules; an episode of a task without a market has no mask,
+    mode or window.
     """
 
     model: str
@@ -53,7 +53,7 @@ class Cells(Value):
     seeds: tuple[int, ...] = ()
 
     def has(self, cell: PrunableCell) -> bool:
-        """Return whether an episode is in one of these cells."""
+        """Return whether an episode is in these cells."""
         named = (
             (self.models, cell.model),
             (self.agents, cell.agent),
@@ -77,18 +77,18 @@ class PruneRule(Value):
     cells: tuple[Cells, ...]
 
     def prunes(self, cell: PrunableCell) -> bool:
-        """Return whether this rule leaves an episode out."""
+        """Return whether this rule omits an episode."""
         return any(cells.has(cell) for cells in self.cells)
 
 
 def pruned_by(rules: Iterable[PruneRule], cell: PrunableCell) -> PruneRule | None:
-    """Return the first rule that leaves an episode out; None if it is to be run."""
+    """Return the first rule that omits an episode; None if the episode is to be run."""
     return next((rule for rule in rules if rule.prunes(cell)), None)
 
 
 @cache
 def shipped_rules() -> dict[str, PruneRule]:
-    """Return the rules that ship with the suite, by name."""
+    """Return the rules shipped with the suite, by name."""
     rules = {}
     for name, values in load_yaml(RULES).items():
         rules[name] = from_plain({"name": name, **values}, PruneRule, str(RULES), ConfigError)
@@ -96,7 +96,9 @@ def shipped_rules() -> dict[str, PruneRule]:
 
 
 def shipped_rule(name: str) -> PruneRule:
-    """Return a rule that ships with the suite. Raises UsageError: no rule has this name."""
+    """Return a rule shipped with the suite. Raises UsageError if there is no rule with this
+    name.
+    """
     rules = shipped_rules()
     if name not in rules:
         raise UsageError(
@@ -107,7 +109,7 @@ def shipped_rule(name: str) -> PruneRule:
 
 
 def _has_match(patterns: Iterable[str], name: str | None) -> bool:
-    """Return whether a name matches one of some globs; None matches none of them."""
+    """Return whether a name matches any of the globs; None never matches."""
     if name is None:
         return False
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

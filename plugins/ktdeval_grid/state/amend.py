@@ -1,7 +1,8 @@
-"""Amendments: what a new plan adds to a grid, what it removes, and what it may not change.
+"""Amendments: what a new plan adds to a grid, what it removes, and what it must not change.
 
 A grid may grow and shrink in models, agents, tasks, windows and seeds. Existing units keep their
-records. A removed unit is no longer shown; if the plan has it again, it is shown as finished.
+records. A removed unit is no longer shown; if a later plan includes it again, it is shown as
+finished.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ _LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {
     "plugin": lambda plan: plan.plugin,
     "rule of pruning": lambda plan: [rule.name for rule in plan.prune],
 }
-#: Fields that change no unit
+#: Fields that affect no unit
 _FREE = (
     "name", "tables", "pages", "concurrency", "max_cost", "max_tokens", "max_hours", "stop_when",
 )  # fmt: skip
-#: Fields that a grid keeps
+#: Fields that must stay the same
 _FIXED = ("data", "data_args", "options", "settle")
 
-_SHOWN = 60  #: most characters of a value in a message
+_SHOWN = 60  #: maximum number of characters of a value in a message
 
 
 @dataclass(frozen=True)
 class Amendment:
-    """Difference between the plan of a grid and a new plan."""
+    """Difference between a grid's plan and a new plan."""
 
-    added: tuple[str, ...]  #: such as `model openai-gpt-5.5`
+    added: tuple[str, ...]  #: for example `model openai-gpt-5.5`
     removed: tuple[str, ...]
-    changed: tuple[str, ...]  #: settings of the grid, such as `max_cost: 5 (was 3)`
+    changed: tuple[str, ...]  #: settings of the grid, for example `max_cost: 5 (was 3)`
 
     @property
     def is_empty(self) -> bool:
@@ -61,9 +62,9 @@ class Amendment:
 
 
 def amendment(before: GridPlan, after: GridPlan) -> Amendment:
-    """Return how a plan amends that of a grid.
+    """Return how a plan amends a grid's plan.
 
-    Raises UsageError, with the difference: the plan changes a fixed setting.
+    Raises UsageError, with the difference, if the plan changes a fixed setting.
     """
     problem = next(_refusals(before, after), None)
     if problem is not None:
@@ -108,7 +109,7 @@ def _find_redefined(
     before: Sequence[PlannedModel | PlannedAgent],
     after: Sequence[PlannedModel | PlannedAgent],
 ) -> Iterator[str]:
-    """Yield entries that keep their label but change their meaning."""
+    """Yield entries that keep their label but change in meaning."""
     known = {entry.short: entry for entry in before}
     for entry in after:
         old = known.get(entry.short)
@@ -120,7 +121,7 @@ def _find_redefined(
 
 
 def _remove_price(entry: PlannedModel | PlannedAgent) -> dict[str, JsonValue]:
-    """Return an entry without its label and its price, which do not affect outcomes."""
+    """Return an entry without its label and price, which do not affect outcomes."""
     fields = to_object(entry)
     return {name: value for name, value in fields.items() if name not in ("price", "label")}
 
@@ -149,12 +150,12 @@ def _means_another(before: PruneRule | None, after: PruneRule) -> bool:
 
 
 def with_key(plan: GridPlan, mask_key: str) -> GridPlan:
-    """Return a plan with the mask key of its grid."""
+    """Return a plan with its grid's mask key."""
     return msgspec.structs.replace(plan, mask_key=mask_key)
 
 
 def _shown_value(value: JsonValue) -> str:
-    """Return a value as a message shows it."""
+    """Return a value as shown in messages."""
     if value is None or value in ({}, []):
         return "none"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""`ktdeval grid ctl`: pause, resume, retune, drop a model, try failed episodes again."""
+"""`ktdeval grid ctl`: pause, resume, retune, drop a model, retry failed episodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
                          words (`blinded_open_research W1 seed 0`) hold UNIT
     """  # noqa: D301 - click reads the letter \b
     place = open_place(folder)
-    record = load_record(place.store)  # raises if the folder has no grid
+    record = load_record(place.store)  # raises an error if the folder has no grid
     if action not in _ACTIONS:
         near = near_matches(action, _ACTIONS)
         raise UsageError(f"ctl: no action {action!r}{near}; actions are {', '.join(_ACTIONS)}")
@@ -66,7 +66,7 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
 
 
 def _has_right_count(values: Sequence[str], takes: str) -> bool:
-    """Return whether an action has as many values as it takes."""
+    """Return whether the number of values is right for an action."""
     if not takes:
         return not values
     if takes.endswith("…"):
@@ -110,7 +110,7 @@ def _requeue(place: GridPlace, _record: GridRecord, values: Sequence[str]) -> st
 
 
 def _model(record: GridRecord, text: str) -> str:
-    """Return the label of a model, given by its label or name. Raises UsageError."""
+    """Return the label of a model, given its label or name. Raises UsageError."""
     labels = [model.short for model in record.plan.models]
     if text in labels:
         return text
@@ -127,7 +127,9 @@ def _model(record: GridRecord, text: str) -> str:
 
 
 def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of failed units that match the texts. Raises UsageError: a text matches none."""
+    """Return the ids of failed units that match the texts. Raises UsageError if a text matches none
+    of them.
+    """
     names = {
         unit.id: f"{unit.id} {system.slug} {unit.label}"
         for system, unit in found.record.units()
@@ -149,7 +151,7 @@ def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-#: By action: the values that it takes, and its function
+#: The values that each action takes, and its function
 _ACTIONS: Mapping[str, tuple[str, Callable[[GridPlace, GridRecord, Sequence[str]], str]]] = {
     "pause": ("", _pause),
     "resume": ("", _resume),

@@ -1,9 +1,9 @@
-"""Control of a grid while it runs: pause, concurrency, dropped models, units to try again.
+"""Control of a grid while it runs: pause, concurrency, dropped models, units to retry.
 
-`control.json` in the grid's store has the whole state; `ktdeval grid ctl` replaces it, and workers
-read it every second. A command changes the state by a pure function. Each state is also stored under
-`controls/`, by number. A command that creates number n has read number n - 1, so two commands at the
-same time are both applied.
+`control.json` in the grid's store contains the whole state; `ktdeval grid ctl` replaces it, and
+workers read it every second. A command changes the state by a pure function. Each state is also
+stored under `controls/`, by number. A command that creates number n has read number n - 1, so if
+two commands run at the same time, both are applied.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ktdeval.stores import Store, StoreUnavailable, encode_value, find_value
 from ktdeval.values import Value
 from ktdeval_grid.planning.plan import PlannedModel
 
-CONTROL = "control.json"  #: key in the store of a grid
+CONTROL = "control.json"  #: key in a grid's store
 _CONTROLS = "controls"
 
 Episodes = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class MalformedControl(StoreError):
-    """A file of a grid's control can't be read."""
+    """A file with a grid's control can't be read."""
 
 
 class Control(Value):
@@ -42,34 +42,34 @@ class Control(Value):
     serial: Annotated[int, msgspec.Meta(ge=0)] = 0  #: number of commands so far
 
     def drops(self, model: PlannedModel) -> bool:
-        """Return whether a model is dropped, by its name or label."""
+        """Return whether a model is dropped, by name or label."""
         return model.short in self.dropped or model.name in self.dropped
 
     def may_try(self, unit: str, requeued_before: int) -> bool:
-        """Return whether a failed unit is to be tried again.
+        """Return whether a failed unit is to be retried.
 
-        `requeued_before`: how often it had been requeued when it was tried, from the record of its
-        failure.
+        `requeued_before`: how often the unit had been requeued before it was tried, from the record
+        of its failure.
         """
         return self.requeued.get(unit, 0) > requeued_before
 
 
 Change = Callable[[Control], Control]
-"""What a command does to the control of a grid."""
+"""How a command changes a grid's control."""
 
 
 def set_paused(is_paused: bool) -> Change:
-    """Return the change that stops after the current steps, or resumes."""
+    """Return the change that stops after the current steps, or that resumes."""
     return lambda control: replace(control, paused=is_paused)
 
 
 def set_concurrency(episodes: int) -> Change:
-    """Return the change that sets the number of concurrent episodes of the whole grid."""
+    """Return the change that sets the number of concurrent episodes over the whole grid."""
     return lambda control: replace(control, concurrency=episodes)
 
 
 def drop_model(model: str) -> Change:
-    """Return the change that begins no further unit of a model; finished units stay."""
+    """Return the change that starts no more units of a model; finished units stay."""
 
     def change(control: Control) -> Control:
         return replace(control, dropped=tuple(dict.fromkeys([*control.dropped, model])))
@@ -78,7 +78,7 @@ def drop_model(model: str) -> Change:
 
 
 def restore_model(model: str) -> Change:
-    """Return the change that takes a dropped model up again."""
+    """Return the change that resumes a dropped model."""
 
     def change(control: Control) -> Control:
         others = [name for name in control.dropped if name != model]
@@ -88,7 +88,7 @@ def restore_model(model: str) -> Change:
 
 
 def requeue_units(units: Iterable[str]) -> Change:
-    """Return the change that tries failed units again."""
+    """Return the change that retries failed units."""
 
     def change(control: Control) -> Control:
         requeued = dict(control.requeued)
@@ -100,7 +100,7 @@ def requeue_units(units: Iterable[str]) -> Change:
 
 
 def read_control(store: Store) -> Control:
-    """Return the control of a grid. Raises MalformedControl, with file and field."""
+    """Return a grid's control. Raises MalformedControl, with file and field."""
     return _read_control(store, CONTROL) or Control()
 
 
@@ -113,10 +113,10 @@ class SeenControl(Value):
 
 
 def control_in_force(store: Store, before: Control | None = None) -> SeenControl:
-    """Return the control of a grid.
+    """Return the control currently in force in a grid.
 
-    If `control.json` was edited by hand and is malformed, return the state `before`, or without one
-    the state after the last command. Raises StoreError: the store fails.
+    If `control.json` was edited by hand and is malformed, return the state `before` or, if that is
+    None, the state after the last command. Raises StoreError if the store fails.
     """
     try:
         return SeenControl(control=read_control(store))
@@ -126,7 +126,7 @@ def control_in_force(store: Store, before: Control | None = None) -> SeenControl
 
 
 def _last_commanded(store: Store) -> Control:
-    """Return the state after the last command; without one, the default."""
+    """Return the state after the last command, or the default if there was no command."""
     for key in sorted((stat.key for stat in store.list(_CONTROLS)), reverse=True):
         with suppress(MalformedControl):
             return _read_control(store, key) or Control()
@@ -135,7 +135,7 @@ def _last_commanded(store: Store) -> Control:
 
 
 def change_control(store: Store, change: Change) -> Control:
-    """Change the control of a grid, and return the new one.
+    """Change a grid's control and return the new state.
 
     Raises MalformedControl: `control.json` was edited by hand and can't be read, so it is not
     replaced.
@@ -154,9 +154,9 @@ def change_control(store: Store, change: Change) -> Control:
 
 
 def _publish(store: Store, control: Control) -> None:
-    """Replace `control.json` by a state, or by that of a later command.
+    """Replace `control.json` with a state, or with the state of a later command.
 
-    The writer of the later command may have been faster.
+    The later command may have been written first.
     """
     latest: Control | None = control
     while latest is not None:

@@ -1,4 +1,4 @@
-"""Keys and paths of the files of a grid.
+"""Keys and paths of a grid's files.
 
 parts/<worker>/<system>/   run folder of what one worker ran of one system
 runs/<system>/             the gathered run of a system, with its cards
@@ -18,26 +18,26 @@ from ktdeval.values import content_hash
 PARTS = "parts"
 RUNS = "runs"
 OPEN_JOB = "open"  #: job that resolves a grid
-_DIGITS = 12  #: of the hash in a job's name
+_DIGITS = 12  #: number of digits of the hash in a job's name
 
 
 @dataclass(frozen=True)
 class GridPlace:
-    """Store of a grid, and its folder."""
+    """A grid's store and folder."""
 
     store: Store
     root: Path
 
     def parts(self, worker: str) -> Path:
-        """Return the folder of all parts that a worker ran."""
+        """Return the folder with all parts run by a worker."""
         return self.root / PARTS / worker
 
     def part(self, worker: str, system: str) -> Path:
-        """Return the run folder of what a worker ran of a system."""
+        """Return the run folder for the part of a system run by a worker."""
         return self.parts(worker) / system
 
     def run(self, system: str) -> Path:
-        """Return the gathered run of a system."""
+        """Return a system's gathered run."""
         return self.root / RUNS / system
 
     def workers(self) -> list[str]:
@@ -49,7 +49,7 @@ class GridPlace:
 
 
 def open_place(out: str | Path) -> GridPlace:
-    """Return the place of a grid. Raises UsageError: it is not a folder; workers need one."""
+    """Return the place of a grid. Raises UsageError if it is not a folder, which workers need."""
     store = open_store(out)
     path = store.local_path("grid.json")
     if path is None:
@@ -67,17 +67,17 @@ def amend_job(number: int) -> str:
 
 
 def start_job(system: str) -> str:
-    """Return the name of the job that asks a system's fixed questions at its start."""
+    """Return the name of the job that asks a system's fixed questions at the start."""
     return f"start.{system}"
 
 
 def gather_job(system: str, done: Iterable[str]) -> str:
-    """Return the name of the job that gathers a system's run of these finished units."""
+    """Return the name of the job that gathers a system's run from these finished units."""
     return f"gather.{system}.{_units_digest(done)}"
 
 
 def card_job(system: str, task: str, done: Iterable[str]) -> str:
-    """Return the name of the job that makes a card from these finished units of a system."""
+    """Return the name of the job that makes a card from a system's finished units."""
     return f"card.{system}.{content_hash(task)[:_DIGITS]}.{_units_digest(done)}"
 
 
@@ -91,13 +91,15 @@ def _units_digest(units: Iterable[str]) -> str:
 
 
 def bytes_kept(root: Path) -> int:
-    """Return the bytes that the files below a folder take on disk; hard links count once."""
+    """Return the bytes that the files below a folder occupy on disk; hard links are counted
+    once.
+    """
     seen: set[tuple[int, int]] = set()
     total = 0
     for path in _files_below(root):
         try:
             found = path.stat(follow_symlinks=False)
-        except FileNotFoundError:  # deleted meanwhile
+        except FileNotFoundError:  # deleted in the meantime
             continue
 
         if (found.st_dev, found.st_ino) not in seen:

@@ -1,4 +1,6 @@
-"""Printed texts of a grid: its estimate, its status and how it ended, as lines and as one table."""
+"""Printed texts about a grid: its estimate, its status and how it ended, as lines and as a
+table.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ _COLUMNS = (
 )
 _UNKNOWN = "?"
 _MILLION = 1_000_000
-_MAX_WORDS = 300  #: of an error that is printed
+_MAX_WORDS = 300  #: maximum length of a printed error
 
 
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
-    """Return the status of a grid as plain lines of at most `width` columns; None: any width."""
+    """Return a grid's status as plain lines of at most `width` columns; None for no limit."""
     columns, *rows = progress_table(status)
     lines = [headline(status), ""]
     lines += grid_lines(columns, rows, ("MODEL",), width)
@@ -39,7 +41,7 @@ def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
 
 
 def headline(status: GridStatus) -> str:
-    """Return the state of a grid in one line."""
+    """Return a grid's state in one line."""
     total = status.total
     parts = [f"{total.done:,} of {count(total.planned, 'episode')} done"]
     if total.running:
@@ -59,9 +61,9 @@ def headline(status: GridStatus) -> str:
 
 
 def progress_table(status: GridStatus) -> Sequence[Sequence[str]]:
-    """Return the heads of a table of models, then its rows.
+    """Return the header of a table of models, followed by its rows.
 
-    The table has a column of settled units if there are any.
+    The table has a column for settled units if there are any.
     """
     tallies = list(status.models)
     if len(tallies) > 1:
@@ -99,7 +101,7 @@ def _count_text(value: int) -> str:
 
 
 def _describe_cost(tally: Tally) -> str:
-    """Return the cost of a model; with `≥` if the cost of some episodes is unknown."""
+    """Return the cost of a model, with `≥` if the cost of some episodes is unknown."""
     if not tally.uncosted:
         return dollars(tally.cost_usd)
     if not tally.cost_usd:
@@ -108,7 +110,7 @@ def _describe_cost(tally: Tally) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time such as `45 s`, `12 min` or `3.4 h`."""
+    """Return a duration as text, such as `45 s`, `12 min` or `3.4 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
@@ -131,14 +133,14 @@ def _status_notes(status: GridStatus) -> Iterator[str]:
 
 
 def _shortened_text(text: str) -> str:
-    """Return a text of at most `_MAX_WORDS` characters, which ends with a whole word."""
+    """Return a text truncated to at most `_MAX_WORDS` characters at a word boundary."""
     if len(text) <= _MAX_WORDS:
         return text
     return f"{text[:_MAX_WORDS].rpartition(' ')[0] or text[:_MAX_WORDS]} …"
 
 
 def failure_lines(status: GridStatus) -> Iterator[str]:
-    """Yield one line for each kind of failure, and of stop."""
+    """Yield one line per kind of failure or stop."""
     for slug, problem in status.unresolved.items():
         yield f"not begun: {_shortened_text(clean(problem))} ({slug})"
 
@@ -153,7 +155,7 @@ def failure_lines(status: GridStatus) -> Iterator[str]:
 
 
 def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str]:
-    """Return an estimate as plain lines: low, typical and high of each model.
+    """Return an estimate as plain lines, with low, typical and high for each model.
 
     `width`: as in `status_lines`.
     """
@@ -188,7 +190,7 @@ def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str
 
 
 def assumption_lines(estimate: GridEstimate) -> list[str]:
-    """Return the assumptions of an estimate as lines."""
+    """Return an estimate's assumptions as lines."""
     if not estimate.assumptions:
         return []
     return ["", "assumed", *(f"  {sentence}" for sentence in estimate.assumptions)]

@@ -42,7 +42,7 @@ class GridUnit(Value):
 
     @property
     def label(self) -> str:
-        """Words that identify the unit within its system: `TASK WINDOW seed 0`."""
+        """Text that identifies the unit within its system: `TASK WINDOW seed 0`."""
         return " ".join(filter(None, (self.task, self.window, f"seed {self.seed}")))
 
 
@@ -89,11 +89,11 @@ class GridRecord(Value):
     launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
 
     def model(self, label: str) -> PlannedModel:
-        """Return a model of the plan by its label. Raises KeyError: no model has this label."""
+        """Return a model in the plan by label. Raises KeyError if no model has this label."""
         return {model.short: model for model in self.plan.models}[label]
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:
-        """Yield each unit that is to be run, with its system."""
+        """Yield each unit to be run, with its system."""
         for system in self.systems:
             for unit in system.units:
                 yield system, unit
@@ -135,7 +135,9 @@ class UnitFailed(Value):
 
     @property
     def is_stopped(self) -> bool:
-        """True if a budget stopped the unit: nothing failed, and a larger budget lets it resume."""
+        """True if a budget stopped the unit: nothing failed, and a larger budget would let it
+        resume.
+        """
         return self.needed is not None
 
 
@@ -175,30 +177,30 @@ class LaunchEnd(Value):
 
 
 def needed_by(problem: KtdevalError | None) -> dict[str, float] | None:
-    """Return the limits that a budget needs before the work can resume; None for other problems."""
+    """Return the limits that a budget needs for the work to resume; None for other problems."""
     return problem.needed if isinstance(problem, BudgetError) else None
 
 
 def launch_key(launch: str) -> str:
-    """Key of the record of a launch."""
+    """Return the key of a launch's record."""
     return f"{LAUNCHES}/{launch}.json"
 
 
 def launch_end_key(launch: str) -> str:
-    """Key of the record of a launch's end."""
+    """Return the key of the record of a launch's end."""
     return f"{LAUNCHES}/{launch}-end.json"
 
 
 def done_key(unit: str) -> str:
-    """Key of the record of a finished unit."""
+    """Return the key of a finished unit's record."""
     return f"{DONE}/{unit}.json"
 
 
 def paid_key(worker: str) -> str:
-    """Key of the record of a worker's costs."""
+    """Return the key of a worker's cost record."""
     return f"{PAID}/{worker}.json"
 
 
 def failed_key(unit: str) -> str:
-    """Key of the record of a unit's last failure."""
+    """Return the key of the record of a unit's last failure."""
     return f"{FAILED}/{unit}.json"

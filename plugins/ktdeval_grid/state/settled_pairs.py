@@ -1,11 +1,11 @@
-"""Pairs of systems whose order is settled, by the sequential rule of a plan.
+"""Pairs of systems whose order is settled by a plan's sequential rule.
 
-Each two systems are compared on each task, window by window in the order of the plan, at the looks
-that the plan fixed before its first unit ran. A look depends on finished units only. The first worker
-that makes it records it: `looks/<pair>-<number>.json`.
+Each pair of systems is compared on each task, window by window in plan order, at the looks that the
+plan fixed before its first unit ran. A look depends only on finished units. The first worker that
+makes a look records it: `looks/<pair>-<number>.json`.
 
-A system whose order against every other one is settled needs no further window. Its units after
-the last of these looks are not run, where the plan says `stop_when: settled`.
+A system whose order relative to every other system is settled needs no more windows. If the plan
+has `stop_when: settled`, its units after the last of these looks are not run.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ktdeval_grid.state.grid_control import Control
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit, UnitDone, done_key
 
 LOOKS = "looks"
-_DIGITS = 20  #: of the hash in a pair's name
+_DIGITS = 20  #: number of digits of the hash in a pair's name
 
 Figures = Mapping[str, float | None]
-"""Figure of the rule's metric by finished unit; None where it is undefined."""
+"""The figure that the rule compares, by finished unit; None if undefined."""
 
 
 class PairLook(Value):
@@ -57,32 +57,32 @@ class PairLook(Value):
 
 
 Looks = Mapping[str, PairLook]
-"""Looks of a grid, by name."""
+"""Looks made in a grid, by name."""
 
 
 @dataclass(frozen=True)
 class SettledSystem:
-    """A system whose order against every other one is settled on a task."""
+    """A system whose order relative to every other system on a task is settled."""
 
     task: str
     system: str  #: slug
-    look: int  #: the last look that settled one of its pairs, from 1
-    windows: int  #: windows at that look
+    look: int  #: the last look that settled one of the system's pairs, counted from 1
+    windows: int  #: number of windows at that look
 
     @property
     def reason(self) -> str:
-        """Why its further windows are not run."""
+        """Why no more windows of the system are run."""
         return f"not run: settled at look {self.look}, after {self.windows} windows"
 
 
 def pair_name(task: str, first: str, second: str) -> str:
-    """Return the name of a pair, in whichever order its systems are given."""
+    """Return the name of a pair, regardless of the order in which its systems are given."""
     return content_hash([task, *sorted((first, second))])[:_DIGITS]
 
 
 @dataclass(frozen=True)
 class SystemPair:
-    """Two systems that are compared on a task."""
+    """Two systems compared on a task."""
 
     task: str
     first: GridSystem
@@ -98,7 +98,7 @@ class SystemPair:
 
 
 def windows_by_task(record: GridRecord) -> dict[str, list[str]]:
-    """Return the windows of each task that has some, in the order of the plan."""
+    """Return the windows of each task that has any, in plan order."""
     windows: dict[str, dict[str, None]] = {}
     for _, unit in record.units():
         if unit.window is not None:
@@ -108,8 +108,8 @@ def windows_by_task(record: GridRecord) -> dict[str, list[str]]:
 
 
 def blocks_of(record: GridRecord) -> dict[str, int]:
-    """Return the block of each unit: 0 up to the first look, 1 up to the second, and so on; one
-    block without a rule, and for tasks without windows.
+    """Return the block of each unit: 0 up to the first look, 1 up to the second, and so on; a
+    single block if there is no rule, or for tasks without windows.
     """
     rule = record.plan.settle
     if rule is None:
@@ -127,7 +127,7 @@ def blocks_of(record: GridRecord) -> dict[str, int]:
 
 
 def looks_to_make(record: GridRecord, figures: Figures, known: Looks) -> Iterator[PairLook]:
-    """Yield the looks that finished units allow and that are not recorded, in their order."""
+    """Yield the looks that are possible with the finished units and not yet recorded, in order."""
     rule = record.plan.settle
     if rule is None:
         return
@@ -149,7 +149,7 @@ def looks_to_make(record: GridRecord, figures: Figures, known: Looks) -> Iterato
 
 
 def find_pairs(record: GridRecord) -> Iterator[SystemPair]:
-    """Yield each two systems that share a task with windows, in the order of the plan."""
+    """Yield each pair of systems that share a task with windows, in plan order."""
     for task in windows_by_task(record):
         having = [system for system in record.systems if _has_task(system, task)]
         for first, second in combinations(having, 2):
@@ -161,7 +161,7 @@ def _has_task(system: GridSystem, task: str) -> bool:
 
 
 def _differences(pair: SystemPair, windows: Sequence[str], figures: Figures) -> list[float]:
-    """Return the differences up to the first window that lacks a figure of some seed."""
+    """Return the differences up to the first window in which the figure for a seed is missing."""
     here = _units_by_cell(pair.first, pair.task)
     there = _units_by_cell(pair.second, pair.task)
     differences: list[float] = []
@@ -195,7 +195,9 @@ def _units_by_cell(system: GridSystem, task: str) -> dict[tuple[str, int], str]:
 def _look(
     rule: SequentialRule, number: int, pair: SystemPair, differences: Sequence[float]
 ) -> PairLook:
-    """Make a look. Those before it did not settle the pair, or it would not be made."""
+    """Make a look. The earlier looks did not settle the pair, since otherwise this look would not
+    be made.
+    """
     found = answer(rule, differences)
     figures = last_look(rule, differences)
     is_settled = found.settled_at == number
@@ -217,14 +219,14 @@ def _look(
 
 
 def find_settling_looks(looks: Looks) -> dict[str, PairLook]:
-    """Return the looks that settled a pair, by the name of the pair."""
+    """Return the looks that settled a pair, by pair name."""
     return {look.pair: look for look in looks.values() if look.settled}
 
 
 def settled_systems(record: GridRecord, looks: Looks, control: Control) -> list[SettledSystem]:
     """Return the systems whose pairs are all settled.
 
-    Pairs with systems of dropped models, which run no further, do not count.
+    Pairs that include a system of a dropped model, which runs no more units, are ignored.
     """
     settling: dict[tuple[str, str], list[PairLook | None]] = {}
     decided = find_settling_looks(looks)
@@ -250,7 +252,7 @@ def units_not_run(
     """Return the units that are not run because the order of their system is settled, with the
     reason.
 
-    The result is empty unless the plan says `stop_when: settled`.
+    The result is empty unless the plan has `stop_when: settled`.
     """
     if record.plan.settle is None or record.plan.stop_when != "settled":
         return {}
@@ -270,10 +272,10 @@ def units_not_run(
 
 
 def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, int]) -> int:
-    """Return the decisions that units not run would have taken.
+    """Return the number of decisions saved by units that are not run.
 
-    A unit's decisions are those of a finished unit of the same task and window, else the mean of
-    the task's finished units.
+    A unit's number of decisions is taken from a finished unit of the same task and window, or else
+    from the mean over the task's finished units.
     """
     units = {unit.id: unit for _, unit in record.units()}
     by_window: dict[tuple[str, str | None], int] = {}
@@ -300,7 +302,7 @@ def _steps_of(
 
 
 def settled_lines(record: GridRecord, looks: Looks) -> Iterator[str]:
-    """Yield a line for each pair that is settled."""
+    """Yield one line for each settled pair."""
     rule = record.plan.settle
     if rule is None:
         return
@@ -325,13 +327,13 @@ def settled_lines(record: GridRecord, looks: Looks) -> Iterator[str]:
 
 
 class LookBook(ValueFolder[PairLook]):
-    """Recorded looks of a grid, whose files never change."""
+    """A grid's recorded looks, whose files never change."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, LOOKS, PairLook)
 
     def record(self, look: PairLook) -> None:
-        """Record a look; if another worker has recorded it first, use that record."""
+        """Record a look; if another worker has already recorded it, use that record."""
         key = f"{LOOKS}/{look.name}.json"
         if not self.store.create(key, encode_value(look)):
             look = read_value(self.store, key, PairLook)
@@ -341,14 +343,16 @@ class LookBook(ValueFolder[PairLook]):
 
 @dataclass
 class Settlement:
-    """Looks of a worker: makes those that finished units allow, and lists units that are not run."""
+    """A worker's looks: makes those possible with the finished units, and lists the units that are
+    not run.
+    """
 
     record: GridRecord
     store: Store
     _book: LookBook = field(init=False)
     _figures: dict[str, float | None] = field(default_factory=dict)
-    _seen: int = -1  # finished units at the last look
-    _basis: tuple[int, int, Control] | None = None  # looks that the last answer is based on
+    _seen: int = -1  # number of finished units at the last look
+    _basis: tuple[int, int, Control] | None = None  # looks on which the last answer is based
     _unrun: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

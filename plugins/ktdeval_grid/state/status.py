@@ -1,7 +1,7 @@
 """Status of a grid, read from its store only.
 
-The status has, for each model, the units that are done, running, failed and left, their cost, and
-the expected end.
+For each model, the status contains the units that are done, running, failed and left, their cost,
+and the expected end.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from ktdeval_grid.state.settled_pairs import (
 )
 
 UnitState = Literal["running", "done", "failed", "stopped", "settled"]
-"""State of a unit that has begun, or is not run; `stopped`: by a budget; `settled`: the order of its
-system is, so that it need not be run.
+"""State of a unit that has started or will not be run. `stopped`: by a budget; `settled`: its
+system's order is settled, so the unit need not be run.
 """
 
-RECENT = 50  #: finished units that the pace of a model is measured on
+RECENT = 50  #: number of latest finished units over which a model's pace is measured
 _CLAIMS = "claims"
-_LEASE_S = 60.0  #: of an observer, which holds no claim
+_LEASE_S = 60.0  #: for an observer, which holds no claim
 _NUMBER = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*\b")
 
 
@@ -75,8 +75,8 @@ class Tally(Value):
 
     @property
     def left(self) -> int:
-        """Units that are left: neither done, failed nor settled; includes units that a budget
-        stopped.
+        """Number of remaining units: neither done, failed nor settled; includes units stopped by a
+        budget.
         """
         return self.planned - self.done - self.failed - self.settled
 
@@ -114,13 +114,13 @@ class GridStatus(Value):
 
     @property
     def is_finished(self) -> bool:
-        """True if every unit is done or is not needed."""
+        """True if every unit is done or not needed."""
         return self.total.done + self.total.settled == self.total.planned and not self.unresolved
 
 
 @dataclass(frozen=True)
 class FoundGrid:
-    """Content of a grid's store at one moment."""
+    """Content of a grid's store at one point in time."""
 
     record: GridRecord
     control: Control
@@ -128,17 +128,17 @@ class FoundGrid:
     failed: Mapping[str, UnitFailed]
     running: frozenset[str]
     warnings: tuple[str, ...] = ()
-    #: US dollars of calls, by system, then by unit that is not done, `canary` and `check`
+    #: US dollars spent on calls, by system, then by unfinished unit, `canary` and `check`
     paid: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     looks: Mapping[str, PairLook] = field(default_factory=dict)  #: at pairs of systems, by name
 
     @cached_property
     def unrun(self) -> Mapping[str, str]:
-        """Units that are not run as the order of their system is settled, with the reason."""
+        """Units that are not run because their system's order is settled, with the reason."""
         return units_not_run(self.record, self.looks, self.control, self.done)
 
     def find_state(self, unit: str) -> UnitState | None:
-        """Return the state of a unit; None if it waits."""
+        """Return a unit's state; None if it is waiting."""
         if unit in self.done:
             return "done"
         if unit in self.running:
@@ -150,7 +150,7 @@ class FoundGrid:
 
 @dataclass
 class GridWatch:
-    """Reads a grid again and again; files that have not changed are read once."""
+    """Reads a grid repeatedly; files that have not changed are read only once."""
 
     store: Store
     board: ClaimBoard
@@ -163,7 +163,9 @@ class GridWatch:
         self._looks = LookBook(self.store)
 
     def look(self) -> FoundGrid:
-        """Read the current content of the store. Raises UsageError: there is no grid; StoreError."""
+        """Read the current content of the store. Raises UsageError if there is no grid;
+        StoreError.
+        """
         record = load_record(self.store)
         units = {unit.id for _, unit in record.units()}
         done = self._done.read(units)
@@ -191,7 +193,7 @@ class GridWatch:
         )
 
     def _running(self, units: set[str]) -> Iterable[str]:
-        """Yield units that a living worker holds."""
+        """Yield the units held by live workers."""
         claimed = {stat.key.split("/")[1] for stat in self.store.list(_CLAIMS)}
         for unit in sorted(claimed & units):
             if self.board.holder(unit) is not None:
@@ -199,15 +201,15 @@ class GridWatch:
 
 
 def _latest_launch(store: Store) -> int:
-    """Return the number of the latest launch; 0 where workers were started without one."""
+    """Return the number of the latest launch; 0 if workers were started without a launch."""
     names = [value_name(stat.key) for stat in store.list(LAUNCHES)]
     return max((int(name) for name in names if _is_number(name)), default=0)
 
 
 def _is_stale(failure: UnitFailed, latest: int) -> bool:
-    """Return whether a budget stopped a unit in an earlier launch.
+    """Return whether a unit was stopped by a budget in an earlier launch.
 
-    Such a unit waits again, with the current budget.
+    Such a unit is waiting again, under the current budget.
     """
     is_earlier = _is_number(failure.launch) and int(failure.launch) < latest
     return failure.is_stopped and is_earlier
@@ -219,23 +221,23 @@ def _is_number(launch: str) -> bool:
 
 
 def reader_of(store: Store, name: str = "observer") -> GridWatch:
-    """Return a reader of a grid; a reader has no heartbeat."""
+    """Return a reader for a grid; unlike a worker, it has no heartbeat."""
     return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
 
 
 def look(reader: GridWatch) -> tuple[FoundGrid, GridStatus]:
     """Return the current content of a grid's store, and its status.
 
-    Raises UsageError: there is no grid; StoreError.
+    Raises UsageError if there is no grid; StoreError.
     """
     found = reader.look()
     return found, summarise(found, reader.store.place, now_utc())
 
 
 def load_record(store: Store) -> GridRecord:
-    """Return the current record of a grid.
+    """Return a grid's current record.
 
-    Raises UsageError: there is no grid here; StoreError: a file of it is malformed.
+    Raises UsageError if there is no grid in the store; StoreError if one of its files is malformed.
     """
     keys = [stat.key for stat in store.list(PLANS)]
     key = max(keys) if keys else GRID
@@ -257,7 +259,7 @@ def load_record(store: Store) -> GridRecord:
 def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> GridStatus:
     """Return the status of a grid.
 
-    `now`: time from which the rest is estimated; without it, running units give no end.
+    `now`: time from which the remaining time is estimated; if None, no end is estimated.
     """
     record = found.record
     by_model: dict[str, list[GridSystem]] = {}
@@ -301,8 +303,8 @@ def _steps_saved(found: FoundGrid) -> int:
 
 
 def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
-    """Return the limits that stopped units and systems exceed, each with the least that all of them
-    need; None if no budget stopped a unit or system.
+    """Return the limits exceeded by stopped units and systems, each with the smallest value
+    sufficient for all of them; None if no budget stopped a unit or system.
     """
     stops = [failure.needed for failure in found.failed.values()]
     stops += [system.needed for system in found.record.systems]
@@ -319,7 +321,7 @@ def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
 
 
 def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | None]]:
-    """Return the cost of calls by system and unit, from the worker that has come furthest.
+    """Return the cost of calls by system and unit, from the worker that has made the most progress.
 
     A worker that takes a unit over starts with the calls of the previous worker.
     """
@@ -336,7 +338,7 @@ def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | 
 
 
 def _costs(systems: Sequence[GridSystem], found: FoundGrid) -> list[float | None]:
-    """Return the cost of each unit that made a call, and of the checks of each system.
+    """Return the cost of each unit that made a call, and of each system's checks.
 
     A cost is None if it is unknown.
     """
@@ -389,10 +391,10 @@ def _tally(
 
 
 def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float | None:
-    """Return how long the rest takes at the pace of the latest finished units.
+    """Return how long the remaining units will take at the pace of the latest finished units.
 
     None if fewer than two are finished. The pace is measured from the earliest of these units to
-    now, so that it falls while no unit ends.
+    now, so the pace falls while no unit finishes.
     """
     times = sorted(datetime.fromisoformat(text) for text in finished_at)[-RECENT:]
     if left == 0:
@@ -407,7 +409,7 @@ def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float 
 def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
     """Yield the reasons why units failed or were stopped, the most frequent first.
 
-    Texts that differ only in numbers are one kind, shown by its first unit.
+    Texts that differ only in numbers are treated as one kind, represented by its first unit.
     """
     labels: dict[str, str] = {}
     kinds: dict[str, list[str]] = {}
@@ -434,5 +436,5 @@ def full_label(system: GridSystem, unit: GridUnit) -> str:
 
 
 def now_utc() -> datetime:
-    """Return the time of this machine."""
+    """Return the machine's current time in UTC."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Commands of this ktdeval installation, for processes that a grid starts."""
+"""Commands of this ktdeval installation, for processes started by a grid."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from ktdeval.cli import CommandStreams, ForkedCommand
 def own_command(*words: str) -> list[str]:
     """Return a command as its program and arguments.
 
-    With -P, modules in the working folder are not imported.
+    -P ensures that modules in the working folder are not imported.
     """
     return [sys.executable, "-P", "-m", "ktdeval", *words]
 
 
 def run_forked(words: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in a fork of this process, with its standard input, to its end."""
-    # Files: a pipe that nobody reads meanwhile may be full.
+    """Run a command in a forked child process with the given standard input, and wait for it to
+    end.
+    """
+    # Use files, since a pipe that nobody reads could fill up.
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,

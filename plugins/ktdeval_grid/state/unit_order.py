@@ -1,4 +1,4 @@
-"""Units of a grid in the order in which a worker takes them. Pure functions."""
+"""Order in which a worker takes the units of a grid. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval_grid.state.settled_pairs import blocks_of
 
 @dataclass(frozen=True)
 class Shard:
-    """Share of a grid that a worker takes first: of every `count` units, number `index` (from
-    1).
+    """The share of a grid that a worker takes first: every `count`-th unit, starting with number
+    `index` (counted from 1).
     """
 
     index: int = 1
@@ -31,7 +31,7 @@ class UnitTurn:
 
 
 def parse_shard(text: str) -> Shard:
-    """Read `i/n`, such as `2/8`. Raises UsageError."""
+    """Parse `i/n`, such as `2/8`. Raises UsageError."""
     index, _, count = text.partition("/")
     if not (index.isascii() and count.isascii() and index.isdigit() and count.isdigit()):
         raise UsageError(f"--shard {text}: expected i/n with i from 1 to n, such as 2/8")
@@ -44,13 +44,14 @@ def parse_shard(text: str) -> Shard:
 
 
 def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
-    """Return all units in the order in which a worker takes them: its own shard first, then those
-    of others, so that no worker idles.
+    """Return all units in the order in which a worker takes them: its own shard first, then the
+    shards of others, so that no worker is idle.
 
-    Systems take turns, so that a slow one holds up no other. Within a system the order is task by
-    task, and drawn from the mask key: the order of the plan is public, and with it the first
-    episode that an endpoint sees would be of the first window under any mask. Where the plan
-    compares systems at looks, the windows of an earlier look come first, in a drawn order.
+    Systems take turns, so that a slow system does not hold up others. Within a system, units are
+    ordered task by task, and randomly within a task, seeded by the mask key: the plan's order is
+    public, and if it were used, the first episode seen by an endpoint would come from the first
+    window under any mask. If the plan compares systems at looks, the windows of an earlier look
+    come first, also in random order.
     """
     blocks = blocks_of(record)
     columns = [_hidden_order(system, record.mask_key, blocks) for system in record.systems]
@@ -75,8 +76,8 @@ def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) 
 
 
 def share_of(total: int, workers: Sequence[str], worker: str) -> int:
-    """Return how many of `total` concurrent episodes one of some live workers may run; the shares
-    of all sum to `total`.
+    """Return how many of `total` concurrent episodes a live worker may run; the shares of all live
+    workers sum to `total`.
     """
     names = sorted({*workers, worker})
     each, left = divmod(total, len(names))
@@ -84,17 +85,18 @@ def share_of(total: int, workers: Sequence[str], worker: str) -> int:
 
 
 def first_place_of(total: int, workers: Sequence[str], worker: str) -> int:
-    """Return the number, from 0, of a worker's first place among the `total` of a grid, as
-    `share_of` gives each worker its places.
+    """Return the number, counted from 0, of a worker's first slot among a grid's `total` slots,
+    which `share_of` divides among the workers.
     """
     before = sorted(name for name in {*workers, worker} if name < worker)
     return sum(share_of(total, workers, name) for name in before)
 
 
 def shares_of_providers(providers: Iterable[str], first: int, places: int) -> dict[str, int]:
-    """Return how many of a worker's places belong to each provider that has work left.
+    """Return how many of a worker's slots belong to each provider that has work left.
 
-    Place i of the grid belongs to provider i, in turn. `first`: number of the worker's first place.
+    The grid's slots are assigned to the providers in turn. `first`: number of the worker's first
+    slot.
     """
     names = sorted(set(providers))
     shares = dict.fromkeys(names, 0)
@@ -106,5 +108,5 @@ def shares_of_providers(providers: Iterable[str], first: int, places: int) -> di
 
 
 def tasks_of(units: Iterable[GridUnit]) -> list[str]:
-    """Return the tasks of units, in their order."""
+    """Return the distinct tasks of units, in order."""
     return list(dict.fromkeys(unit.task for unit in units))

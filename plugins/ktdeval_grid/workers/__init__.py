@@ -1,1 +1,1 @@
-"""Workers of a grid: the units that they claim, run and gather."""
+"""Workers of a grid, and the units that they claim, run and gather."""

@@ -1,8 +1,8 @@
-"""Gather the runs of a grid, and make their cards, each by one worker.
+"""Gather a grid's runs and make their cards, with one worker per job.
 
-A run is gathered once all its units are settled. Its cards are separate jobs, so that all workers
-share them. The name of a job depends on its inputs: after an amendment, or when a failed unit is
-finished later, the job has another name and is repeated.
+A run is gathered once all its units are settled. Its cards are separate jobs, so they are spread
+over all workers. A job's name depends on its inputs: after an amendment, or when a failed unit is
+finished later, the job has a different name and is repeated.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from ktdeval_grid.workers.unit_takeover import canary_part, continue_canary, fur
 
 _DONE = b"{}\n"  #: record of a finished job
 
-#: Makes tables and pages of a grid, after its last card
+#: Makes a grid's tables and pages, after its last card
 AtEnd = Callable[[GridPlace, GridRecord], None]
 
 
 @dataclass(frozen=True)
 class GatherJob:
-    """A job after the last unit of a system, or of all."""
+    """A job that follows the last unit of a system or of the whole grid."""
 
-    name: str  #: under which it is recorded as done
-    lock: str  #: what is claimed for it: one worker at a time
-    system: str | None = None  #: slug; None: of all systems
-    task: str | None = None  #: of a card; None: the run is gathered
+    name: str  #: name under which the job is recorded as done
+    lock: str  #: name of the lock claimed for the job, so that only one worker does it at a time
+    system: str | None = None  #: slug of the system; None for a job over all systems
+    task: str | None = None  #: task of the card; None for a job that gathers the run
 
 
 @dataclass(frozen=True)
 class Gathering:
-    """Jobs of a grid after its units."""
+    """A grid's jobs that follow its units."""
 
     record: GridRecord
     place: GridPlace
     board: ClaimBoard
     view: GridView
-    part: Callable[[str], RunPart]  #: open part of a system in this process, by its slug
+    part: Callable[[str], RunPart]  #: returns this process's open part of a system, given its slug
     at_end: AtEnd | None = None
-    #: jobs that failed here, by name: not tried again by this worker
+    #: jobs that failed in this worker, by name; it does not retry them
     problems: dict[str, KtdevalError] = field(default_factory=dict)
 
     def jobs(self, settled: Sequence[GridSystem]) -> Iterator[GatherJob]:
-        """Yield the jobs that are left and can be done now.
+        """Yield the remaining jobs that can be done now.
 
         `settled`: systems without open units.
         """
@@ -75,7 +75,9 @@ class Gathering:
                     )
 
     def last_job(self) -> GatherJob | None:
-        """Return the job after all cards; None if it is done, has failed here, or is not needed."""
+        """Return the job that follows all cards; None if it is done, has failed here, or is not
+        needed.
+        """
         done: list[str] = []
         for system in self.record.systems:
             done += self._done_of(system)
@@ -93,7 +95,7 @@ class Gathering:
         return [unit.id for unit in system.units if unit.id in self.view.done]
 
     def _tasks(self, system: GridSystem) -> list[str]:
-        """Return the tasks of a system that have a finished unit."""
+        """Return the tasks of a system with at least one finished unit."""
         return tasks_of(unit for unit in system.units if unit.id in self.view.done)
 
     def do(self, job: GatherJob, claim: Claim) -> None:
@@ -106,9 +108,9 @@ class Gathering:
 
             self.view.done.add(job.name)
         except FencedError:
-            pass  # the worker that holds the job does it
+            pass  # the worker that holds the job will do it
         except KtdevalError as problem:
-            if claim.is_ours():  # otherwise the other worker may have removed the missing file
+            if claim.is_ours():  # otherwise, the other worker may have removed the missing file
                 self.problems[job.name] = problem
         finally:
             claim.release()
@@ -155,7 +157,7 @@ class Gathering:
         return finished
 
     def _find_unfinished(self, system: GridSystem, finished: Mapping[str, Path]) -> dict[str, Path]:
-        """Return the part that has come furthest with each other unit that was begun."""
+        """Return the part with the most progress on each started but unfinished unit."""
         found = {}
         for unit in system.units:
             if unit.id in finished:

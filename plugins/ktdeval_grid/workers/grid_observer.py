@@ -1,4 +1,4 @@
-"""Worker's view of a grid while it works: units that are done or failed, control, live workers.
+"""A worker's view of a grid while it works: units that are done or failed, control, live workers.
 
 Everything is read from the store, at most once a second while there is work, and less often if
 listing takes long.
@@ -15,13 +15,13 @@ from ktdeval_grid.state.grid_control import Control, control_in_force
 from ktdeval_grid.state.records import FAILED, UnitFailed
 
 _LOOK_AGAIN_S = 1.0
-_IDLE_LOOK_S = 0.1  #: of a worker that has nothing to do until another has done something
-_MAX_SHARE = 20  #: minimum pause after a look, as a multiple of the time that the look took
+_IDLE_LOOK_S = 0.1  #: for a worker that waits for another worker to finish
+_MAX_SHARE = 20  #: minimum pause after a look, as a multiple of the look's duration
 _BEATS = "beats"
 
 
 class WorkerLiveness:
-    """Workers whose heartbeat has changed within a lease of this observer's own clock."""
+    """Workers whose heartbeat has changed within one lease on this observer's own clock."""
 
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease_s = lease_s
@@ -29,7 +29,7 @@ class WorkerLiveness:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def look(self, beats: list[Stat]) -> list[str]:
-        """Return the names of live workers; a worker that is seen for the first time is live."""
+        """Return the names of live workers; a worker seen for the first time is live."""
         now = self._clock()
         live = []
         for stat in beats:
@@ -52,13 +52,13 @@ class GridView:
     store: Store
     board: ClaimBoard
     liveness: WorkerLiveness
-    launch: str  #: of this worker, in records of failures
+    launch: str  #: launch of this worker, for records of failures
     done: set[str] = field(default_factory=set)  #: units and jobs
     failed: dict[str, UnitFailed] = field(default_factory=dict)  #: last failures, by unit
-    #: units that are not run as the order of their system is settled, with the reason
+    #: units that are not run because their system's order is settled, with the reason
     unrun: dict[str, str] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
-    workers: list[str] = field(default_factory=list)  #: that live
+    workers: list[str] = field(default_factory=list)  #: live workers
     warn: Callable[[str], None] = lambda _: (
         None
     )  #: called with a warning if `control.json` can't be read
@@ -108,10 +108,10 @@ class GridView:
             self._earlier = frozenset(self._failures.versions.values())
 
     def has_failed(self, unit: str) -> bool:
-        """Return whether a unit failed in this launch and is not to be tried again.
+        """Return whether a unit failed in this launch and is not to be retried.
 
-        A failure recorded before this worker's first look belongs to an earlier launch, unless it
-        names this one.
+        A failure recorded before this worker's first look belongs to an earlier launch, unless its
+        record gives this launch.
         """
         failure = self.failed.get(unit)
         if failure is None or self.control.may_try(unit, failure.requeued):
@@ -122,5 +122,5 @@ class GridView:
         return self._failures.versions.get(unit) not in (self._earlier or frozenset())
 
     def note_failure(self, failure: UnitFailed) -> None:
-        """Record a failure of this worker in the view."""
+        """Add a failure of this worker to the view."""
         self.failed[failure.unit] = failure

@@ -1,7 +1,7 @@
-"""Opening of a grid: its plan is resolved once, and each amendment once.
+"""Opening a grid: its plan is resolved once, and so is each amendment.
 
-The first worker resolves it: systems and units, the mask key, the market, and how each model takes
-tools, which costs a few calls. All other workers wait for the record and use it unchanged.
+The first worker resolves the plan: systems and units, the mask key, the market, and each model's
+tool protocol, which takes a few calls. All other workers wait for the record and use it unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOOK_AGAIN_S = 0.1
 
 @dataclass(frozen=True)
 class GridOpening:
-    """Parts and settings by which a worker opens a grid."""
+    """Parts and settings with which a worker opens a grid."""
 
     place: GridPlace
     board: ClaimBoard
@@ -55,16 +55,14 @@ class GridOpening:
     launch: str  #: id of this worker's launch
     #: whether a driver started the launch: a later launch continues with its own code
     is_driven: bool = False
-    may_retry: bool = (
-        True  #: whether systems that earlier launches could not resolve are tried again
-    )
+    may_retry: bool = True  #: whether systems that earlier launches could not resolve are retried
 
 
 def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
-    """Return the record of the grid that has this plan: the one in force, or a new one.
+    """Return the record of the grid with this plan: the record in force, or a new one.
 
-    Raises UsageError: the plan changes what a grid keeps; KtdevalError: it can't be resolved;
-    KeyboardInterrupt.
+    Raises UsageError if the plan changes a fixed setting of the grid; KtdevalError if the plan
+    can't be resolved; KeyboardInterrupt.
     """
     while True:
         before = read_record(opening.place)
@@ -78,13 +76,13 @@ def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
 
 
 def read_record(place: GridPlace) -> GridRecord | None:
-    """Return the record in force, or None before the grid has begun."""
+    """Return the record in force; None before the grid has begun."""
     return load_record(place.store) if place.store.exists(GRID) else None
 
 
 def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> bool:
-    """Return whether a plan amends a grid, or a system that an earlier launch could not resolve is
-    left.
+    """Return whether a plan amends a grid, or there is still a system that an earlier launch could
+    not resolve.
     """
     if not amendment(before.plan, plan).is_empty:
         return True
@@ -111,7 +109,9 @@ def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
 
 
 def check_code(record: GridRecord, plugins: Plugins) -> None:
-    """Raise StoreError if this process would run other code than the grid was resolved with."""
+    """Raise StoreError if this process would run different code from that with which the grid was
+    resolved.
+    """
     differing = made_by_other_code(record, plugins)
     if differing:
         raise StoreError(
@@ -124,7 +124,7 @@ def check_code(record: GridRecord, plugins: Plugins) -> None:
 def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpening) -> bool:
     """Resolve a plan, unless another worker is doing so.
 
-    Return whether there may be a new record.
+    Returns whether there may be a new record.
     """
     store = opening.place.store
     number = 0 if before is None else 1 + sum(1 for _ in store.list(PLANS))
@@ -142,9 +142,9 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpen
             store.create(key, encode_value(record))
             claim.finish(b"{}\n")
     except FencedError:
-        return False  # the worker that has taken it over resolves the plan
+        return False  # the worker that took it over resolves the plan
     finally:
-        opening.parts.close()  # plans of parts may have grown
+        opening.parts.close()  # the plans of parts may have grown
 
     return True
 
@@ -152,17 +152,17 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpen
 def resolve(
     plan: GridPlan, before: GridRecord | None, parts: OpenRunFolders, fence: Fence
 ) -> GridRecord:
-    """Return the record of a plan; what `before` records about models stays.
+    """Return the record for a plan, keeping what `before` records about models.
 
     `fence` is called before each paid call. Raises KtdevalError. If a model does not answer, or the
-    budget does not allow the check, its system is recorded with a `problem`.
+    budget does not cover the check, its system is recorded with a `problem`.
     """
     mask_key = plan.mask_key or secrets.token_hex(16)
     begun_at = datetime.now(UTC).isoformat(timespec="seconds")
     known: Mapping[str, GridSystem] = {}
     snapshot = None
     if plan.settle is not None:
-        parts.plugins.make_metric(plan.settle.metric)  # an unknown one is an error before any work
+        parts.plugins.make_metric(plan.settle.metric)  # raises an error for an unknown metric
 
     if before is not None:
         mask_key = before.mask_key
@@ -203,7 +203,7 @@ def _resolve_system(
     parts: OpenRunFolders,
     fence: Fence,
 ) -> tuple[GridSystem, str | None]:
-    """Return a system as recorded, and the id of its market."""
+    """Return a system in the form that is recorded, and the id of its market."""
     blank = GridSystem(
         slug=system.slug,
         model=system.model.short,
@@ -214,7 +214,7 @@ def _resolve_system(
     )
     try:
         part = parts.resolve(system, plan, mask_key, before, fence)
-    except (ProviderError, BudgetError) as error:  # its server is down, or refuses the key
+    except (ProviderError, BudgetError) as error:  # the server is down or rejects the API key
         return structs.replace(blank, problem=error.line, needed=needed_by(error)), None
 
     checked_by = parts.worker if before is None else before.checked_by
@@ -227,7 +227,7 @@ def _resolve_system(
 
 
 def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
-    """Return a system with its units, and the detected settings of its model."""
+    """Return a system with its units and its model's detected settings."""
     units: list[GridUnit] = []
     pruned: dict[str, list[GridUnit]] = {}
     for spec in part.specs.values():

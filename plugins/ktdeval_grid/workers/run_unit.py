@@ -1,4 +1,4 @@
-"""Run one unit of a grid: open its part, continue where others left it, and record how it ended."""
+"""Run a unit of a grid: open its part, continue where others left off, and record how it ended."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _EndedUnit:
     needed: dict[str, float] | None = None  #: as of `UnitFailed`
 
 
-# not frozen: it keeps what was published last
+# not frozen: it remembers what was last published
 @dataclass
 class UnitRunner:
     """Runs units of a grid in this process, on any thread."""
@@ -46,7 +46,7 @@ class UnitRunner:
     place: GridPlace
     parts: OpenRunFolders
     view: GridView
-    #: systems that this worker runs no further unit of in this launch, with the reason
+    #: systems of which this worker runs no more units in this launch, with the reason
     stopped: dict[str, KtdevalError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class UnitRunner:
         self._paid: WorkerPaid | None = None  # as last published
 
     def has_questions(self, system: GridSystem) -> bool:
-        """Return whether a system's model is asked the fixed questions at its start."""
+        """Return whether a system's model is asked the fixed questions at the start."""
         asks = self._planned[system.slug].config.canary > 0
         return asks and system.tool_protocol is not None
 
@@ -66,17 +66,17 @@ class UnitRunner:
         return self.parts.part(self._planned[slug], self._recorded[slug], self.record)
 
     def run(self, turn: UnitTurn, claim: Claim, requeued: int) -> None:
-        """Run a claimed unit to its end, and record it as done or failed.
+        """Run a claimed unit to completion, and record it as done or failed.
 
         After an interrupt, the next worker continues the unit. If it was taken over, the worker
-        that holds it continues. `requeued`: how often it was requeued.
+        that holds it continues. `requeued`: how often the unit was requeued.
         """
         try:
             ended = self._run_or_continue(turn, claim)
         except (KeyboardInterrupt, FencedError):
             claim.release()
             return
-        except KtdevalError as problem:  # its part can't be opened, or the store fails
+        except KtdevalError as problem:  # the part can't be opened, or the store fails
             self.stopped.setdefault(turn.system, problem)
             ended = _EndedUnit(problem.line, needed_by(problem))
 
@@ -84,7 +84,7 @@ class UnitRunner:
             self._record_failure(turn, claim, requeued, ended)
 
     def _run_or_continue(self, turn: UnitTurn, claim: Claim) -> _EndedUnit | None:
-        """Run a unit, unless a worker has finished it already; return why it failed, or None."""
+        """Run a unit, unless a worker has already finished it; return why it failed, or None."""
         part = self.part(turn.system)
         unit = turn.unit.id
         holder = self.parts.worker
@@ -101,7 +101,7 @@ class UnitRunner:
             if outcome.error is not None:
                 needed = None
                 if outcome.is_stopped:
-                    # The reason may be another unit's problem: then no limit is known.
+                    # The cause may be another unit's problem, in which case no limit is known.
                     needed = needed_by(part.stop.reason) or {}
 
                 return _EndedUnit(outcome.error, needed)
@@ -153,11 +153,11 @@ class UnitRunner:
         claim.release()
 
     def publish_paid(self) -> None:
-        """Write the cost so far of units that are not done, for observers."""
+        """Write the cost so far of unfinished units, for observers."""
         store = self.place.store
         key = paid_key(self.parts.worker)
         before = self._paid
-        if before is None:  # an earlier process of this name may have written what its parts hold
+        if before is None:  # an earlier process of this name may have written its parts' costs
             before = find_value(store, key, WorkerPaid) or WorkerPaid()
 
         usd = dict(before.usd)
@@ -171,7 +171,7 @@ class UnitRunner:
         self._paid = now
 
     def ask_at_start(self, slug: str, claim: Claim) -> None:
-        """Ask the fixed questions of a system, continuing where another worker left them."""
+        """Ask a system's fixed questions, continuing where another worker left off."""
         try:
             part = self.part(slug)
             continue_canary(self.place, slug, part)

@@ -1,13 +1,13 @@
 """Budget of a grid: dollars and tokens that its workers share.
 
-A worker draws an amount before its calls spend it. The amount is used from that moment on, so the
-grid's limits hold even if the worker dies. An unused rest serves the worker's next calls. It is given
-back if it exceeds a hundredth of the limit, or if no call is under way. Amounts that a killed worker
-has drawn and not used stay used: the possible cost of its open calls, and up to a hundredth of the
-limit.
+A worker draws an amount before its calls spend it. The amount counts against the limits from then
+on, so they hold even if the worker dies. An unused remainder serves the worker's next calls. It is
+given back if it exceeds a hundredth of the limit, or if no call is in progress. Amounts that a
+killed worker has drawn but not used remain spent: the maximum cost of its open calls, and up to a
+hundredth of the limit.
 
-While a worker holds a drawn amount, the sum's state names it. A call that does not fit waits while the
-state names another live worker, since calls cost less than they reserve.
+While a worker holds a drawn amount, it is listed in the sum's state. A call that does not fit waits
+as long as another live worker is listed, since calls cost less than they reserve.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ from ktdeval_grid.state.layout import GridPlace
 _UNITS_A_DOLLAR = 1_000_000  #: the shared sum counts whole millionths
 _DOLLARS = "max_cost"
 _TOKENS = "max_tokens"
-_PORTIONS = 100  #: a worker draws a hundredth of the limit at once
+_PORTIONS = 100  #: a worker draws a hundredth of the limit at a time
 _IDLE_S = 1.0  #: time without a call after which a worker gives back its amount
-_ASK_AGAIN_S = 0.5  #: time after which a refused draw is tried again
+_ASK_AGAIN_S = 0.5  #: time after which a refused draw is retried
 
 
 @dataclass
 class _DrawnSum:
-    """Amount that this process has drawn of one shared sum."""
+    """Amount that this process has drawn from one shared sum."""
 
-    limit: str  #: option that limits it: `max_cost` or `max_tokens`
+    limit: str  #: option that sets the limit: `max_cost` or `max_tokens`
     total: SharedSum
-    portion: int  #: least amount that is drawn at once
-    free: int = 0  #: drawn, and not given to a call; negative: calls used more than they drew
-    has_drawn: bool = False  #: others may wait for what this process gives back
+    portion: int  #: smallest amount drawn at a time
+    free: int = 0  #: amount drawn but not given to a call; negative: calls used more than was drawn
+    has_drawn: bool = False  #: others may be waiting for what this process gives back
 
     def count_units(self, amount: Amount) -> int:
         """Return an amount in units of the sum: millionths of a dollar, or tokens."""
         return _units(amount.usd) if self.limit == _DOLLARS else amount.tokens
 
     def take(self, most: Amount) -> bool:
-        """Give an amount to a call, drawing what is missing; False if the limit leaves less."""
+        """Allocate an amount to a call, drawing what is missing; False if the limit leaves too
+        little.
+        """
         units = self.count_units(most)
         missing = units - self.free
         if missing > 0 and not self._draw(missing):
@@ -58,7 +60,7 @@ class _DrawnSum:
         return True
 
     def _draw(self, missing: int) -> bool:
-        self.has_drawn = True  # set first: a draw without an answer may have succeeded
+        self.has_drawn = True  # set first: a draw without a response may have succeeded
         for wanted in (max(missing, self.portion), missing):
             if self.total.draw(wanted):
                 self.free += wanted
@@ -67,14 +69,16 @@ class _DrawnSum:
         return False
 
     def find_needed(self, most: Amount) -> float | None:
-        """Return the smallest limit that leaves an amount; None if the current limit does."""
+        """Return the smallest limit that would cover an amount; None if the current limit does."""
         used = self.total.state().used + self.count_units(most) - self.free
         if self.total.limit is None or used <= self.total.limit:
             return None
         return used / _UNITS_A_DOLLAR if self.limit == _DOLLARS else used
 
     def give_back(self, kept: int) -> None:
-        """Give back what is free beyond `kept`; record what was used beyond what was drawn."""
+        """Give back the free amount beyond `kept`; if more was used than drawn, record the
+        excess.
+        """
         excess = min(self.free, 0)
         if self.free > kept:
             excess = self.free - kept
@@ -84,7 +88,7 @@ class _DrawnSum:
             self.total.give_back(excess)
 
     def leave(self) -> None:
-        """Give back all that is free; others no longer wait for this process."""
+        """Give back the whole free amount; others no longer wait for this process."""
         if self.has_drawn:
             excess = self.free
             self.free = 0
@@ -94,19 +98,17 @@ class _DrawnSum:
 
 @dataclass
 class GridAllowance:
-    """Shared sums of dollars and tokens, as the calls of this process draw from them. Threads may
-    share it.
-    """
+    """Shared sums of dollars and tokens from which this process's calls draw. Thread-safe."""
 
-    purses: tuple[_DrawnSum, ...]  #: of dollars and of tokens, as far as the grid limits them
+    purses: tuple[_DrawnSum, ...]  #: for dollars and for tokens, if the grid limits them
     clock: Callable[[], float] = time.monotonic  #: seconds
-    _calls: int = 0  #: under way
-    _used_at_s: float = -math.inf  #: when the last call began or ended
+    _calls: int = 0  #: number of calls in progress
+    _used_at_s: float = -math.inf  #: when the last call started or ended
     _refused_until_s: float = -math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def draw(self, most: Amount) -> Drawing:
-        """Draw the most that a call may use. Raises StoreError."""
+        """Draw the maximum that a call may use. Raises StoreError."""
         with self._lock:
             if self.clock() < self._refused_until_s:
                 return "later"
@@ -116,7 +118,8 @@ class GridAllowance:
             if not self._calls:
                 self._give_back_all()
 
-            # Others may have given back since: what is refused when nobody has anything is final.
+            # Others may have given back amounts since then; a refusal is final only if nobody holds
+            # any.
             may_wait = self._calls > 0 or self._others_have_drawn()
             if self._is_drawn(most):
                 return "drawn"
@@ -129,7 +132,7 @@ class GridAllowance:
             return "later"
 
     def _is_drawn(self, most: Amount) -> bool:
-        """Draw for a call, if there is room."""
+        """Draw for a call, if the limits allow."""
         has_drawn = any(purse.has_drawn for purse in self.purses)
         if not has_drawn and self._needed(most):
             return False
@@ -145,7 +148,7 @@ class GridAllowance:
         return any(purse.total.may_others_give_back() for purse in self.purses)
 
     def settle(self, drawn: Amount, used: Amount) -> None:
-        """End a call that has drawn an amount, with what it has used."""
+        """End a call that has drawn an amount, given what it has used."""
         with self._lock:
             self._calls -= 1
             self._used_at_s = self.clock()
@@ -167,8 +170,8 @@ class GridAllowance:
     def give_back_idle(self) -> None:
         """Give back what no call needs.
 
-        If no call has been under way for a moment, give back everything, else what exceeds a
-        portion. If the store fails, the next call tries again.
+        If no call has been in progress for a moment, everything is given back; otherwise, what
+        exceeds a portion. If the store fails, the next call tries again.
         """
         with self._lock, suppress(StoreError):
             if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:
@@ -178,12 +181,16 @@ class GridAllowance:
                     purse.give_back(purse.portion)
 
     def give_back_all(self) -> None:
-        """Give back everything that no call has used; no call may be under way. Raises StoreError."""
+        """Give back everything that no call has used; no call may be in progress. Raises
+        StoreError.
+        """
         with self._lock:
             self._give_back_all()
 
     def _take(self, most: Amount) -> bool:
-        """Give an amount to a call from all purses; if one lacks it, from no purse."""
+        """Allocate an amount to a call from all purses, or from none if one of them has too
+        little.
+        """
         for number, purse in enumerate(self.purses):
             if not purse.take(most):
                 for earlier in self.purses[:number]:
@@ -202,7 +209,7 @@ def _units(usd: float) -> int:
 
 
 def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridAllowance | None:
-    """Return the budget of a grid; None if its plan sets no limit."""
+    """Return a grid's budget; None if its plan sets no limits."""
     purses = []
     if plan.max_cost is not None:
         units = math.floor(plan.max_cost * _UNITS_A_DOLLAR)

@@ -1,7 +1,8 @@
-"""Takeover: continue an episode of another worker.
+"""Takeover: continue another worker's episode.
 
-A worker that takes an episode over starts with everything that the furthest worker had of it. So
-the furthest worker holds every finished step and every paid reply, and one comparison finds it.
+A worker that takes over an episode starts with everything that the furthest worker had of it. The
+furthest worker therefore holds every finished step and every paid reply, and can be found by a
+single comparison.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from ktdeval_grid.state.layout import GridPlace
 
 
 def continue_unit(place: GridPlace, worker: str, system: str, unit: str, part: RunPart) -> str:
-    """Bring a unit of a worker's part as far as any worker has come.
+    """Bring a unit in a worker's part up to the most advanced state that any worker has reached.
 
-    Return the worker whose part has the unit finished then, or this one. Raises StoreError.
+    Returns the worker whose part contains the finished unit, or this worker. Raises StoreError.
     """
     best = worker
     furthest = _progress(place, worker, system, unit)
@@ -35,7 +36,7 @@ def continue_unit(place: GridPlace, worker: str, system: str, unit: str, part: R
 
 
 def furthest_part(place: GridPlace, system: str, unit: str) -> Path | None:
-    """Return the part that has come furthest with a unit; None if no worker has begun it."""
+    """Return the part with the most progress on a unit; None if no worker has started it."""
     found = {
         place.part(each, system): _progress(place, each, system, unit) for each in place.workers()
     }
@@ -44,7 +45,9 @@ def furthest_part(place: GridPlace, system: str, unit: str) -> Path | None:
 
 
 def canary_part(place: GridPlace, system: str) -> Path | None:
-    """Return the part that has asked most of a system's fixed questions; None if no part has any."""
+    """Return the part that has asked the most of a system's fixed questions; None if no part has
+    asked any.
+    """
     asked = {}
     for worker in place.workers():
         path = place.part(worker, system)
@@ -55,7 +58,9 @@ def canary_part(place: GridPlace, system: str) -> Path | None:
 
 
 def continue_canary(place: GridPlace, system: str, part: RunPart) -> None:
-    """Bring a part as far with the fixed questions as any worker has come. Raises StoreError."""
+    """Bring a part's fixed questions up to the most advanced state that any worker has reached.
+    Raises StoreError.
+    """
     best = canary_part(place, system)
     own = recorded_calls(part.path, CANARY_CALLS)
     if best is not None and recorded_calls(best, CANARY_CALLS) > own:

@@ -117,7 +117,7 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
 def _tables(out: str, stack: ExitStack) -> AtEnd:
     """Return a function that makes tables and pages; the stack closes it.
 
-    Call it before any thread.
+    Must be called before any thread is started.
     """
     if can_fork():
         return stack.enter_context(WaitingTables(open_place(out)))
@@ -125,7 +125,7 @@ def _tables(out: str, stack: ExitStack) -> AtEnd:
 
 
 def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:
-    """Return options with the plan of a file, or of a launch. Raises UsageError, StoreError."""
+    """Return options with the plan from a file or from a launch. Raises UsageError, StoreError."""
     if plan is not None and launch is None:
         return WorkerOptions(load_plan(plan), out)
     if plan is not None or launch is None:
@@ -142,8 +142,8 @@ def _report_line(report: WorkerReport) -> str:
 
 
 def _stop_at_end_of_input(session: GridSession) -> None:
-    """Stop a session when the process that holds the other end of standard input has ended."""
-    # Not sys.stdin: a thread that waits in it keeps Python from ending.
+    """Stop a session when the process at the other end of standard input has ended."""
+    # Not sys.stdin: a thread waiting for it would keep Python from exiting.
     while os.read(_STANDARD_INPUT, 1):
         pass
 
@@ -151,8 +151,8 @@ def _stop_at_end_of_input(session: GridSession) -> None:
 
 
 def stopping_on_signals(session: GridSession) -> AbstractContextManager[None]:
-    """Stop a session between steps on the first interrupt or termination signal; end the process on
-    the second.
+    """Stop a session between steps on the first interrupt or termination signal; on the second, end
+    the process.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Loop of a worker: claim a unit, run it, record it; then gather runs and make cards."""
+"""Main loop of a worker: claim a unit, run it, record it; then gather runs and make cards."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from ktdeval_grid.workers.grid_observer import GridView
 from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 
-_TICK_S = 0.2  #: longest time until a signal is noticed
-_IDLE_TICK_S = 0.05  #: longest time until another worker's end is noticed, when this one is idle
-_RETRY_S = 1.0  #: time until a unit of another worker is tried again
+_TICK_S = 0.2  #: longest time before a signal is noticed
+_IDLE_TICK_S = 0.05  #: longest time before another worker's end is noticed when this worker is idle
+_RETRY_S = 1.0  #: time after which a unit held by another worker is tried again
 _MAX_THREADS = 10_000
 
 
 @dataclass(frozen=True)
 class WorkPiece:
-    """Piece of work, claimed for this worker."""
+    """Piece of work claimed for this worker."""
 
     do: Callable[[], None]
-    provider: str | None  #: provider whose place it takes; None: no place
+    provider: str | None  #: provider whose slot the piece occupies; None: it needs no slot
 
 
 Running = dict[Future[None], str | None]
-"""Work under way, with the provider whose place each takes."""
+"""Work in progress, with the provider whose slot each piece occupies."""
 
 
 @dataclass
 class Worker:
-    """A worker of one grid, as its record is."""
+    """Worker on a grid, as defined by the grid's record."""
 
     record: GridRecord
     board: ClaimBoard
@@ -57,7 +57,7 @@ class Worker:
     only: frozenset[str] | None = None  #: units to run; None: all
     is_stopping: bool = False
     _refused: dict[str, float] = field(default_factory=dict)  #: names, and when to try them again
-    _is_draining: bool = False  #: parts were interrupted, and are to be reopened
+    _is_draining: bool = False  #: parts were interrupted, and must be reopened
 
     def __post_init__(self) -> None:
         self._turns = turns_of(self.record, self.shard)
@@ -68,12 +68,12 @@ class Worker:
         }
 
     def stop(self) -> None:
-        """End after the steps that are under way; a signal handler may call it."""
+        """End after the steps in progress; may be called by a signal handler."""
         self.is_stopping = True
         self.runner.parts.interrupt()
 
     def work(self) -> None:
-        """Work until nothing is left that this worker could do, now or later.
+        """Work until there is nothing left that this worker could do, now or later.
 
         Raises KtdevalError; KeyboardInterrupt after `stop`.
         """
@@ -106,7 +106,7 @@ class Worker:
             raise KeyboardInterrupt
 
     def _fill(self, pool: ThreadPoolExecutor, running: Running) -> None:
-        """Begin as many pieces of work as this worker may do at once."""
+        """Start as many pieces of work as this worker may run at once."""
         if self.view.control.paused and not self._is_draining:
             self._is_draining = True
             self.runner.parts.interrupt()
@@ -129,8 +129,8 @@ class Worker:
     def _next_piece(self, running: Running) -> WorkPiece | None:
         """Claim the next piece of work.
 
-        Providers that have less than their share of the places come first, so that a slow provider
-        does not block others; then any provider.
+        Providers with less than their share of the slots come first, so that a slow provider does
+        not block others; then any provider.
         """
         under_way = Counter(running.values())
         shares = self._shares()
@@ -138,9 +138,9 @@ class Worker:
         return next(self._pieces(below), None) or next(self._pieces(None), None)
 
     def _shares(self) -> dict[str, int]:
-        """Return how many of this worker's places belong to each provider that has units left.
+        """Return how many of this worker's slots belong to each provider that has units left.
 
-        The result is empty if the grid has fewer places than providers.
+        The result is empty if the grid has fewer slots than providers.
         """
         providers = []
         for system in self.record.systems:
@@ -158,7 +158,7 @@ class Worker:
         return shares_of_providers(providers, first, self._share())
 
     def _share(self) -> int:
-        """Return how many episodes this worker may run at once."""
+        """Return the number of episodes that this worker may run at once."""
         total = self.view.control.concurrency or self.record.plan.concurrency
         if total is not None:
             return share_of(total, self.view.workers, self.runner.parts.worker)
@@ -167,7 +167,7 @@ class Worker:
         return CALLS_AT_ONCE if is_remote else 1
 
     def _without_ended(self, running: Running) -> Running:
-        """Wait until work ends, a moment at most; return what is still running."""
+        """Wait briefly for work to end; return what is still running."""
         if not running:
             time.sleep(_IDLE_TICK_S)
             return running
@@ -179,7 +179,7 @@ class Worker:
         return {future: running[future] for future in left}
 
     def _pieces(self, providers: Set[str] | None) -> Iterator[WorkPiece]:
-        """Yield pieces of work for some providers, or for all, the most urgent first.
+        """Yield pieces of work for some or all providers, most urgent first.
 
         Each piece is claimed when the iterator reaches it.
         """
@@ -200,7 +200,7 @@ class Worker:
                     yield WorkPiece(partial(self.runner.run, turn, claim, requeued), provider)
 
         for job in self._jobs():
-            owner = self._providers.get(job.system or "")  # None: a job of all systems
+            owner = self._providers.get(job.system or "")  # None: a job over all systems
             if owner is None or _is_among(owner, providers):
                 claim = self._claim(job.lock)
                 if claim is not None:
@@ -219,7 +219,7 @@ class Worker:
         return claim
 
     def _open_turns(self) -> Iterator[UnitTurn]:
-        """Yield the open units that this worker is to run."""
+        """Yield the open units that are for this worker to run."""
         wanted = {system.slug for system in self.record.systems if self._is_wanted(system)}
         turns = []
         for turn in self._turns:
@@ -252,7 +252,7 @@ class Worker:
         self._turns = [turn for turn in self._turns if turn.unit.id not in self.view.done]
 
     def _is_wanted(self, system: GridSystem) -> bool:
-        """Return whether this worker begins further units of a system."""
+        """Return whether this worker starts more units of a system."""
         is_dropped = self.view.control.drops(self.record.model(system.model))
         return not is_dropped and system.slug not in self.runner.stopped
 
@@ -274,7 +274,7 @@ class Worker:
         return not any(self.board.holder(unit.id) is not None for unit in open_units)
 
     def _jobs(self) -> Iterator[GatherJob]:
-        """Yield the jobs after the units that can be done now."""
+        """Yield the jobs following the units that can be done now."""
         settled = [system for system in self.record.systems if self._is_settled(system)]
         jobs = list(self.gathering.jobs(settled))
         yield from jobs

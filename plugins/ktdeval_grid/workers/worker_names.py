@@ -1,4 +1,4 @@
-"""Names of workers: the machine's name, with the first number that no live process uses."""
+"""Names of workers: the machine's name plus the first number not used by a live process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MAX_LETTERS = 40
 
 
 class WorkerName(Closing):
-    """Name that only this process has until it closes the name or ends.
+    """Name reserved for this process until it closes the name or ends.
 
-    A process that gets a name knows that no earlier process of that name lives: the lock on its
-    folder ends with the process. Machines that share a grid must have different host names.
+    A process that gets a name knows that no earlier process with that name is alive: the lock on
+    its folder ends with the process. Machines that share a grid must have different host names.
     """
 
     def __init__(self, place: GridPlace) -> None:
@@ -37,5 +37,5 @@ class WorkerName(Closing):
                 os.close(self._lock)
 
     def close(self) -> None:
-        """Let another process have the name."""
+        """Release the name for another process."""
         os.close(self._lock)

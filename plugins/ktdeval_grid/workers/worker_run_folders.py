@@ -1,4 +1,4 @@
-"""Open run folders of a worker: one for each system that it runs units of."""
+"""Open run folders of a worker, one for each system of which it runs units."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ktdeval_grid.state.layout import GridPlace
 from ktdeval_grid.state.records import GridRecord, GridSystem
 from ktdeval_grid.workers.shared_budget import GridAllowance
 
-CALLS_AT_ONCE = 8  #: episodes at once of a worker whose models are behind a network
+CALLS_AT_ONCE = 8  #: number of concurrent episodes of a worker whose models are behind a network
 
 
 @dataclass(frozen=True)
 class OpenRunFolders(Closing):
-    """Run folders of a worker that are open, by the slug of their system."""
+    """A worker's open run folders, by system slug."""
 
     place: GridPlace
     worker: str
     plugins: Plugins
-    allowance: GridAllowance | None = None  #: of the whole grid; None without a budget
-    #: when the worker began, in seconds of `time.monotonic`; `max_hours` are counted from here
+    allowance: GridAllowance | None = None  #: budget of the whole grid; None without a budget
+    #: when the worker started, in seconds of `time.monotonic`; `max_hours` is counted from here
     began_s: float = field(default_factory=time.monotonic)
     _open: dict[str, RunPart] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -40,7 +40,7 @@ class OpenRunFolders(Closing):
         before: GridSystem | None,
         fence: Fence,
     ) -> RunPart:
-        """Open the part of a system that is being resolved.
+        """Open the part for a system that is being resolved.
 
         The model's tool protocol is checked, unless it is known from `before`; `fence` is called
         before each call. Raises KtdevalError.
@@ -54,8 +54,8 @@ class OpenRunFolders(Closing):
         return self._open_part(system.slug, config, shared, StopSignal())
 
     def part(self, system: System, recorded: GridSystem, record: GridRecord) -> RunPart:
-        """Return the part of a recorded system, opened at its first use. Raises KtdevalError: it
-        can't be opened, or would be another run on this machine.
+        """Return the part for a recorded system, opened on first use. Raises KtdevalError if it
+        can't be opened, or would be a different run on this machine.
         """
         with self._lock:
             if recorded.slug in self._open:
@@ -70,7 +70,9 @@ class OpenRunFolders(Closing):
             return part
 
     def _stop_signal(self, plan: GridPlan) -> StopSignal:
-        """Return the flag that ends a part. Raises BudgetError: the launch has used up its time."""
+        """Return the flag that ends a part. Raises BudgetError if the launch has used up
+        its time.
+        """
         stop = StopSignal()
         if plan.max_hours is not None:
             stop.limit_hours(plan.max_hours, self.began_s)
@@ -86,10 +88,10 @@ class OpenRunFolders(Closing):
         return part
 
     def _config(self, system: System, plan: GridPlan, mask_key: str) -> RunConfig:
-        """Return the config of a system's part.
+        """Return the config for a system's part.
 
-        The grid's limits of dollars and tokens are also those of the part, since a part never
-        exceeds them.
+        The grid's limits on dollars and tokens also apply to the part, since a part never exceeds
+        them.
         """
         return replace(
             system.config,
@@ -102,16 +104,18 @@ class OpenRunFolders(Closing):
         )
 
     def paid(self) -> dict[str, dict[str, float | None]]:
-        """Return the US dollars of the calls that open parts record, by system and episode."""
+        """Return the US dollars spent on the calls recorded by open parts, by system and
+        episode.
+        """
         return {slug: part.paid() for slug, part in list(self._open.items())}
 
     def interrupt(self) -> None:
-        """Stop the episodes of all parts after the steps under way."""
+        """Stop the episodes in all parts after the steps in progress."""
         for part in list(self._open.values()):
             part.stop.interrupt()
 
     def close_one(self, slug: str) -> None:
-        """Close the part of a system, if it is open."""
+        """Close a system's part, if it is open."""
         part = self._open.pop(slug, None)
         if part is not None:
             part.close()
@@ -123,14 +127,14 @@ class OpenRunFolders(Closing):
 
 
 def _with_protocol(config: RunConfig, recorded: GridSystem) -> RunConfig:
-    """Return a config with the detected tool protocol of its model, if there is one."""
+    """Return a config with its model's detected tool protocol, if there is one."""
     if recorded.tool_protocol is None:
         return config
     return replace(config, tool_protocol=recorded.tool_protocol)
 
 
 def _check_same(part: RunPart, recorded: GridSystem, record: GridRecord) -> None:
-    """Raise StoreError if this machine would run other episodes than the grid has."""
+    """Raise StoreError if this machine would run episodes that differ from the grid's."""
     if part.snapshot != record.snapshot:
         raise StoreError(
             f"{recorded.slug}: the market here is snapshot {part.snapshot!s:.12}, that of the grid"

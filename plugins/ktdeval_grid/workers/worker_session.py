@@ -1,4 +1,4 @@
-"""Process that works on a grid: its name, heartbeat and open parts, from its start to its end."""
+"""A process that works on a grid: its name, heartbeat and open parts, from start to end."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ LEASE_S = 60.0
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """Settings of one worker of a grid."""
+    """Settings for a single worker of a grid."""
 
     plan: GridPlan
     out: str  #: place of the grid
     shard: Shard = field(default_factory=Shard)
-    only_failed: bool = False  #: run the units that failed before this worker began, and no others
-    lease_s: float = LEASE_S  #: silence after which others take over what a worker holds
-    launch: str | None = None  #: id that workers of one launch share; None: a launch of its own
+    only_failed: bool = False  #: run only units that failed before this worker started
+    lease_s: float = LEASE_S  #: silence after which others take over a worker's claims
+    launch: str | None = None  #: id shared by a launch's workers; None: a separate launch
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """Result of one worker of a grid."""
+    """Result of a single worker of a grid."""
 
     place: Path
     name: str
-    planned: int  #: units of the grid
-    done: int  #: of them, by any worker
-    failed: int  #: without units that a budget stopped
+    planned: int  #: number of units in the grid
+    done: int  #: number of units done, by any worker
+    failed: int  #: number of failed units, without units stopped by a budget
     problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
-    is_stopped: bool = False  #: whether all that ended it here is a budget
-    settled: int = 0  #: units that are not run, as the order of their system is settled
+    is_stopped: bool = False  #: whether the work here ended only because of a budget
+    settled: int = 0  #: number of units not run because their system's order is settled
 
 
 class GridSession:
@@ -75,7 +75,7 @@ class GridSession:
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """End after the steps that are under way; safe in a signal handler and on any thread."""
+        """End after the steps in progress; safe in a signal handler and on any thread."""
         self._stopping.set()
         if self._worker is not None:
             self._worker.stop()
@@ -110,7 +110,7 @@ class GridSession:
                 check_code(record, self._plugins)
                 report = self._work(record, place, board, parts, only)
                 latest = read_record(place)
-                if latest is None or latest == record:  # the plan was not amended meanwhile
+                if latest is None or latest == record:  # the plan was not amended in the meantime
                     return report
 
                 record = latest
@@ -123,7 +123,7 @@ class GridSession:
         parts: OpenRunFolders,
         only: frozenset[str] | None,
     ) -> WorkerReport:
-        """Work on the grid as one record of it has it."""
+        """Work on the grid as defined by one of its records."""
         view = GridView(place.store, board, WorkerLiveness(self._options.lease_s), self._launch)
         view.warn = _warn
         runner = UnitRunner(record, place, parts, view)
@@ -131,7 +131,7 @@ class GridSession:
         worker = Worker(record, board, view, runner, gathering, self._options.shard, only)
         self._worker = worker
         try:
-            if self._stopping.is_set():  # before there was a worker to stop
+            if self._stopping.is_set():  # stopped before there was a worker
                 raise KeyboardInterrupt
 
             worker.work()
@@ -152,14 +152,14 @@ def _warn(sentence: str) -> None:
 
 
 def _settle(parts: OpenRunFolders) -> None:
-    """Close all parts, and give back what their calls have drawn and not used."""
+    """Close all parts, and give back what their calls have drawn but not used."""
     parts.close()
     if parts.allowance is not None:
         parts.allowance.give_back_all()
 
 
 def failed_units(store: Store) -> frozenset[str]:
-    """Return the units with a record of a failure."""
+    """Return the units with a failure record."""
     return frozenset(value_name(stat.key) for stat in store.list(FAILED))
 
 
@@ -193,7 +193,9 @@ def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: s
 def _only_budgets(
     record: GridRecord, ended: Iterable[UnitFailed], stops: Iterable[KtdevalError]
 ) -> bool:
-    """Return whether only budgets ended units, ended the work here, or kept systems unresolved."""
+    """Return whether only budgets ended units, ended the work here, or kept systems from being
+    resolved.
+    """
     needed = [needed_by(stop) for stop in stops]
     needed += [failure.needed for failure in ended]
     for system in record.systems:
@@ -206,8 +208,8 @@ def _only_budgets(
 def check_report(report: WorkerReport) -> None:
     """Raise an error if the work is not complete.
 
-    Raises BudgetError: only a budget ended the work; EpisodeFailure: a unit is not done for another
-    reason, or a system or job was given up.
+    Raises BudgetError if the work ended only because of a budget; EpisodeFailure if a unit is not
+    done for another reason, or a system or job was given up.
     """
     left = report.planned - report.done - report.settled
     if not left and not report.problems:

@@ -1,4 +1,4 @@
-"""Manifest of the command that writes runs as training data: `train export`."""
+"""Manifest of `train export`, the command that writes runs as training data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ktdeval train export`: training data from runs."""
+"""`ktdeval train export`: write runs as training data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MAX_SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class RunExportOptions(JsonOptions, PluginOptions):
-    """Options of an export."""
+    """Export options."""
 
     out: Path = flag(type=OutputPath("file"), metavar="FILE", help="output file of rows")
     form: Form = flag(
@@ -115,14 +115,14 @@ def export(runs: tuple[Path, ...], options: RunExportOptions, **changes: Any) ->
 
 
 def metadata_path(out: Path) -> Path:
-    """Return the path of the metadata of a output file of rows."""
+    """Return the path of the metadata for an output file of rows."""
     return out.with_name(f"{out.name}.metadata.json")
 
 
 def _export_settings(options: RunExportOptions) -> ExportSettings:
-    """Return the settings of the export.
+    """Return the settings of an export.
 
-    Raises UsageError: if options contradict each other.
+    Raises UsageError if options contradict each other.
     """
     bound = _parse_bound(options.where)
     if options.form == "preference" and options.by is None:

@@ -10,7 +10,7 @@ from ktdeval.harness import Message, ModelRequest, Reply, ToolSpec, with_distinc
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model: the request and the reply."""
+    """A model call: the request and the reply."""
 
     request: ModelRequest
     reply: Reply
@@ -18,16 +18,18 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class CallChain:
-    """Calls that each repeat the messages of the previous call and add to them."""
+    """Chain of model calls, each of which repeats the messages of the previous call and adds to
+    them.
+    """
 
-    opening: tuple[Message, ...]  #: messages of the first call
-    messages: tuple[Message, ...]  #: all messages; the last one is the model's last reply
-    tools: tuple[ToolSpec, ...]  #: tools that the last call offers
-    role: str  #: role of the asking agent in a team; empty without a team
+    opening: tuple[Message, ...]  #: messages of the first request
+    messages: tuple[Message, ...]  #: all messages; the last message is the model's last reply
+    tools: tuple[ToolSpec, ...]  #: tools offered in the last call
+    role: str  #: role of the calling agent in a team; empty without a team
 
     @property
     def continuation(self) -> tuple[Message, ...]:
-        """Messages after the opening; the first one is the model's."""
+        """Messages after the opening; the first of them is the model's."""
         return self.messages[len(self.opening) :]
 
 
@@ -45,7 +47,7 @@ def conversations_of(calls: Sequence[ModelCall]) -> list[CallChain]:
 
 
 def _thread_of(call: ModelCall, threads: Sequence[list[ModelCall]]) -> list[ModelCall] | None:
-    """Return the latest thread that a call continues; None if it starts another one."""
+    """Return the latest thread that a call continues; None if the call starts a new thread."""
     for thread in reversed(threads):
         before = thread[-1].request
         begins = call.request.messages[: len(before.messages)] == before.messages

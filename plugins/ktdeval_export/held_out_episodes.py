@@ -1,4 +1,4 @@
-"""Episodes that serve as a test set: a model trained on them can't be evaluated on them."""
+"""Held-out episodes: those of a test set, on which a model trained on them can't be evaluated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ktdeval_export.replayed_steps import TracedEpisode
 
 
 def evaluation_use(episode: TracedEpisode) -> str:
-    """Return which test set an episode belongs to; empty if it belongs to none.
+    """Return the test set that an episode belongs to; empty if it belongs to none.
 
-    Test sets are episodes of a run that is registered with a leaderboard, questions of a task, and
-    days of a task's own windows on a real market.
+    Test sets are the episodes of a run that is registered with a leaderboard, the questions of a
+    task, and the days of a task's own windows on a real market.
     """
     if episode.registration is not None:
         return f"its run is registered with a leaderboard ({episode.registration[:12]})"

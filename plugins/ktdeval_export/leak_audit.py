@@ -1,8 +1,8 @@
-"""Leak audit: reasons not to use a recorded step as training data.
+"""Leak audit: finds reasons not to use a recorded step as training data.
 
-A finding gives the place and the kind of a leak, and never quotes the text. A warning: the model
-wrote it in this step, so the step can be left out. An error: the records are not genuine, or an
-agent shows data that it must not show.
+A finding gives the place and kind of a leak, and never quotes the text. It is a warning if the
+model wrote the text in this step, so that the step can be omitted. It is an error if the records
+are not genuine, or if an agent shows data that it must not show.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ CHECKS = (
     "no reply names a day after that of its step, unless the model was shown it",
     "no text that a model is shown holds a question's gold answer",
 )
-"""Checks of the audit, as the file of metadata states them."""
+"""Checks of the audit, as listed in the metadata file."""
 
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?[-/.年]\s?(\d{1,2})\s?[-/.月]\s?(\d{1,2})(?!\d)")
 _ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _LAST_CHARACTER = 0x10FFFF
-_MAX_LAYERS = 3  #: of characters spelled by number
+_MAX_LAYERS = 3  #: maximum nesting of character escapes that is decoded
 _SHORTEST_GOLD = 24
-"""Fewest characters of a gold answer that is searched for: a shorter one, such as a letter or a
+"""Minimum length of a gold answer that is searched for: a shorter answer, such as a letter or a
 number, occurs in many texts by chance.
 """
-_REMEMBERED = 1024  #: texts; prompts and descriptions of tools repeat
+#: number of texts whose findings are cached; prompts and tool descriptions repeat
+_REMEMBERED = 1024
 
 
 def make_finding(rule: str, where: str, message: str, by_model: bool) -> Finding:
-    """Return a reason against exporting a step. `where` names it by run, episode and step. If the
-    model wrote the text it is a warning, because the step can be left out.
+    """Return a reason against exporting a step. `where` specifies run, episode and step. The
+    finding is a warning if the model wrote the text, because the step can then be omitted.
     """
     level: Level = "warning" if by_model else "error"
     return Finding(path=where, rule=rule, message=message, level=level)
@@ -54,7 +55,7 @@ def make_finding(rule: str, where: str, message: str, by_model: bool) -> Finding
 
 @dataclass
 class Auditor:
-    """Audits steps on one market; `environment` names the secrets."""
+    """Audits steps on one market. `environment`: the variables that may contain secrets."""
 
     market: MarketSnapshot | None
     environment: Mapping[str, str]
@@ -95,7 +96,7 @@ class Auditor:
     def _of_text(
         self, step: TracedStep, text: str, what: str, by_model: bool = False
     ) -> Iterator[Finding]:
-        """Yield the findings of a text that a model was shown."""
+        """Yield the findings of a text that was shown to a model."""
         identity = self._identity(step.lens, text, "prompt")
         if identity:
             yield make_finding("identity", step.where, f"{what} holds {identity}", by_model)
@@ -105,7 +106,7 @@ class Auditor:
             yield make_finding("secret", step.where, f"{what} holds {secret}", by_model)
 
     def _of_reply(self, step: TracedStep, call: int, reply: Reply) -> Iterator[Finding]:
-        """Yield the findings of a text that a model wrote."""
+        """Yield the findings of a text that was written by a model."""
         what = f"the reply to call {call}"
         for text in _texts_of(reply):
             identity = self._identity(step.lens, text, "answer")
@@ -122,7 +123,7 @@ class Auditor:
                 return
 
     def _identity(self, lens: Lens, text: str, scope: Scope) -> str:
-        """Return the kind of a hidden identity in a text and its position; empty if the text has
+        """Return the kind of a hidden identity in a text, and its position; empty if there is
         none.
         """
         if not (lens.hides_assets or lens.hides_dates):
@@ -139,7 +140,7 @@ class Auditor:
         return f"a {hit.kind} at characters {hit.start}…{hit.end}, which the mask hides"
 
     def _find_secret(self, text: str) -> str:
-        """Return the kind of a secret in a text; empty if nothing is found."""
+        """Return the kind of a secret in a text; empty if there is none."""
         if hide_secrets(text, self._secrets) != text:
             return "the value of a secret variable"
 
@@ -152,8 +153,8 @@ class Auditor:
 
 def _texts_of(reply: Reply) -> Iterator[str]:
     """Yield the texts of a reply as a trainer reads them, and in other readings: arguments as
-    written and decoded, all of them joined (a name may be spread over fields), and with characters
-    that are spelled by number.
+    written and decoded, all of them joined (a name may be spread over several fields), and with
+    escaped characters decoded.
     """
     plain = [reply.content]
     for call in reply.tool_calls:
@@ -166,8 +167,8 @@ def _texts_of(reply: Reply) -> Iterator[str]:
 
 
 def _undo_spellings(text: str) -> Iterator[str]:
-    """Yield a text with the characters that it spells by number, as in JSON or HTML, decoded.
-    Repeat a few times for spellings that this reveals.
+    """Yield a text with its escaped characters, as in JSON or HTML, decoded. Repeat a few times,
+    because decoding can reveal further escapes.
     """
     for _ in range(_MAX_LAYERS):
         respelled = html.unescape(_ESCAPED.sub(_character, text))
@@ -179,13 +180,13 @@ def _undo_spellings(text: str) -> Iterator[str]:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character of an escape; if its number is not a character, the escape itself."""
+    """Return the character of an escape; the escape itself if its number is not a character."""
     number = int(match[1] or match[2] or match[3], 16)
     return chr(number) if number <= _LAST_CHARACTER else match[0]
 
 
 def decoded_texts(arguments: str) -> Iterator[str]:
-    """Yield the texts in the JSON of a call; nothing if it is not JSON."""
+    """Yield the texts in the JSON arguments of a call; nothing if they are not JSON."""
     try:
         value = loads_strict(arguments)
     except (ValueError, RecursionError):
@@ -208,8 +209,8 @@ def _leaves(value: JsonValue) -> Iterator[str]:
 
 
 def _later_days(step: TracedStep) -> Iterator[Finding]:
-    """Yield a finding for the first reply that names a day after the step's which the model was not
-    shown in this step.
+    """Yield a finding for the first reply that mentions a day after the step's day that the model
+    was not shown in this step.
     """
     if not step.decided_on or step.lens.hides_dates:
         return  # hidden days are found as identities
@@ -226,7 +227,7 @@ def _later_days(step: TracedStep) -> Iterator[Finding]:
 
 
 def _days_in(texts: Iterable[str]) -> set[date]:
-    """Return the days that texts write in digits."""
+    """Return the days that occur in texts in digits."""
     days = set()
     for text in texts:
         for match in _DAY.finditer(normalise(text)):
@@ -239,7 +240,7 @@ def _days_in(texts: Iterable[str]) -> set[date]:
 
 
 def _gold_shown(step: TracedStep) -> Iterator[Finding]:
-    """Yield a finding if a gold answer is shown before the model wrote it itself."""
+    """Yield a finding if a gold answer is shown before the model has written it."""
     golden = _gold_texts(step.facts)
     if not golden or not step.calls:
         return
@@ -265,7 +266,7 @@ def _gold_shown(step: TracedStep) -> Iterator[Finding]:
 
 def _gold_texts(facts: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
     """Return the facts that are long enough to be recognised, each with its name and its text
-    without spaces. A list or an object gives its JSON, and that of each part.
+    without spaces. Lists and objects give their JSON, and the JSON of each part.
     """
     golden = []
     for name, value in facts.items():

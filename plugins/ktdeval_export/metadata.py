@@ -1,5 +1,5 @@
-"""File of metadata that lies next to the rows: what they are made of, what was left out, what was
-audited, and what was allowed. It holds no calendar day, no mask key and no path.
+"""Metadata file next to the rows: their sources, what was omitted, what was audited, and what was
+allowed. It contains no calendar day, mask key or path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Steps of runs, executed again on the recorded replies.
+"""Steps of runs, executed again with the recorded replies.
 
-The requests to the model are not taken from the transcript: task, agent, tools and mask make them
-again, from data of the step's day. If the transcript differs, the audit reports a finding.
+The requests to the model are not read from the transcript: task, agent, tools and mask rebuild them
+from the data of the step's day. If the transcript differs, the audit reports a finding.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from ktdeval_export.conversations import CallChain, ModelCall, conversations_of
 
 
 class Listener:
-    """Model that gives recorded replies, and keeps each request that it receives."""
+    """Model that returns recorded replies, and stores each request."""
 
     def __init__(self, recorded: RecordedModel) -> None:
         self._recorded = recorded
-        self.traits = recorded.traits  #: its predictions and vectors
+        self.traits = recorded.traits  #: predictions and vectors of the recorded model
         self._calls: list[ModelCall] = []
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the next recorded reply; raises as `RecordedModel` does."""
+        """Return the next recorded reply. Raises as `RecordedModel` does."""
         reply = self._recorded.reply(request)
         self._calls.append(ModelCall(request, reply))
         return reply
 
     def take(self) -> tuple[ModelCall, ...]:
-        """Return the calls since the last `take`, and clear them."""
+        """Return the calls since the previous `take`."""
         calls = tuple(self._calls)
         self._calls.clear()
         return calls
@@ -62,14 +62,14 @@ class TracedStep:
 
     spec: EpisodeSpec
     where: str  #: run, episode and step, as text
-    number: int  #: of the step, from 0
+    number: int  #: number of the step, from 0
     record: StepRecord | AnswerRecord
     calls: tuple[ModelCall, ...]
     lens: Lens
-    #: texts of the question as its task words it; empty for a trading step
+    #: texts of the question as worded by its task; empty for a trading step
     question: Sequence[str] = ()
-    #: first field of the records that the replies do not reproduce; empty if they reproduce all of
-    #: them
+    #: first field of the records that the replies do not reproduce; empty if all fields are
+    #: reproduced
     difference: str = ""
 
     @cached_property
@@ -79,7 +79,7 @@ class TracedStep:
 
     @property
     def decided_on(self) -> str:
-        """Day whose close the step knows, ISO; empty for a question task."""
+        """ISO day whose close is known in the step; empty for a question task."""
         return self.record.decided_on if isinstance(self.record, StepRecord) else ""
 
     @property
@@ -95,25 +95,25 @@ class TracedEpisode:
     spec: EpisodeSpec
     task: Any
     where: str  #: run and episode, as text
-    trace: Callable[[], Sequence[TracedStep]]  #: executes its steps again
-    ledger: Ledger | None  #: None for a question task
-    market: MarketSnapshot | None  #: None if the task's questions need no market
-    registration: str | None  #: of the run with a leaderboard; None without one
+    trace: Callable[[], Sequence[TracedStep]]  #: executes the episode's steps again
+    ledger: Ledger | None  #: ledger of a trading episode; None for a question task
+    market: MarketSnapshot | None  #: market of the task; None if its questions need none
+    registration: str | None  #: registration of the run with a leaderboard; None if there is none
 
     @cached_property
     def steps(self) -> Sequence[TracedStep]:
-        """Steps, up to the first one that the recorded replies do not reproduce."""
+        """Steps, up to the first step that the recorded replies do not reproduce."""
         return self.trace()
 
 
 def traced_episodes(
     path: Path, plugins: Plugins, changes: Mapping[str, Any], notes: list[str]
 ) -> Iterator[TracedEpisode]:
-    """Yield the finished episodes of a run folder in the order of its plan; `changes` as in
-    `verify_card`. For each unfinished episode a line is added to `notes`.
+    """Yield the finished episodes of a run folder in the order of its plan. `changes`: see
+    `verify_card`. `notes` gets a line for each unfinished episode.
 
-    Raises StoreError: if the folder has no run, or an installed task differs from the one that ran;
-    DataError: if the market can't be opened, which the audit needs.
+    Raises StoreError if the folder has no run, or if an installed task differs from the task of the
+    run. Raises DataError if the market, which the audit needs, can't be opened.
     """
     folder = open_run(path, plugins)
     market = open_market_of_run(folder, plugins, changes)
@@ -167,7 +167,7 @@ class _EpisodeReader:
     def _steps(
         self, spec: EpisodeSpec, records: Sequence[StepRecord | AnswerRecord], where: str
     ) -> Iterator[TracedStep]:
-        """Yield the steps up to and including the first one that the replies do not reproduce."""
+        """Yield the steps up to and including the first step that the replies do not reproduce."""
         transcript = self.folder.load_transcript(spec)
         listeners: list[Listener] = []
 
@@ -205,8 +205,8 @@ class _EpisodeReader:
 
 
 class _EpisodeQuestions:
-    """Masks and questions of an episode: one mask for all steps of a trading task, one for each
-    question.
+    """Masks and questions of an episode: one mask for all steps of a trading task, one per question
+    otherwise.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class _EpisodeQuestions:
         """Return the mask of a step."""
         if self._lens is not None:
             return self._lens
-        assert self._samples is not None  # of a task without a scene
+        assert self._samples is not None  # a task without a scene has samples
         return self._samples.sample(number).lens
 
     def question(self, number: int) -> tuple[str, ...]:
@@ -244,8 +244,8 @@ def _count_difference(records: Sequence[object], transcript: Sequence[object]) -
 def _difference(
     entry: JournalEntry[Any] | None, record: StepRecord | AnswerRecord, said: TranscriptEntry
 ) -> str:
-    """Return the first field that the replies do not reproduce; empty if they reproduce all of
-    them. Values are not quoted, because they may be confidential.
+    """Return the first field that the replies do not reproduce; empty if all are reproduced. Values
+    are not quoted, because they may be confidential.
     """
     if entry is None:
         return "the window has no such day"

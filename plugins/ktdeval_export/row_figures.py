@@ -1,4 +1,4 @@
-"""Figures by which rows are chosen and compared."""
+"""Figures by which rows are selected and compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval.trading import StepRecord
 from ktdeval.values import near_matches
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 
-Rows = Literal["step", "episode"]  #: content of a row: one step or question, or a whole episode
+Rows = Literal["step", "episode"]  #: content of a row: a step or question, or a whole episode
 STEP_RETURN = "step_return"
 _FORMULA = "step_return/1: NAV at the close of the fill day / NAV before it - 1"
 
@@ -32,10 +32,10 @@ class Measure:
 
 
 def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) -> Measure:
-    """Return a measure by its name: for a question the name of a score, for a trading step
-    `step_return`, for a trading episode any metric.
+    """Return a measure by its name: the name of a score for a question, `step_return` for a trading
+    step, any metric for a trading episode.
 
-    Raises UsageError: if no measure has this name, or neither direction of it is better.
+    Raises UsageError if no measure has this name, or if neither direction of the measure is better.
     """
     if is_scoring(episode.task):
         return _score_measure(name, episode, rows)
@@ -84,7 +84,7 @@ def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) ->
         return _score_number(record.scores.get(measure.name))
 
     assert isinstance(record, StepRecord)  # records have one of two types
-    assert episode.ledger is not None  # of a trading episode
+    assert episode.ledger is not None  # a trading episode has a ledger
     before = episode.ledger.nav[step.number]
     if before <= 0:
         return None
@@ -101,7 +101,7 @@ def value_of_episode(measure: Measure, episode: TracedEpisode, plugins: Plugins)
 
 
 def _score_number(value: object) -> float | None:
-    """Return a recorded score as a number; true is 1, false 0."""
+    """Return a recorded score as a number; true becomes 1 and false 0."""
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return float(value)
     return None

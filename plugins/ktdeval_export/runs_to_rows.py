@@ -1,4 +1,4 @@
-"""Make rows from run folders: read, audit, choose, write."""
+"""Make rows from run folders: read, audit, select, write."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MeasureBound:
 
 @dataclass(frozen=True)
 class ExportSettings:
-    """Settings of an export."""
+    """Export settings."""
 
     form: Form = "chat"
     rows: Rows = "step"
@@ -74,7 +74,7 @@ class ExportSettings:
 
     @property
     def measure(self) -> str | None:
-        """Name of the measure that is needed; None if no measure is."""
+        """Name of the measure that the export needs; None if it needs none."""
         if self.bound is not None:
             return self.bound.measure
         return self.by
@@ -90,7 +90,7 @@ class Export:
 
 
 class AuditError(VerificationError):
-    """Error of a leak audit with findings; `findings` has all of them."""
+    """Error of a leak audit; `findings` has all its findings."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
@@ -111,9 +111,9 @@ def make_export(
 ) -> Export:
     """Return the rows of some runs; `changes` as in `verify_card`.
 
-    Raises AuditError: if the leak audit finds something; UsageError: if the options don't fit the
-    runs, no row is left, or an episode serves evaluation and that is not allowed; KtdevalError: if
-    a run, its market or its task can't be opened.
+    Raises AuditError if the leak audit has findings. Raises UsageError if the options don't fit the
+    runs, no row is left, or an episode belongs to a test set and this is not allowed. Raises
+    KtdevalError if a run, its market or its task can't be opened.
     """
     work = _ExportState(plugins, environment, options)
     for run in runs:
@@ -125,24 +125,24 @@ def make_export(
 
 @dataclass
 class _ExportState:
-    """State of an export."""
+    """State of an export in progress."""
 
     plugins: Plugins
     environment: Mapping[str, str]
     options: ExportSettings
     notes: list[str] = field(default_factory=list)
     sources: list[SourceEntry] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)  #: of sources, by episode id
+    numbers: dict[str, int] = field(default_factory=dict)  #: indices into `sources`, by episode id
     talks: list[RowConversation] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    measures: dict[str, Measure] = field(default_factory=dict)  #: by task
+    measures: dict[str, Measure] = field(default_factory=dict)  #: measures by task
     left_out: Counter[str] = field(default_factory=Counter)
     audited: int = 0
 
     # --- reading
 
     def add(self, episode: TracedEpisode) -> None:
-        """Audit an episode, and add its conversations."""
+        """Audit an episode and add its conversations."""
         spec = episode.spec
         if spec.id in self.numbers:
             self.notes.append(f"{episode.where} was given twice and is used once")
@@ -168,7 +168,7 @@ class _ExportState:
             self._take_steps(episode, usable)
 
     def _usable_steps(self, episode: TracedEpisode) -> Iterator[TracedStep]:
-        """Yield the steps that may become rows, and count the others."""
+        """Yield the steps that can become rows, and count the others."""
         auditor = Auditor(episode.market, self.environment)
         for step in episode.steps:
             self.audited += 1
@@ -221,7 +221,7 @@ class _ExportState:
     # --- writing
 
     def export(self) -> Export:
-        """Return the rows. Raises AuditError, UsageError."""
+        """Return the rows. Raises AuditError or UsageError."""
         if self.findings:
             raise AuditError(self.findings)
 
@@ -257,7 +257,7 @@ class _ExportState:
         return Export(text, metadata, self.notes)
 
     def _pairs(self) -> tuple[list[tuple[RowConversation, RowConversation]], PairCounts]:
-        """Return the pairs of each task's conversations, and counts of all of them."""
+        """Return the pairs of each task's conversations, and the total counts."""
         formed: list[tuple[RowConversation, RowConversation]] = []
         counts: Counter[str] = Counter()
         for task, measure in self.measures.items():
@@ -305,7 +305,7 @@ class _ExportState:
         return (EVALUATION_DATA,) if is_needed else ()
 
     def _why_none(self, pairs: PairCounts | None) -> str:
-        """Return a text on how many steps and pairs were left out, and why."""
+        """Return a text on how many steps and pairs were omitted, and why."""
         counts = [f"{reason}: {count}" for reason, count in sorted(self.left_out.items())]
         if pairs is not None:
             counts.append(f"pairs with equal values: {pairs.tied}")
@@ -325,7 +325,7 @@ def _source(episode: TracedEpisode, evaluates: str) -> SourceEntry:
     spec = episode.spec
     window = spec.window_name
     if window is not None and "-" in window:
-        window = "own days"  # a window without a name is called by its days
+        window = "own days"  # a window without a name is identified by its days
     return SourceEntry(
         episode=spec.id,
         task=spec.task,

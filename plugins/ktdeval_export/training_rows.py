@@ -1,8 +1,8 @@
-"""Rows of training data: conversations in the format of trainers, and pairs of them.
+"""Rows of training data: conversations, or pairs of conversations, in the formats of trainers.
 
 Sources: TRL, "Dataset formats and types" (conversational language modeling and preference, with
 tools); OpenAI, "Supervised fine-tuning" (messages, tools). The formats differ in the arguments of a
-call: an object in TRL, a text at OpenAI.
+call: an object in TRL, a string for OpenAI.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ EMPTY = "a reply is empty"
 
 @dataclass(frozen=True)
 class RowConversation:
-    """A conversation that may become a row."""
+    """A conversation that can become a row."""
 
     episode: TracedEpisode
-    steps: tuple[int, ...]  #: numbers of its steps
+    steps: tuple[int, ...]  #: numbers of the conversation's steps
     role: str
     opening: tuple[Message, ...]
     continuation: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
-    value: float | None = None  #: of the requested measure; None if undefined
+    value: float | None = None  #: value of the requested measure; None if undefined
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -51,7 +51,9 @@ class RowConversation:
 
 
 def exclusion(step: TracedStep, with_retries: bool) -> str:
-    """Return why a step never becomes a row, or only `with_retries`; empty if it may become one."""
+    """Return why a step can't become a row, either at all or without `with_retries`; empty if it
+    can.
+    """
     record = step.record
     is_failed_call = any(kind.startswith("model_") for kind in record.failures)
     if record.provenance == "error" or is_failed_call:
@@ -109,7 +111,8 @@ def talks_of_step(
 def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversation:
     """Return an episode as one conversation: the system prompt once, then the turns of each step.
 
-    Raises UsageError: if a step has several conversations, or steps have different system prompts.
+    Raises UsageError: if a step has several conversations, or if steps have different system
+    prompts.
     """
     opening: tuple[Message, ...] = ()
     turns: list[Message] = []
@@ -146,7 +149,7 @@ def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversat
 def _without_system(
     messages: Sequence[Message],
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """Return the system prompts at the start, and the messages after them."""
+    """Return the system prompts at the start, and the remaining messages."""
     count = 0
     while count < len(messages) and messages[count].role == "system":
         count += 1
@@ -155,18 +158,18 @@ def _without_system(
 
 @dataclass(frozen=True)
 class PreferencePairs:
-    """Pairs of conversations about the same steps, the better one chosen, and counts of those left
-    out.
+    """Pairs of conversations about the same steps, the better one being chosen, and counts of
+    omitted pairs.
     """
 
     measure: Measure
     formed: list[tuple[RowConversation, RowConversation]] = field(
         default_factory=list
-    )  #: chosen, rejected
+    )  #: pairs of chosen and rejected
     counts: Counter[str] = field(default_factory=Counter)
 
     def form(self, talks: Iterable[RowConversation]) -> None:
-        """Pair the conversations of runs that have one task, window, seed and steps."""
+        """Pair conversations of runs with the same task, window, seed and steps."""
         groups: dict[tuple[JsonValue, ...], list[RowConversation]] = {}
         for talk in talks:
             groups.setdefault(_pair_key(talk), []).append(talk)
@@ -200,7 +203,7 @@ def _numbers(talk: RowConversation) -> str:
 
 @dataclass(frozen=True)
 class RowWriter:
-    """Formats rows in a dialect."""
+    """Formats rows in one dialect."""
 
     dialect: Dialect
 
@@ -220,7 +223,7 @@ class RowWriter:
         }
 
     def _messages(self, messages: Sequence[Message]) -> list[JsonValue]:
-        # of the tools called so far; each step numbers its ids from the start
+        # names of the tools called so far, by call id; each step numbers its ids from the start
         names: dict[str, str] = {}
         rows = []
         for message in messages:
@@ -264,7 +267,7 @@ def _tools(tools: Sequence[ToolSpec]) -> list[JsonValue]:
 
 
 def lines_of(rows: Iterable[Mapping[str, JsonValue]]) -> str:
-    """Return the rows as lines of JSON. Keys have the order of the format, so that equal rows have
-    equal text.
+    """Return the rows as lines of JSON. Keys are in the order of the format, so that equal rows
+    give equal text.
     """
     return "".join(f"{dumps_compact(dict(row))}\n" for row in rows)

@@ -1,4 +1,4 @@
-"""Environments to learn in: ktdeval's tasks for Gymnasium and OpenEnv, and policies trained in
+"""Environments for training: ktdeval's tasks for Gymnasium and OpenEnv, and policies trained in
 them. `import ktdeval_gym.envs` registers the environments.
 """
 
@@ -34,7 +34,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Return the models that act by a trained policy or by recorded actions."""
+    """Return the models that act by a trained policy or replay recorded actions."""
     from ktdeval_gym.params import ActionsParams, PolicyParams
 
     return [

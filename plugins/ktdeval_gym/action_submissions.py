@@ -1,8 +1,8 @@
-"""Actions of an environment as a model's submissions, and the model `gym/actions`, which submits
-recorded ones.
+"""Actions of an environment as a model's submissions, and the model `gym/actions`, which replays
+recorded actions.
 
-An action is one entry for each asset in the order of `tradables`: a decision (BUY, SELL, HOLD) where
-the task asks for these, else a target weight.
+An action has one entry for each asset, in the order of `tradables`: a decision (BUY, SELL, HOLD) if
+the task asks for decisions, otherwise a target weight.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ktdeval.values import (
 from ktdeval_gym.params import ActionsParams
 
 MAX_BYTES = 64 << 20
-SMALLEST_CHANGE = 0.005  #: of a weight; a smaller difference makes no order
+SMALLEST_CHANGE = 0.005  #: smallest change of a weight that gives an order
 _CALLS_MADE = "Recorded calls of an environment's episode."
-INVESTED = 0.995  #: largest sum of target weights: the rest pays costs
+INVESTED = 0.995  #: maximum sum of target weights; the rest pays costs
 Decision = Literal["BUY", "SELL", "HOLD"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Step = tuple[Decision, ...] | tuple[Weight, ...]
@@ -70,7 +70,7 @@ def actions_of(task: str, steps: Mapping[int, Sequence[Decision | float]]) -> Ac
 
 
 def calls_of(task: str, rounds: Sequence[Sequence[SubmittedCall]]) -> ActionsFile:
-    """Return the record of the calls of an episode behind tools."""
+    """Return the record of an episode's tool calls."""
     return ActionsFile(format="ktdeval-gym-actions/1", task=task, rounds=tuple(map(tuple, rounds)))
 
 
@@ -81,7 +81,7 @@ def write_actions(path: Path, content: ActionsFile) -> None:
 
 
 def read_actions(path: Path) -> tuple[ActionsFile, str]:
-    """Read actions. Return them with the file's SHA-256. Raises DataError."""
+    """Read actions, and return them with the file's SHA-256. Raises DataError."""
     advice = "name a file that an environment with `out` wrote"
     with wrap_os_error(f"actions {path}: can't be read", advice, DataError):
         data = read_plain(path, MAX_BYTES)
@@ -92,8 +92,8 @@ def read_actions(path: Path) -> tuple[ActionsFile, str]:
 
 
 def tradables(state: ObservedState) -> tuple[ObservedAsset, ...]:
-    """Return the assets that an action is about, in order: candidates as shown, then other positions
-    by label; only candidates where the task asks for decisions.
+    """Return the assets that an action refers to, in order: candidates as shown, then other
+    positions by label; only candidates if the task asks for decisions.
     """
     candidates = tuple(state.candidates.values())
     if state.limits.asks_decisions:
@@ -124,7 +124,7 @@ def submission(conversation: Conversation, action: Sequence[Decision | float]) -
 def make_submission(
     labels: Sequence[str], decisions: Sequence[Decision | float], why: str
 ) -> dict[str, JsonValue]:
-    """Return the submission of one decision for each label."""
+    """Return a submission with one decision for each label."""
     rows: list[JsonValue] = [
         {"stock_id": label, "decision": decision, "confidence": 0.5, "reason": why}
         for label, decision in zip(labels, decisions, strict=True)
@@ -134,8 +134,8 @@ def make_submission(
 
 def bound_weights(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
     """Return target weights within the task's limits: the largest `max_positions` of them, none
-    above `max_weight`, and together at most `INVESTED`. Equal weights at the border are all left
-    out, so that the order shown decides nothing.
+    above `max_weight`, and together at most `INVESTED`. If equal weights tie for the last position,
+    all of them are dropped, so that the order shown does not matter.
     """
     wanted = [weight if weight >= SMALLEST_CHANGE else 0.0 for weight in weights]
     if limits.max_positions is not None and len(wanted) > limits.max_positions:
@@ -157,15 +157,15 @@ def scaled_down(weights: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class TargetMove:
-    """Order towards a target weight."""
+    """Order to reach a target weight."""
 
-    slot: int  #: of the asset
+    slot: int  #: slot of the asset
     side: Side
-    weight: float  #: target
+    weight: float  #: target weight
 
 
 def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[TargetMove]:
-    """Return the orders from positions to target weights, sells first.
+    """Return the orders that turn positions into target weights, sells first.
 
     `held`: each slot's position as a share of NAV, None without a position.
     """
@@ -186,7 +186,7 @@ def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[Target
 
 
 def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[JsonValue]:
-    """Return the orders to target weights of `tradables(state)`, sells first."""
+    """Return the orders to reach target weights of `tradables(state)`, sells first."""
     shown = tradables(state)
     held: list[float | None] = []
     for asset in shown:
@@ -214,8 +214,8 @@ class ActionsModel:
     def __init__(self, _name: str, params: ActionsParams) -> None:
         """Read the actions.
 
-        Raises DataError: the file has no actions; UsageError: not the actions that the parameters
-        pin.
+        Raises DataError if the file has no actions. Raises UsageError if they are not the actions
+        that the parameters pin.
         """
         self._actions, digest = read_actions(user_path(params.file))
         if params.sha256 not in (None, digest):
@@ -226,8 +226,8 @@ class ActionsModel:
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission of a step, or the next round of calls. Raises ModelError: there is
-        none, or it does not fit.
+        """Return the submission of a step, or the next round of calls. Raises ModelError if none is
+        left, or if it does not fit the request.
         """
         conversation = Conversation(request)
         if self._actions.rounds:
@@ -246,7 +246,9 @@ class ActionsModel:
         return submission(conversation, action)
 
     def _calls(self, conversation: Conversation) -> Reply:
-        """Return the next round of calls; after the last one an end of the calls, or the form."""
+        """Return the next round of calls; after the last round, the end of the calls or the
+        form.
+        """
         form = conversation.request.tool_choice
         if form is not None:
             return conversation.call([(form, {"summary": _CALLS_MADE})])

@@ -21,11 +21,11 @@ Observed = dict[str, npt.NDArray[Any]]
 FIGURE_LIMIT = 10.0
 WEIGHT_LIMIT = 10.0
 _PER_CENT = "_pct"
-_PER_FIGURE = 10.0  #: per cent of a change that equals a figure of 1
+_PER_FIGURE = 10.0  #: change in per cent that is scaled to 1
 
 
 class _Described(msgspec.Struct):
-    """Fields of a market task's description that bound how many assets it lists."""
+    """Fields of a market task's description that bound the number of listed assets."""
 
     shown: int | None = None  #: most assets in the table of a step
     assets: tuple[str, ...] = ()  #: codes of the only assets; none: all members
@@ -36,13 +36,13 @@ class TaskForm:
     """Sizes of a task's observations and actions."""
 
     task: str
-    slots: int  #: assets that an action is about, at most
-    columns: tuple[str, ...]  #: figures of each, in per cent
+    slots: int  #: maximum number of assets that an action refers to
+    columns: tuple[str, ...]  #: figures of each asset, in per cent
     decides: bool  #: whether the task asks for SELL, HOLD or BUY, not for orders
 
     def read_action(self, action: Any) -> Sequence[Decision | float]:
-        """Return an action as decisions or target weights, one for each slot. Raises UsageError: it
-        is not one.
+        """Return an action as decisions or target weights, one for each slot. Raises UsageError if
+        it is invalid.
         """
         if not self.decides:
             return weights_in(action, self.slots)
@@ -64,7 +64,7 @@ class TaskForm:
         }
 
     def check_fits(self, number: int) -> None:
-        """Raise DataError if a close lists more assets than there are slots."""
+        """Raise DataError if more assets are listed at a close than there are slots."""
         if number > self.slots:
             raise DataError(
                 f"task {self.task} lists {number} assets, and the environment has {self.slots}"
@@ -75,7 +75,7 @@ class TaskForm:
 def weights_in(action: Any, number: int) -> list[float]:
     """Return an action as `number` target weights, rounded to float32.
 
-    Raises UsageError: it has another length, or a weight is not from 0 to 1.
+    Raises UsageError if it has another length, or if a weight is outside 0 to 1.
     """
     given = np.asarray(action)
     if not (_is_row(given, number) and bool(((given >= 0) & (given <= 1)).all())):
@@ -91,14 +91,14 @@ def _is_row(given: npt.NDArray[Any], number: int) -> bool:
 
 
 def _shown_action(given: npt.NDArray[Any]) -> str:
-    """Return what an action is, for a message."""
+    """Return a description of an action, for a message."""
     if given.dtype.kind not in "iuf" or given.size == 0:
         return f"an array of {given.dtype} of shape {given.shape}"
     return f"an array of shape {given.shape} from {given.min():g} to {given.max():g}"
 
 
 def form_of(opened: OpenedTask, state: ObservedState) -> TaskForm:
-    """Return the form of a task whose first state is given. Raises UsageError: it lists no
+    """Return the form of a task, given its first state. Raises UsageError if the state lists no
     candidates.
     """
     task = opened.task
@@ -139,7 +139,7 @@ def spaces_of(form: TaskForm) -> tuple[gymnasium.spaces.Dict, Any]:
 
 
 def figure_columns(assets: Sequence[ObservedAsset]) -> tuple[str, ...]:
-    """Return the columns in per cent of the assets shown, in order."""
+    """Return the columns of the shown assets that are in per cent, in order."""
     columns: dict[str, None] = {}
     for asset in assets:
         columns.update(dict.fromkeys(name for name in asset.cells if name.endswith(_PER_CENT)))
@@ -147,7 +147,7 @@ def figure_columns(assets: Sequence[ObservedAsset]) -> tuple[str, ...]:
 
 
 def observe_state(state: ObservedState, form: TaskForm) -> Observed:
-    """Return a state as arrays. Raises DataError: it lists more assets than there are slots."""
+    """Return a state as arrays. Raises DataError if it lists more assets than there are slots."""
     arrays = form.empty()
     shown = tradables(state)
     form.check_fits(len(shown))
@@ -167,7 +167,7 @@ def write_figures(
     figures: npt.NDArray[np.float32],
     known: npt.NDArray[np.int8],
 ) -> None:
-    """Write the figures of assets, one row each, and which of them are known."""
+    """Write the figures of assets, one row each, and a mask of known figures."""
     for slot, asset in enumerate(assets):
         for index, name in enumerate(columns):
             value = asset.figure(name)
@@ -178,5 +178,5 @@ def write_figures(
 
 
 def cut_weight(weight: float) -> float:
-    """Return a share of NAV, cut at the border of its space."""
+    """Return a share of NAV, clipped to its space."""
     return min(max(weight, -WEIGHT_LIMIT), WEIGHT_LIMIT)

@@ -1,7 +1,7 @@
-"""Gymnasium environment of a broker behind tools: one day a step, in a workspace of its own.
+"""Gymnasium environment of a broker behind tools: one step per day, in a separate workspace.
 
-It calls the tools that a model is offered (`pmb_*` and `upq_*` of the QFinZero services). So the
-clock, fills, fees and margin are the broker's own, and nothing later than the clock can be known.
+It calls the same tools as a model (`pmb_*` and `upq_*` of the QFinZero services). So the clock,
+fills, fees and margin are the broker's, and no data after the clock are accessible.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from ktdeval_gym.rewards import RewardConfig, Rewards
 
 Info = dict[str, Any]
 _CENTS = 100
-_CALENDAR_DAYS = 2  # a calendar day or two to each trading day, and a fortnight for holidays
+_CALENDAR_DAYS = 2  # calendar days per trading day, plus a fortnight for holidays
 _MARGIN_DAYS = 14
-_HALTS = 4  # times as far back where halts leave too few bars
+_HALTS = 4  # multiple of that period, if halts leave too few bars
 
 
 class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """Environment of a broker's session. A step sends market orders towards target weights of the
-    stocks, which fill at the next day's trading, and ends at that day's close.
+    """Environment of a broker's session. A step sends market orders to reach target weights of the
+    stocks. The orders fill on the next day, and the step ends at that day's close.
 
-    Observation, float32, cut at ±10: for each stock its last `lookback` daily log returns, corrected
-    for splits and dividends, over their standard deviation before the session; each stock's share of
-    the equity; cash as a share. Action: target weight of 0 to 1 of each stock; scaled down where
-    their sum exceeds 0.995. `info`: `day`, `equity`, shares `held`, and orders `refused` at the step.
-    An episode is truncated at the session's last day, terminated if the equity is gone.
+    Observation, float32, clipped at ±10: for each stock its last `lookback` daily log returns,
+    adjusted for splits and dividends, divided by their standard deviation before the session; each
+    stock's share of the equity; cash as a share. Action: a target weight from 0 to 1 for each
+    stock; weights are scaled down if their sum exceeds 0.995. `info`: `day`, `equity`, shares
+    `held`, and orders `refused` in the step. An episode is truncated on the session's last day, and
+    terminated if the equity is lost.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
@@ -51,9 +52,9 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         render_mode: str | None = None,
         writer: SessionWriter = no_session_writer,
     ) -> None:
-        """`samples`: of the session's task (`broker_session.open_samples`); `writer`: called with
-        the calls of each episode that ended, step by step. Raises DataError: a stock has too few
-        days before the session, or the services refuse it.
+        """`samples`: the sample set of the session's task (`broker_session.open_samples`);
+        `writer`: called with the tool calls of each finished episode, by step. Raises DataError if
+        a stock has too few days before the session, or if the services refuse it.
         """
         self.options = options
         self.render_mode = render_mode
@@ -92,8 +93,8 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         self._quantities = dict.fromkeys(options.stocks, 0)
 
     def _history(self) -> dict[str, FloatArray]:
-        """Return the last closes of each stock until today, [lookback + 1], in today's terms. Raises
-        DataError: too few are known.
+        """Return the last closes of each stock up to today, adjusted to today, [lookback + 1].
+        Raises DataError if too few are known.
         """
         options = self.options
         reach = _MARGIN_DAYS + _CALENDAR_DAYS * options.lookback
@@ -120,14 +121,14 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Vector, Info]:
-        """Begin a new workspace. Nothing is drawn: `seed` changes nothing."""
+        """Start a new workspace. Nothing is random, so `seed` has no effect."""
         super().reset(seed=seed, options=options)
         self._begin()
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[Vector, float, bool, bool, Info]:
-        """Send orders and go to the next close. Raises UsageError: the action is not in the space,
-        or the episode is over.
+        """Send orders and advance to the next close. Raises UsageError if the action is not in the
+        space, or if the episode is over.
         """
         weights = weights_in(action, len(self.options.stocks))
         if self._is_over:
@@ -159,7 +160,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         return self._observation(), reward, is_ruined, is_last, self._info()
 
     def _send(self, weights: Sequence[float]) -> None:
-        """Send the orders to target weights: sells first, whole shares."""
+        """Send the orders to reach target weights: sells first, in whole shares."""
         held: list[float | None] = []
         for name in self.options.stocks:
             value = self._value_of(name)
@@ -175,7 +176,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
                 self._refused += 1
 
     def _value_of(self, name: str) -> float:
-        """Return the value of the shares held of a stock, in dollars."""
+        """Return the value of the shares held in a stock, in dollars."""
         return self._quantities[name] * float(self._closes[name][-1])
 
     def _observation(self) -> Vector:
@@ -199,7 +200,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         }
 
     def render(self) -> str | None:
-        """Return one line of text on the present close; None without a render mode."""
+        """Return one line of text on the current close; None without a render mode."""
         if self.render_mode is None:
             return None
         held = ", ".join(f"{number} {name}" for name, number in self._quantities.items())
@@ -207,7 +208,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
 
 
 def _scale_of(name: str, closes: FloatArray) -> float:
-    """Return the standard deviation of log returns. Raises DataError: the price does not move."""
+    """Return the standard deviation of log returns. Raises DataError if the price does not move."""
     scale = float(np.std(np.diff(np.log(closes))))
     if scale == 0.0:
         raise DataError(f"{name}: the price does not move before the session; choose another stock")

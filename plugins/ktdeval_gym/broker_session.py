@@ -1,5 +1,5 @@
-"""Session that `ktdeval/Broker-v0` trades: its options, its task file, and the services' tools as
-typed calls, recorded.
+"""Session traded by `ktdeval/Broker-v0`: its options, its task file, and the services' tools as
+typed, recorded calls.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _CALLS_BEFORE = 20
 class BrokerOptions:
     """Options of `ktdeval/Broker-v0`."""
 
-    as_of: str = "2025-01-23T22:00:00Z"  #: where the clock starts
-    stocks: Sequence[str] = ("AVLN", "BRKT")  #: what is traded
-    days: int = 20  #: trading days, steps of an episode
-    lookback: int = 10  #: daily returns observed of each stock
-    cash: float = 100_000.0  #: dollars paid in
-    data_seed: int = 0  #: of the embedded market
-    out: str | None = None  #: folder of the records of episodes that ended
+    as_of: str = "2025-01-23T22:00:00Z"  #: start time of the clock
+    stocks: Sequence[str] = ("AVLN", "BRKT")  #: symbols of the traded stocks
+    days: int = 20  #: number of trading days, which are the steps of an episode
+    lookback: int = 10  #: number of daily returns observed for each stock
+    cash: float = 100_000.0  #: initial deposit in dollars
+    data_seed: int = 0  #: seed of the embedded market
+    out: str | None = None  #: folder for the records of finished episodes
 
     def check(self) -> None:
         """Raise UsageError if a value is invalid."""
@@ -56,7 +56,7 @@ class BrokerOptions:
 
     @property
     def task_file(self) -> str:
-        """Task file of the session, YAML. Its text depends only on the session."""
+        """Task file of the session, as YAML. Its text depends only on the session."""
         calls = self.days * (len(self.stocks) + _CALLS_A_DAY) + len(self.stocks) + _CALLS_BEFORE
         session = {
             "as_of": self.as_of,
@@ -86,8 +86,8 @@ def write_task_file(options: BrokerOptions, path: Path) -> None:
 
 
 def open_samples(options: BrokerOptions, plugins: Plugins) -> Any:
-    """Return the sample set of a session, whose one sample has the services' tools. Raises
-    KtdevalError: an option does not fit.
+    """Return the sample set of a session, whose only sample has the services' tools. Raises
+    KtdevalError if an option is invalid.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{TASK}.yaml"
@@ -134,8 +134,8 @@ class _Event(msgspec.Struct):
 class BrokerTools:
     """Tools of one workspace, as typed calls.
 
-    `calls`: the calls so far, including refused ones. Raises DataError for a refusal that is not
-    the outcome of an order.
+    `calls`: the calls so far, including refused ones. Raises DataError if a call other than an
+    order is refused.
     """
 
     def __init__(self, tools: Sequence[Tool], context: Any) -> None:
@@ -148,7 +148,7 @@ class BrokerTools:
         return str(self._call("upq_health_freshness", {})["as_of_ts"])
 
     def open_account(self, cash: float) -> tuple[str, ShownAnswer]:
-        """Open an account. Return its id and what it holds."""
+        """Open an account. Return its id and its holdings."""
         answer = self._call("pmb_account_create", {"initial_cash": cash})
         return answer["account_id"], msgspec.convert(answer["account"], ShownAnswer)
 
@@ -164,7 +164,7 @@ class BrokerTools:
         return str(self._call("pmb_session_create", arguments)["session_id"])
 
     def step(self, session: str) -> tuple[str, bool, ShownAnswer, float]:
-        """Advance by a day.
+        """Advance by one day.
 
         Return the day, whether the session continues, the account, and the value of the day's
         executions.
@@ -181,8 +181,8 @@ class BrokerTools:
         return clock["current_ts"][:10], clock["status"] == "RUNNING", account, traded
 
     def closes(self, stocks: Sequence[str], first: str, last: str) -> dict[str, list[float]]:
-        """Return the closes of each stock from day to day, in terms of the last day: corrected for
-        splits and dividends.
+        """Return the daily closes of each stock, adjusted to the last day for splits and
+        dividends.
         """
         arguments: dict[str, JsonValue] = {
             "tickers": ",".join(stocks),
@@ -196,13 +196,13 @@ class BrokerTools:
         return closes
 
     def quantities(self, account: str) -> dict[str, int]:
-        """Return the shares held, by the stock's symbol."""
+        """Return the number of shares held, by symbol."""
         answer = self._call("pmb_account_positions", {"account_id": account})
         positions = msgspec.convert(answer["positions"], list[_Position])
         return {each.instrument_id.removeprefix("STOCK:"): each.qty for each in positions}
 
     def order(self, session: str, account: str, symbol: str, shares: int) -> bool:
-        """Place a market order, of `shares` below 0 to sell. Return False where it is refused."""
+        """Place a market order; negative `shares` sell. Return False if it is refused."""
         order: dict[str, JsonValue] = {
             "instrument": {"type": "STOCK", "symbol": symbol},
             "side": "BUY" if shares > 0 else "SELL",

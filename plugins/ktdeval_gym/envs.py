@@ -41,7 +41,7 @@ ENVIRONMENTS = {
     "ktdeval/KtdFin-v0": (make_ktdfin, make_ktdfin_vector),
     "ktdeval/Trading-v0": (make_trading, make_trading_vector),
 }
-"""Makers of a single environment and of a vector, by the name of the environment."""
+"""Makers of a single environment and of a vector environment, by environment name."""
 
 for _name, (_make, _make_vector) in ENVIRONMENTS.items():
     if _name not in gymnasium.registry:

@@ -1,8 +1,8 @@
-"""Settle one asset's decisions of N accounts at once, to the same minor unit as the executor.
+"""Settle decisions on one asset for N accounts at once, equal to the executor to the minor unit.
 
-Arrays are of 64-bit integers; products that need more bits are divided exactly (`floor_ratio`).
-Days that are rare (a factor change of a held asset, a margin call, an order that cash cuts) are
-settled by `ktdeval.trading.settle` itself, one account at a time.
+Arrays hold 64-bit integers; products that need more bits are divided exactly (`floor_ratio`). Rare
+days (a factor change of a held asset, a margin call, an order limited by cash) are settled by
+`ktdeval.trading.settle` itself, one account at a time.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 _Product = tuple[IntArray, IntArray | int]
 
-PPB = 10**9  #: parts in a weight of 1
-RATE_SCALE = 10**10  #: parts in a rate of 1
+PPB = 10**9  #: number of parts in a weight of 1
+RATE_SCALE = 10**10  #: number of parts in a rate of 1
 HALF_RATE = RATE_SCALE // 2
-_ROUNDED = 1 - 1e-6  # as in ktdeval.harness.stance_form, against which the tests hold it
+_ROUNDED = 1 - 1e-6  # as in ktdeval.harness.stance_form; tests check that the two agree
 _LARGEST_DIVISOR = 1 << 60
 _LARGEST = 1 << 62  # 64-bit integer with room for a sign and a sum
 
 
 @dataclass(frozen=True)
 class KernelAccounts:
-    """Accounts in one asset, [N] each. Nothing is locked at a close that could matter at the next
-    open: shares unlock overnight.
+    """Accounts that trade one asset, [N] each. Nothing is locked at a close that could matter at
+    the next open: shares unlock overnight.
     """
 
-    cash: IntArray  #: minor units
-    held: IntArray  #: steps, below 0 a short
-    nav: IntArray  #: at the last close, minor units
+    cash: IntArray  #: cash in minor units
+    held: IntArray  #: position in steps, negative for a short
+    nav: IntArray  #: NAV at the last close, in minor units
 
 
 @dataclass(frozen=True)
 class KernelOrders:
-    """At most one order of each account, [N] each."""
+    """At most one order per account, [N] each."""
 
-    given: BoolArray  #: whether there is one
+    given: BoolArray  #: whether the account has an order
     buys: BoolArray
-    weight: FloatArray  #: target
+    weight: FloatArray  #: target weight
 
 
 class Kernel:
@@ -65,10 +65,10 @@ class Kernel:
     def __init__(self, market: AssetMarket) -> None:
         tape = market.tape
         asset = market.asset
-        self.settled_one_by_one = 0  #: steps of one account that the executor itself has settled
+        self.settled_one_by_one = 0  #: number of account steps that the executor itself has settled
         self._market = market
         self._rules = tape.rules
-        self._terms = tape.rules.terms[asset]  #: without duties, which are those of a day
+        self._terms = tape.rules.terms[asset]  #: without duties, which depend on the day
         self._opens = np.ascontiguousarray(tape.open_ticks[:, asset])
         self._closes = np.ascontiguousarray(tape.close_ticks[:, asset])
         self._tradable = tape.tradable[:, asset]
@@ -89,7 +89,7 @@ class Kernel:
         self._sell_duties = _by_day([duties.sell for duties in on_days if duties])
         self._buy_duties = _by_day([duties.buy for duties in on_days if duties])
 
-        # weight * NAV * unit / (PPB * price), with what unit and PPB share left out
+        # weight * NAV * unit / (PPB * price), reduced by the common divisor of unit and PPB
         shared = math.gcd(self._terms.unit, PPB)
         self._unit_part = self._terms.unit // shared
         self._ppb_part = PPB // shared
@@ -109,7 +109,7 @@ class Kernel:
     # ---- decisions
 
     def orders(self, actions: IntArray, accounts: KernelAccounts) -> KernelOrders:
-        """Return the orders that decisions come to; `actions`: indices into `DECISIONS`, [N]."""
+        """Return the orders that decisions lead to; `actions`: indices into `DECISIONS`, [N]."""
         rule = self._market.rule
         now = np.sign(accounts.held)
         flat_or_kept = now if rule.hold == "keep" else np.zeros_like(now)
@@ -172,7 +172,9 @@ class Kernel:
     def _open_accounts(
         self, accounts: KernelAccounts, day: _FillDays
     ) -> tuple[IntArray, BoolArray]:
-        """Return cash at the opens, and which accounts have something rare before their orders."""
+        """Return the cash at the opens, and which accounts have a rare event before their
+        orders.
+        """
         rare = (accounts.held != 0) & self._has_event[day.rows]
         margin = self._terms.margin
         if margin is None:
@@ -189,7 +191,7 @@ class Kernel:
         return cash, rare | (is_short & (cash < needed)) | (cash < 0)
 
     def _value(self, held: IntArray, ticks: IntArray) -> IntArray:
-        """Return the value of positions, halves up; below zero for shorts."""
+        """Return the value of positions, rounded half up; negative for shorts."""
         unit = self._terms.unit
         size = floor_ratio([(np.abs(held), ticks)], unit, unit >> 1)
         return np.where(held < 0, -size, size)
@@ -201,7 +203,7 @@ class Kernel:
         return np.where(weight < 0, -size, size)
 
     def _sell(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
-        """Judge and fill a sell of every account."""
+        """Check and fill a sell order of every account."""
         terms = self._terms
         held = trade.held
         is_allowed = day.tradable & ~day.limit_down
@@ -236,7 +238,7 @@ class Kernel:
         return _OrderFills(is_closed | is_short, held - shares, cash, notional)
 
     def _buy(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
-        """Judge and fill a buy of every account."""
+        """Check and fill a buy order of every account."""
         terms = self._terms
         lot = terms.lot
         held = trade.held
@@ -261,7 +263,7 @@ class Kernel:
     def _cost(
         self, steps: IntArray, price: IntArray, day: _FillDays, selling: bool
     ) -> tuple[IntArray, IntArray]:
-        """Return notional and fee of fills, as `ktdeval.trading.venue_terms.cost`."""
+        """Return the notional and fee of fills, as `ktdeval.trading.venue_terms.cost` does."""
         terms = self._terms
         rate = terms.sell_rate if selling else terms.buy_rate
         duties = self._sell_duties if selling else self._buy_duties
@@ -299,7 +301,7 @@ class Kernel:
         orders: KernelOrders,
         after: KernelAccounts,
     ) -> int:
-        """Settle one account by the executor, into `after`. Return the notional of its fills."""
+        """Settle one account with the executor, into `after`. Return the notional of its fills."""
         asset = self._market.asset
         held = int(accounts.held[index])
         positions = {asset: Position(held)} if held else {}
@@ -333,7 +335,7 @@ class _FillDays:
 
 @dataclass(frozen=True)
 class _DutyByDay:
-    """One duty on each row of the market, [T] each: 0 where it is not due."""
+    """One duty by row of the market, [T] each: 0 where it is not due."""
 
     rate: IntArray
     unit_rate: IntArray
@@ -341,7 +343,7 @@ class _DutyByDay:
 
 
 def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
-    """Return the duties of one side by kind. `duties`: of each row."""
+    """Return the duties of one side by kind. `duties`: those of each row."""
     kinds = sorted({duty.kind for due in duties for duty in due})
     by_day: list[_DutyByDay] = []
     for kind in kinds:
@@ -367,21 +369,21 @@ class _OrderTerms:
     """Account values by which an order is checked, [N] each."""
 
     held: IntArray
-    cash: IntArray  #: at the opens
-    target: IntArray  #: steps
-    price: IntArray  #: ticks
+    cash: IntArray  #: cash at the opens
+    target: IntArray  #: target position in steps
+    price: IntArray  #: price in ticks
     weight: FloatArray
 
 
 @dataclass(frozen=True)
 class _OrderFills:
-    """Outcome of an order, [N] each; where it is not filled, the rest means nothing."""
+    """Outcome of an order, [N] each; other fields are meaningless if it is not filled."""
 
     is_filled: BoolArray
     held: IntArray
     cash: IntArray
     notional: IntArray
-    is_cut: BoolArray | None = None  #: of buys: cash does not cover it
+    is_cut: BoolArray | None = None  #: for buys: whether cash does not cover the order
 
 
 def _in_lots(steps: IntArray, lot: int) -> IntArray:

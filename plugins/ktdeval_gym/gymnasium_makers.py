@@ -1,4 +1,4 @@
-"""Makers of the environments that `gymnasium.make` and `gymnasium.make_vec` call."""
+"""Functions that make the environments, called by `gymnasium.make` and `gymnasium.make_vec`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskE
     """Make `ktdeval/Trading-v0`: a task on any market, of one asset or of a portfolio.
 
     Options: `data`, `data_args`, `windows` (one), `seed`; `reward`, `eta`, `cost_bps`; `lookback`
-    (of one asset); `out`; `render_mode`. Raises KtdevalError: the task or an option does not fit.
+    (of one asset); `out`; `render_mode`. Raises KtdevalError if the task or an option is invalid.
     """
     _check_options(options)
     if task == TRADING_TASK:
@@ -64,9 +64,9 @@ def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskE
 def make_trading_vector(
     num_envs: int | None = None, task: str = TRADING_TASK, **options: Any
 ) -> TradingVectorEnv | VectorEnv:
-    """Make the vector form of `ktdeval/Trading-v0`: one environment for each window chosen, or
-    `num_envs` of them, over the windows in turn. Options as of `make_trading`, without `out` and
-    `render_mode`.
+    """Make the vector form of `ktdeval/Trading-v0`: one environment for each selected window, or
+    `num_envs` environments that cycle through the windows. Options as in `make_trading`, without
+    `out` and `render_mode`.
     """
     if task == TRADING_TASK:
         options.setdefault("data", TRADING_DATA)
@@ -88,14 +88,14 @@ def make_trading_vector(
 def make_ktdfin_vector(
     num_envs: int | None = None, task: str = KTDFIN_TASK, **options: Any
 ) -> VectorEnv:
-    """Make the vector form of `ktdeval/KtdFin-v0`, as `make_trading_vector`."""
+    """Make the vector form of `ktdeval/KtdFin-v0`, as `make_trading_vector` does."""
     opened = _opened_for_vector(task, options)
     _refuse_lookback(options, _KTDFIN_SHOWS)
     return make_task_vector(opened, _in_turn(opened.windows, num_envs), _reward(options))
 
 
 def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
-    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. Options as of
+    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. Options as in
     `make_trading`, without `lookback`.
     """
     _check_options(options)
@@ -121,7 +121,7 @@ def make_broker(**options: Any) -> BrokerEnv:
 
 
 def _check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise UsageError for an option that there is not."""
+    """Raise UsageError for an unknown option."""
     unknown = sorted(options.keys() - set(known))
     if unknown:
         near = near_matches(unknown[0], known)
@@ -138,7 +138,9 @@ def _refuse_lookback(options: Mapping[str, Any], why: str) -> None:
 
 
 def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
-    """Return the task of a vector environment. Raises UsageError for an option that it has not."""
+    """Return the task of a vector environment. Raises UsageError for an option that vector
+    environments do not have.
+    """
     options.pop("vectorization_mode", None)
     _check_options(options)
     refused = [name for name in ("out", "render_mode") if options.get(name) is not None]
@@ -150,7 +152,9 @@ def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
 
 
 def _in_turn(windows: Sequence[Window], number: int | None) -> list[Window]:
-    """Return `number` windows in turn; without a number, each window once."""
+    """Return `number` windows, cycling through the given ones; without a number, each window
+    once.
+    """
     if number is not None and number < 1:
         raise UsageError(f"num_envs is {number}; choose 1 or more")
     size = number or len(windows)
@@ -170,7 +174,9 @@ def _reward(options: Mapping[str, Any]) -> RewardConfig:
 
 
 def _one_window(opened: OpenedTask) -> Window:
-    """Return the window of a single environment: the first of the task's own, or the one named."""
+    """Return the window of a single environment: the named window, or the first of the task's
+    own.
+    """
     windows: Sequence[Window] = opened.windows
     if opened.choice.windows and len(windows) > 1:
         named = ", ".join(window.name for window in windows)
@@ -193,7 +199,7 @@ def _task_env(opened: OpenedTask, options: Mapping[str, Any]) -> TaskEnv:
 def _single_options(
     opened: OpenedTask, window: Window, options: Mapping[str, Any]
 ) -> tuple[RewardConfig, str | None, EpisodeWriter]:
-    """Return reward, render mode and writer of a single environment."""
+    """Return the reward, render mode and writer of a single environment."""
     writer: EpisodeWriter = no_writer
     if options.get("out") is not None:
         writer = RunWriter(user_path(str(options["out"])), opened.choice, window, opened.plugins)

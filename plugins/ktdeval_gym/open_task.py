@@ -1,4 +1,4 @@
-"""Open a task for an environment: its plugins, market, windows and episodes."""
+"""Open a task for an environment, with its plugins, market, windows and episodes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _KEY_DIGITS = 32
 
 
 def mask_key_of(seed: int) -> str:
-    """Return the key of a mask's handles that a seed draws, 32 hexadecimal digits."""
+    """Return the mask key for handles that is derived from a seed, 32 hexadecimal digits."""
     return sha256_hex(f"ktdeval_gym mask {seed}".encode())[:_KEY_DIGITS]
 
 
 @dataclass(frozen=True)
 class TaskChoice:
-    """Task, market and chance of an environment."""
+    """Task, market and seed of an environment."""
 
     task: str
     data: str = "synthetic"  #: snapshot folder, or data provider
     data_args: Mapping[str, Any] = field(default_factory=dict)
-    windows: Sequence[str] = ()  #: names, globs, or FIRST:LAST days; none: the task's own
-    seed: int = 0  #: draws the handles of the mask
+    windows: Sequence[str] = ()  #: names, globs, or FIRST:LAST days; empty: the task's own windows
+    seed: int = 0  #: seed of the mask's handles
 
     def config(self, window: Window, **options: Any) -> RunConfig:
-        """Return the config of a run of one episode."""
+        """Return the config of a run with one episode."""
         name = window.name
         return RunConfig(
             model=MODEL,
@@ -52,7 +52,7 @@ class TaskChoice:
 
 @dataclass(frozen=True)
 class OpenedTask:
-    """Trading task with its market and the windows chosen."""
+    """Trading task with its market and the selected windows."""
 
     choice: TaskChoice
     plugins: Plugins
@@ -62,15 +62,15 @@ class OpenedTask:
 
     @cached_property
     def market_levels(self) -> FloatArray:
-        """[T] levels of the market that a reward compares with."""
+        """[T] levels of the market to which a reward is compared."""
         return market_levels(self.snapshot)
 
     @classmethod
     def of(cls, choice: TaskChoice, plugins: Plugins | None = None) -> OpenedTask:
         """Open a task.
 
-        Raises KtdevalError: the name is unknown, the task does not trade, or the market lacks data
-        that it needs.
+        Raises KtdevalError if the name is unknown, the task does not trade, or the market lacks
+        data that it needs.
         """
         plugins = plugins or load_plugins()
         task = plugins.make_task(choice.task)
@@ -96,7 +96,7 @@ class OpenedTask:
 
 
 class NoModel:
-    """Model that is never asked."""
+    """Model that is never called."""
 
     def reply(self, request: ModelRequest) -> Reply:
         """Raise UsageError."""

@@ -1,4 +1,6 @@
-"""`ktdeval train openenv`: serve tasks as an OpenEnv environment, or write the folder of one."""
+"""`ktdeval train openenv`: serve tasks as an OpenEnv environment, or write an environment's
+folder.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def openenv(options: ServerOptions, **market: Any) -> None:
 
 
 def task_source(options: dict[str, Any]) -> TaskSource:
-    """Return the tasks that options choose. Raises KtdevalError."""
+    """Return the tasks that the options select. Raises KtdevalError."""
     tasks = options.get("tasks")
     if not tasks:
         raise UsageError("--tasks: name the tasks to serve, such as --tasks market_blinded")
@@ -89,7 +91,7 @@ def task_source(options: dict[str, Any]) -> TaskSource:
 def write_folder(folder: Path, tasks: tuple[str, ...], data: str) -> None:
     """Write the folder of an environment, with a wheel of this installation.
 
-    Raises UsageError: the folder has files already, or no wheel can be found.
+    Raises UsageError if the folder already has files, or if no wheel can be found.
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; choose a new folder")

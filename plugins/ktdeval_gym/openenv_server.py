@@ -81,7 +81,7 @@ class TaskEnvironment(Environment[TaskAction, TaskObservation, TaskState]):  # t
         """Give a reply and return the next request. An action before `reset` begins an episode of
         the first task and is ignored.
         """
-        del timeout_s  # an episode's own work is bounded by its task
+        del timeout_s  # an episode's own work is limited by its task
         if self._episode is None:
             return self.reset()
 

@@ -1,7 +1,7 @@
-"""Policies of SELL, HOLD or BUY, and the model `rl/policy`, which decides by one.
+"""Policies that choose SELL, HOLD or BUY, and the model `rl/policy`, which applies one.
 
-A policy is a small network. Its file is JSON with the weights, which is read without running code
-and applied by NumPy. The model computes the features from the prices in the prompt.
+A policy is a small network. Its file is JSON with the weights; it is read without executing code,
+and applied with NumPy. The model computes the features from the prices in the prompt.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (
     "SELL",
     "HOLD",
     "BUY",
-)  #: by the number of the action
-LIMIT = 10.0  #: largest size of a scaled return
+)  #: decisions in the order of action numbers
+LIMIT = 10.0  #: bound of a scaled return's absolute value
 MAX_BYTES = 8 << 20
 _LARGEST = 1e6
 _Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
@@ -63,7 +63,7 @@ class PolicyFile(Value):
 
 def overlap(first: str, last: str, window: Window) -> str | None:
     """Return why a window can't be evaluated after training from `first` to `last` (ISO days); None
-    if it lies after them.
+    if it lies after the training.
     """
     if last < window.first:
         return None
@@ -76,10 +76,11 @@ def overlap(first: str, last: str, window: Window) -> str | None:
 
 
 def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vector:
-    """Return the features of a decision, in training and in evaluation, [lookback + 1] float32.
+    """Return the features of a decision, for training and evaluation alike, [lookback + 1] float32.
 
     These are the last log returns divided by `scale`, oldest first, then the side held (1, -1 or
-    0). `closes`: adjusted, on days with trade, oldest first. Raises DataError if there are too few.
+    0). `closes`: adjusted closes of days with trade, oldest first. Raises DataError if there are
+    too few.
     """
     if len(closes) <= lookback:
         raise DataError(
@@ -89,17 +90,17 @@ def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vect
 
 
 def scaled_features(returns: FloatArray, side: int, scale: float) -> Vector:
-    """Return the features of log returns, [lookback], oldest first; see `features`."""
+    """Return the features from log returns, [lookback], oldest first; see `features`."""
     scaled = np.clip(returns / scale, -LIMIT, LIMIT)
     return np.append(scaled, side).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Policy as read from its file."""
+    """A policy as read from its file."""
 
     content: PolicyFile
-    sha256: str  #: of the file
+    sha256: str  #: SHA-256 of the file
     layers: Sequence[tuple[Vector, Vector]]  #: weights [outputs, inputs] and biases [outputs]
 
     def values(self, vectors: Vector) -> Vector:
@@ -126,7 +127,8 @@ def read_policy(path: Path) -> Policy:
         data = read_plain(path, MAX_BYTES)
 
     content = decode_json(data, PolicyFile, f"policy {path}", DataError)
-    sizes = [content.lookback + 1, *map(len, content.biases)]  # inputs, then outputs of each layer
+    # number of inputs, then of outputs for each layer
+    sizes = [content.lookback + 1, *map(len, content.biases)]
     expected = [[inputs] * outputs for inputs, outputs in pairwise(sizes)]
     row_lengths = [list(map(len, matrix)) for matrix in content.weights]
     if 0 in sizes or sizes[-1] != len(DECISIONS) or row_lengths != expected:
@@ -137,7 +139,8 @@ def read_policy(path: Path) -> Policy:
 
     layers = []
     for matrix, vector in zip(content.weights, content.biases, strict=True):
-        with np.errstate(over="ignore"):  # too large for float32: infinite, and refused below
+        # values too large for float32 become infinite, and are refused below
+        with np.errstate(over="ignore"):
             weights = np.array(matrix, np.float32)
             biases = np.array(vector, np.float32)
 
@@ -151,13 +154,13 @@ def read_policy(path: Path) -> Policy:
 
 
 class PolicyModel:
-    """Submits a policy's decision, which depends only on the table `history` and the position in the
-    request, not on labels or days.
+    """Submits a policy's decision, which depends only on the table `history` and on the position in
+    the request, not on labels or days.
     """
 
     def __init__(self, _name: str, params: PolicyParams) -> None:
-        """Read the policy. Raises DataError as `read_policy`; UsageError if it is not the policy that
-        the parameters pin.
+        """Read the policy. Raises DataError as `read_policy` does; UsageError if it is not the
+        policy that the parameters pin.
         """
         self._policy = read_policy(user_path(params.policy))
         content = self._policy.content
@@ -183,16 +186,20 @@ class PolicyModel:
         )
 
     def _window_problem(self, window: Window) -> str | None:
-        """Return why a window can't be evaluated: it does not lie after the days of training."""
+        """Return why a window can't be evaluated, namely that it does not lie after the training
+        days; None if it can.
+        """
         problem = overlap(self._policy.content.first, self._policy.content.last, window)
         return problem and f"rl/policy: {problem}"
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return why a task can't be answered: the policy can't decide on it. None if it can."""
+        """Return why the policy can't decide on a task; None if it can."""
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered: it asks for no submission. None if it can."""
+        """Return why a step can't be answered, namely that it asks for no submission; None if it
+        can.
+        """
         if any(Conversation(request).is_submission for request in requests):
             return None
         return NO_ACCOUNT
@@ -214,7 +221,7 @@ class PolicyModel:
         )
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission. Raises ProviderError as of `_problem`."""
+        """Return the submission. Raises ProviderError with the text of `_problem`."""
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")
@@ -243,7 +250,9 @@ class PolicyModel:
 
 
 def _asset_and_closes(conversation: Conversation) -> tuple[str | None, FloatArray]:
-    """Return the asset that is shown and its closes, [T]; None and no closes unless it is one."""
+    """Return the shown asset and its closes, [T]; None and no closes unless exactly one asset is
+    shown.
+    """
     shown = conversation.rows(conversation.state.get("candidates"))
     if len(shown) != 1:
         return None, np.empty(0)

@@ -1,8 +1,8 @@
-"""Portfolios of a task's window, for many accounts at once: what a close lists is made once and
-shared, and accounts are settled by the executor.
+"""Simulate portfolios in a task's window for many accounts at once: what is listed at a close is
+computed once and shared, and accounts are settled by the executor.
 
-Left out, against an episode of a run, are prompts, transcripts and the reading of submissions. What
-is observed and settled is the same, which tests hold against `TaskEnv`.
+Unlike an episode of a run, there are no prompts, transcripts or parsed submissions. Observations
+and settlements are the same, which tests check against `TaskEnv`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ktdeval_gym.arrays import Observed, cut_weight, form_of, observe_state, wri
 from ktdeval_gym.open_task import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
-_DIGITS = 4  #: decimals of a weight that a task shows
+_DIGITS = 4  #: decimals of a weight as shown by a task
 _NOTHING_COUNTED = CountsRecord(
     failures={},
     tool_calls=0,
@@ -49,17 +49,18 @@ _NOTHING_COUNTED = CountsRecord(
 )
 
 
-_Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]  #: [F] figures, and which are known
+#: [F] figures, and whether each is known
+_Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]
 
 
 @dataclass(frozen=True)
 class _CloseListing:
-    """Assets that a close lists, with their figures and limits."""
+    """Assets that are listed at a close, with their figures and limits."""
 
     labels: tuple[str, ...]
-    assets: tuple[int, ...]  #: columns
-    figures: npt.NDArray[np.float32]  #: [listed, F]
-    known: npt.NDArray[np.int8]  #: [listed, F]
+    assets: tuple[int, ...]  #: columns of the assets in the market
+    figures: npt.NDArray[np.float32]  #: figures, [listed, F]
+    known: npt.NDArray[np.int8]  #: whether each figure is known, [listed, F]
     limits: ObservedLimits
 
 
@@ -67,7 +68,9 @@ class TaskWindow:
     """One window of a task on several assets, as its scene shows it."""
 
     def __init__(self, opened: OpenedTask, window: Window) -> None:
-        """Raises UsageError: the task lists no candidates; DataError: the window has no days."""
+        """Raises UsageError if the task lists no candidates; DataError if the window has no
+        days.
+        """
         self.opened = opened
         self.spec = opened.spec(window)
         factory = EpisodeFactory({opened.task.name: opened.task}, opened.plugins, opened.snapshot)
@@ -83,7 +86,7 @@ class TaskWindow:
         self._cash_only = _AccountBooks(self)
         traits = task_traits(opened.task)
         self._adds_positions = traits.adds_positions
-        #: form of decisions of the task's own; None if the task asks for orders
+        #: the task's own form for decisions; None if the task asks for orders
         self.submission_form: SubmissionForm | None = None
         if traits.submission_form is not None:
             self.submission_form = traits.submission_form(self.scene)
@@ -91,7 +94,7 @@ class TaskWindow:
 
     @property
     def has_form(self) -> bool:
-        """Return whether the task asks for decisions, by its own form."""
+        """Return whether the task asks for decisions, with its own form."""
         return self.submission_form is not None
 
     def state(self, step: int, books: _AccountBooks) -> ObservedState:
@@ -103,7 +106,7 @@ class TaskWindow:
         return state
 
     def listing(self, step: int, books: _AccountBooks) -> _CloseListing:
-        """Return what a close lists to an account."""
+        """Return what is listed at a close for an account."""
         held = frozenset(books.account.positions)
         if self._adds_positions is None:
             return self._list_at_close(step, held, books)
@@ -117,7 +120,7 @@ class TaskWindow:
     def _list_at_close(
         self, step: int, held: frozenset[int], books: _AccountBooks
     ) -> _CloseListing:
-        """Return what a close lists to accounts with these positions."""
+        """Return what is listed at a close for accounts with these positions."""
         key = (step, held)
         if key not in self._listings:
             self._listings[key] = self._new_listing(self.state(step, books))
@@ -140,14 +143,14 @@ class TaskWindow:
         return _CloseListing(labels, tuple(assets), figures, known, state.limits)
 
     def slots(self, listing: _CloseListing, books: _AccountBooks) -> list[int]:
-        """Return the assets of an account's slots, as `actions.tradables`."""
+        """Return the assets of an account's slots, as `tradables` does."""
         listed = set(listing.assets)
         others = [asset for asset in books.account.positions if asset not in listed]
         return [*listing.assets, *sorted(others, key=self._labels.__getitem__)]
 
     def figures_of(self, step: int, assets: Sequence[int], books: _AccountBooks) -> list[_Figures]:
-        """Return the figures that a close shows of positions that it does not list: of the market
-        alone, as those of candidates.
+        """Return the figures at a close of positions that are not listed: only those of the market,
+        as for candidates.
         """
         if any((step, asset) not in self._others for asset in assets):
             shown = self.state(step, books).assets
@@ -166,16 +169,16 @@ class _AccountBooks:
         self._window = window
         self._keeper = window.parts.bookkeeper(window.spec)
         self.step = 0
-        self.nav_minor = int(self.account.cash_minor)  #: at the present close
+        self.nav_minor = int(self.account.cash_minor)  #: NAV at the current close
 
     @property
     def account(self) -> Any:
-        """Account at the present close."""
+        """Account at the current close."""
         return self._keeper.account
 
     @property
     def last(self) -> StepRecord | None:
-        """Record of the step before."""
+        """Record of the previous step."""
         return self._keeper.last
 
     def weight(self, minor: int) -> float:
@@ -200,7 +203,7 @@ class _AccountBooks:
 
 
 class SimulatedPortfolio(ABC):
-    """One account on its way through a window."""
+    """One account that trades through a window."""
 
     traded_minor: int  #: notional of the last step's fills
 
@@ -210,18 +213,18 @@ class SimulatedPortfolio(ABC):
         self.reset()
 
     def reset(self) -> None:
-        """Begin again with cash only."""
+        """Restart with cash only."""
         self._books = _AccountBooks(self._window)
         self.traded_minor = 0
         self._look()
 
     @abstractmethod
     def _look(self) -> None:
-        """Take up what the present close shows."""
+        """Update what is shown at the current close."""
 
     @abstractmethod
     def write(self, arrays: Observed) -> None:
-        """Write the present observation into the arrays of one environment, which are all zero."""
+        """Write the current observation into the arrays of one environment, which are all zero."""
 
     @abstractmethod
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
@@ -231,16 +234,18 @@ class SimulatedPortfolio(ABC):
 
     @property
     def row(self) -> int:
-        """Row of the present close."""
+        """Row of the current close."""
         return self._window.base_row + self._books.step
 
     @property
     def nav_minor(self) -> int:
-        """NAV at the present close."""
+        """NAV at the current close."""
         return self._books.nav_minor
 
     def _judge_action(self, action: Action) -> Action:
-        """Return the orders that are settled: none where one breaks a rule as it is known."""
+        """Return the orders to settle: none if one of them breaks a rule, as far as is known when
+        deciding.
+        """
         parts = self._window.parts
         trading = parts.task.trading
         if not trading.constraint_feedback:
@@ -275,7 +280,7 @@ class OrderPortfolio(SimulatedPortfolio):
             self._held.append(None if value is None else books.weight(value))
 
     def write(self, arrays: Observed) -> None:
-        """Write the present observation into the arrays of one environment."""
+        """Write the current observation into the arrays of one environment."""
         listed = len(self._listing.assets)
         arrays["figures"][:listed] = self._listing.figures
         arrays["known"][:listed] = self._listing.known
@@ -298,15 +303,15 @@ class OrderPortfolio(SimulatedPortfolio):
 
 
 class DecisionPortfolio(SimulatedPortfolio):
-    """Account of a task that asks for BUY, SELL or HOLD of each asset. Its scene reads decisions
-    about the account that it has shown last, so that each account has a scene of its own.
+    """Account of a task that asks for BUY, SELL or HOLD for each asset. Its scene reads decisions
+    for the account that it has shown last, so each account has a separate scene.
     """
 
     def _look(self) -> None:
         self._state = self._window.state(self._books.step, self._books)
 
     def write(self, arrays: Observed) -> None:
-        """Write the present observation into the arrays of one environment."""
+        """Write the current observation into the arrays of one environment."""
         for name, values in observe_state(self._state, self.form).items():
             arrays[name][:] = values
 

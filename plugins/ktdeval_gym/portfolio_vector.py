@@ -1,4 +1,4 @@
-"""N environments of a task on several assets that step together."""
+"""N environments of a multi-asset task that step together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_task_vector(
     opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
 ) -> VectorEnv:
     """Return one environment for each window. Under a mask that rounds figures or adds noise to
-    them, each is a `TaskEnv`: such an account follows from the prices shown, and is kept by a run.
+    them, each is a `TaskEnv`: such an account depends on the prices shown, and is kept by a run.
     """
     task = opened.task
     lens = task.scene(opened.spec(windows[0]), opened.snapshot).lens
@@ -42,16 +42,16 @@ def make_task_vector(
 
 
 class PortfolioVectorEnv(StepwiseVectorEnv):
-    """N accounts of a task on several assets, each in a window of its own.
+    """N accounts of a task on several assets, each in its own window.
 
-    The same as N `TaskEnv`, step by step and bit by bit, under `gymnasium.vector.SyncVectorEnv`:
-    after an episode has ended, the next step begins again and its action counts for nothing.
+    Every step is bit-identical to N `TaskEnv` under `gymnasium.vector.SyncVectorEnv`: after an
+    episode ends, the next step restarts it and ignores the action.
     """
 
     def __init__(
         self, opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
     ) -> None:
-        """Raises UsageError: no window is given, or the windows do not fit one form."""
+        """Raises UsageError if no window is given, or if the windows do not fit one form."""
         if not windows:
             raise UsageError("a vector environment needs at least one window")
 
@@ -68,7 +68,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
         self._is_over = np.zeros(self.num_envs, dtype=np.bool_)
 
     def begin(self) -> None:
-        """Begin all accounts with cash only."""
+        """Start all accounts with cash only."""
         for account in self._accounts:
             account.reset()
         everyone = np.ones(self.num_envs, dtype=np.bool_)
@@ -78,7 +78,9 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
     def step(
         self, actions: npt.ArrayLike
     ) -> tuple[Observed, FloatArray, BoolArray, BoolArray, Info]:
-        """Settle an action in each environment; [N] each. Raises UsageError: not N actions."""
+        """Settle an action in each environment; arrays are [N]. Raises UsageError if there are not
+        N actions.
+        """
         given = np.asarray(actions)
         if given.shape[:1] != (self.num_envs,):
             raise UsageError(
@@ -101,8 +103,9 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
     def _settle_action(
         self, index: int, taken: Sequence[Decision | float]
     ) -> tuple[int, int, int, float, bool, bool]:
-        """Settle one environment's action, or begin it again. Return NAV before and after, the
-        notional traded, the benchmark's log return, and whether it is ruined or at its end.
+        """Settle one environment's action, or restart it. Return NAV before and after, the notional
+        traded, the benchmark's log return, and whether the account is ruined or the episode at its
+        end.
         """
         account = self._accounts[index]
         if self._is_over[index]:
@@ -116,7 +119,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
         return before, account.nav_minor, account.traded_minor, benchmark, is_ruined, is_last
 
     def observations(self) -> Observed:
-        """Return the present observations, arrays of [N, …]."""
+        """Return the current observations, arrays of [N, …]."""
         arrays = {
             name: np.zeros((self.num_envs, *values.shape), dtype=values.dtype)
             for name, values in self._form.empty().items()
@@ -132,7 +135,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
 
 
 def _one_form(accounts: Sequence[SimulatedPortfolio]) -> TaskForm:
-    """Return the form of all accounts. Raises UsageError: they have several."""
+    """Return the common form of all accounts. Raises UsageError if forms differ."""
     forms = {account.form for account in accounts}
     if len(forms) > 1:
         raise UsageError(

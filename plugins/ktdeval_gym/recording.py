@@ -1,7 +1,8 @@
 """Write an environment's episode as an ordinary run: journal, ledger, transcript and card.
 
-The episode's actions are submitted once more, by the model `gym/actions` in a run of the suite. So a
-run folder of an environment has what every other one has, and verifies, resumes and opens alike.
+The episode's actions are submitted again, by the model `gym/actions` in a normal run. So the run
+folder of an environment has the same content as any other, and can be verified, resumed and opened
+in the same way.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from ktdeval_gym.open_task import MODEL, TaskChoice
 
 Steps = Mapping[int, Sequence[Decision | float]]
 EpisodeWriter = Callable[[Steps, int | None], None]
-"""Called with an episode's actions, and the number of its steps where it ended early, else None."""
+"""Called with an episode's actions, and its number of steps if it ended early, otherwise None."""
 ACTIONS = "actions.json"
 RUN = "run"
 
 
 SessionWriter = Callable[[Sequence[Sequence[SubmittedCall]]], None]
-"""Called with the calls of an episode behind tools, in rounds."""
+"""Called with the tool calls of an episode, in rounds."""
 
 
 def no_session_writer(_rounds: Sequence[Sequence[SubmittedCall]]) -> None:
@@ -55,8 +56,8 @@ class RunWriter:
         self._plugins = plugins
 
     def __call__(self, steps: Steps, limit: int | None) -> None:
-        """Write an episode, of `limit` steps where it ended early. Raises KtdevalError: it can't be
-        written.
+        """Write an episode; `limit`: its number of steps if it ended early. Raises KtdevalError if
+        it can't be written.
         """
         episode = new_folder(self._folder)
         actions = episode / ACTIONS
@@ -71,14 +72,16 @@ class RunWriter:
 
 
 class SessionRunWriter:
-    """Writes each session that ended, as `RunWriter`: actions, the session's task file, and a run."""
+    """Writes each finished session as `RunWriter` does: actions, the session's task file, and a
+    run.
+    """
 
     def __init__(self, folder: Path, options: BrokerOptions) -> None:
         self._folder = folder.resolve()
         self._options = options
 
     def __call__(self, rounds: Sequence[Sequence[SubmittedCall]]) -> None:
-        """Write an episode. Raises KtdevalError: it can't be written."""
+        """Write an episode. Raises KtdevalError if it can't be written."""
         episode = new_folder(self._folder)
         actions = episode / ACTIONS
         task_file = episode / f"{TASK}.yaml"
@@ -90,12 +93,12 @@ class SessionRunWriter:
             tasks=(str(task_file),),
             out=str(episode / RUN),
         )
-        # plugins of its own: each episode's task file has a task of the same name
+        # separate plugins: the task files of all episodes have a task of the same name
         _evaluate(config, load_plugins(), episode)
 
 
 def new_folder(folder: Path) -> Path:
-    """Return the folder of the next episode, which no other process uses."""
+    """Create and return the folder of the next episode, which no other process uses."""
     number = 1
     while True:
         episode = folder / f"episode_{number:04d}"

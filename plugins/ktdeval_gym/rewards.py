@@ -1,5 +1,5 @@
-"""Rewards of a step, as array functions of its amounts: a single environment has arrays of length 1,
-so that a vector environment's rewards are the same numbers.
+"""Rewards of a step, computed on arrays of its amounts: a single environment uses arrays of length
+1, so that a vector environment gives identical rewards.
 
 * `log_return`: log(NAV / NAV before). NAV is after all costs that the venue charges: fees, levies,
   interest on shorts.
@@ -36,19 +36,20 @@ DEFAULT_COST_BPS = 10.0
 class StepAmounts:
     """Amounts of one step of N accounts."""
 
-    nav_before: IntArray  #: [N] minor units
-    nav: IntArray  #: [N] minor units
+    nav_before: IntArray  #: [N] NAV before the step, minor units
+    nav: IntArray  #: [N] NAV after the step, minor units
     traded: IntArray  #: [N] notional of the fills, minor units
     benchmark: FloatArray  #: [N] log return of the benchmark
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Choice of a reward. Raises UsageError for an unknown name or an impossible number."""
+    """Configuration of a reward. Raises UsageError for an unknown name or a number out of range."""
 
     name: RewardName = "log_return"
-    eta: float = DEFAULT_ETA  #: of `differential_sharpe`: weight of a new return, 0 to 1
-    cost_bps: float = DEFAULT_COST_BPS  #: of `after_costs`
+    eta: float = DEFAULT_ETA  #: for `differential_sharpe`: weight of a new return, 0 to 1
+    #: for `after_costs`: costs in basis points of the traded notional
+    cost_bps: float = DEFAULT_COST_BPS
 
     def __post_init__(self) -> None:
         names = get_args(RewardName)
@@ -62,20 +63,20 @@ class RewardConfig:
 
 
 class Rewards:
-    """Rewards of N accounts, each of which may begin again at any step."""
+    """Rewards of N accounts, each of which can be reset at any step."""
 
     def __init__(self, config: RewardConfig, scales: FloatArray) -> None:
-        """`scales`: [N] standard deviation of the returns before each episode."""
+        """`scales`: [N] standard deviations of the returns before each episode."""
         self._config = config
         self._sharpe = DifferentialSharpe(config.eta, scales)
 
     def reset(self, which: npt.NDArray[np.bool_]) -> None:
-        """Begin again where `which`, [N], is true."""
+        """Reset the accounts for which `which`, [N], is true."""
         self._sharpe.reset(which)
 
     def of(self, amounts: StepAmounts, active: npt.NDArray[np.bool_]) -> FloatArray:
-        """Return the rewards of a step, [N]; accounts that are not `active` keep their state, and
-        their reward means nothing.
+        """Return the rewards of a step, [N]. Accounts that are not `active` keep their state, and
+        their rewards are meaningless.
         """
         returns = log_returns(amounts)
         name = self._config.name
@@ -89,7 +90,7 @@ class Rewards:
         return returns
 
     def of_one(self, nav_before: int, nav: int, traded: int, benchmark: float) -> float:
-        """Return the reward of a step of the only account; amounts as of `StepAmounts`."""
+        """Return the reward of a step for a single account; for the amounts see `StepAmounts`."""
         amounts = StepAmounts(
             np.array([nav_before]), np.array([nav]), np.array([traded]), np.array([benchmark])
         )
@@ -97,7 +98,7 @@ class Rewards:
 
 
 def log_returns(amounts: StepAmounts) -> FloatArray:
-    """Return the log returns of NAV, [N]. `math.log` gives the same bits for any number of
+    """Return the log returns of NAV, [N]. `math.log` gives bit-identical results for any number of
     accounts.
     """
     ratios = np.maximum(amounts.nav, 1) / amounts.nav_before
@@ -124,17 +125,17 @@ class DifferentialSharpe:
         self._second = self._prior.copy()
 
     def reset(self, which: npt.NDArray[np.bool_]) -> None:
-        """Begin again where `which`, [N], is true."""
+        """Reset the accounts for which `which`, [N], is true."""
         self._first = np.where(which, 0.0, self._first)
         self._second = np.where(which, self._prior, self._second)
 
     def of(self, returns: FloatArray, active: npt.NDArray[np.bool_]) -> FloatArray:
-        """Return D of each account, [N], and move the moments of those that are `active`."""
+        """Return D for each account, [N], and update the moments of those that are `active`."""
         first_change = returns - self._first
         second_change = returns * returns - self._second
         variance = self._second - self._first * self._first
         variance = np.where(variance > 0, variance, self._prior)
-        # a product and a root round the same for any number of accounts; a power need not
+        # a product and a root round alike for any number of accounts; a power may not
         divisor = variance * np.sqrt(variance)
         change = self._second * first_change - 0.5 * self._first * second_change
         self._first = np.where(active, self._first + self._eta * first_change, self._first)

@@ -1,7 +1,7 @@
-"""Roll out a policy over many windows, in several processes, with a record after each window.
+"""Roll out a policy over many windows, in several processes, with one record per window.
 
-A roll-out is a pure function of environment, policy and seed. So a run that is killed and begun
-again gives the same bytes as one that was not, with any number of processes.
+A roll-out is a pure function of environment, policy and seed. So a job that is killed and restarted
+gives the same bytes as an uninterrupted one, with any number of processes.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ MAX_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class RolloutJob:
-    """One episode. Both makers must be importable by name or picklable, as processes get them."""
+    """One episode. Both makers must be importable by name or picklable, because they are sent to
+    other processes.
+    """
 
-    name: str  #: names its file; letters, digits, `-` and `_`
+    name: str  #: name of the record's file; letters, digits, `-` and `_`
     make_env: MakeEnv
-    make_policy: MakePolicy  #: from the job's seed, a function of an observation to an action
+    make_policy: MakePolicy  #: makes a function of an observation to an action, from the job's seed
     seed: int = 0
 
 
@@ -53,7 +55,7 @@ class Rollout(Value):
 
 
 def roll_out(job: RolloutJob) -> Rollout:
-    """Return an episode of a job."""
+    """Run a job, and return the record of its episode."""
     env = job.make_env()
     policy = job.make_policy(job.seed)
     observation, _ = env.reset(seed=job.seed)
@@ -84,8 +86,8 @@ def roll_out_all(jobs: Sequence[RolloutJob], folder: Path, processes: int = 1) -
     """Roll out all jobs and return their records in order. A job with a record in `folder` is not
     run again.
 
-    Raises UsageError: two jobs have one name, or a name is not fit for a file; DataError: a record
-    is of another job or malformed.
+    Raises UsageError if two jobs have the same name, or if a name can't be a file name. Raises
+    DataError if a record belongs to another job or is malformed.
     """
     _check_names(jobs)
     make_folder(folder, "choose another folder")
@@ -94,7 +96,7 @@ def roll_out_all(jobs: Sequence[RolloutJob], folder: Path, processes: int = 1) -
         for job in missing:
             _write_rollout(folder, roll_out(job))
     else:
-        # spawn: a process begins without threads and random states of this one
+        # spawn: child processes inherit neither threads nor random states
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             for done in as_completed([pool.submit(roll_out, job) for job in missing]):
                 _write_rollout(folder, done.result())
@@ -132,7 +134,7 @@ def _read_rollout(path: Path, job: RolloutJob) -> Rollout:
 
 
 def _bytes_of(observation: Any) -> bytes:
-    """Return the bytes of an array, or of a dict of arrays in the order of its names."""
+    """Return the bytes of an array, or of a dict of arrays in the order of the keys."""
     if isinstance(observation, dict):
         return b"".join(observation[name].tobytes() for name in sorted(observation))
     return bytes(observation.tobytes())

@@ -1,4 +1,4 @@
-"""Gymnasium environments of one asset: a single one, and N at once."""
+"""Gymnasium environments for one asset: a single environment, and N in a vector."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MIN_RETURNS = 2
 
 def prior_scale(market: AssetMarket, span: Window) -> float:
     """Return the standard deviation of the last log returns, at most 250, that are known when a
-    span's first fill is decided on. Raises DataError: there are fewer than two, or the price did
-    not move.
+    span's first fill is decided on. Raises DataError if there are fewer than two, or if the price
+    did not move.
     """
     first = int(np.searchsorted(market.snapshot.days, np.datetime64(span.first))) - 1
     last = int(market.known[first]) - 1 if first >= 0 else 0
@@ -60,7 +60,7 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         render_mode: str | None = None,
         writer: EpisodeWriter = no_writer,
     ) -> None:
-        """`writer`: called with the decisions of each episode that ended."""
+        """`writer`: called with the decisions of each finished episode."""
         self.simulation = simulation
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Box(
@@ -75,7 +75,7 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Vector, Info]:
-        """Begin again with cash only. Nothing is drawn: `seed` changes nothing."""
+        """Restart with cash only. Nothing is random, so `seed` has no effect."""
         super().reset(seed=seed, options=options)
         self._decisions = []
         self._is_over = False
@@ -83,7 +83,9 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         return self.simulation.reset(), self.info()
 
     def step(self, action: int) -> tuple[Vector, float, bool, bool, Info]:
-        """Settle one decision. Raises UsageError: the action is invalid, or the episode is over."""
+        """Settle one decision. Raises UsageError if the action is invalid, or if the episode is
+        over.
+        """
         if not self.action_space.contains(action):
             raise UsageError(f"action {action!r} is not 0 (SELL), 1 (HOLD) or 2 (BUY)")
         if self._is_over:
@@ -100,7 +102,9 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         return self.simulation.observation(), reward, is_ruined, is_last, self.info()
 
     def info(self) -> Info:
-        """Return what is known at this close, in true identities: asset, day, close, NAV, side."""
+        """Return what is known at this close, with true identities: asset, day, close, NAV,
+        side.
+        """
         market = self.simulation.market
         row = self.simulation.row
         last = int(market.known[row]) - 1
@@ -114,7 +118,7 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         }
 
     def render(self) -> str | None:
-        """Return one line of text on the present close; None without a render mode."""
+        """Return one line of text on the current close; None without a render mode."""
         if self.render_mode is None:
             return None
         return render_info(self.info())
@@ -132,8 +136,8 @@ def render_info(info: Info) -> str:
 class _EnvProgress:
     """State of each environment, [N]."""
 
-    row: IntArray  #: decided on next
-    is_over: BoolArray  #: the next step begins again
+    row: IntArray  #: row on which the next decision is made
+    is_over: BoolArray  #: whether the next step restarts the environment
 
 
 class TradingVectorEnv(StepwiseVectorEnv):
@@ -148,7 +152,7 @@ class TradingVectorEnv(StepwiseVectorEnv):
     ) -> None:
         """`simulations`: one for each environment, on one market and with one lookback.
 
-        Raises UsageError: they are empty, or differ in market or lookback.
+        Raises UsageError if there are none, or if they differ in market or lookback.
         """
         if not simulations:
             raise UsageError("a vector environment needs at least one window")
@@ -176,7 +180,7 @@ class TradingVectorEnv(StepwiseVectorEnv):
         self.begin()
 
     def begin(self) -> None:
-        """Begin all environments with cash only."""
+        """Start all environments with cash only."""
         size = self.num_envs
         self._progress = _EnvProgress(self._first.copy(), np.zeros(size, dtype=np.bool_))
         cash = np.full(size, self._cash, dtype=np.int64)
@@ -184,7 +188,9 @@ class TradingVectorEnv(StepwiseVectorEnv):
         self._rewards.reset(np.ones(size, dtype=np.bool_))
 
     def step(self, actions: npt.ArrayLike) -> tuple[Vector, FloatArray, BoolArray, BoolArray, Info]:
-        """Settle a decision in each environment; [N] each. Raises UsageError: not N decisions."""
+        """Settle a decision in each environment; arrays are [N]. Raises UsageError if there are not
+        N decisions.
+        """
         chosen = np.asarray(actions)
         if chosen.shape != (self.num_envs,) or not np.isin(chosen, range(len(DECISIONS))).all():
             raise UsageError(f"actions must be {self.num_envs} of 0 (SELL), 1 (HOLD), 2 (BUY)")
@@ -194,7 +200,7 @@ class TradingVectorEnv(StepwiseVectorEnv):
         before = self._accounts
         rows = self._progress.row
         orders = self._kernel.orders(chosen.astype(np.int64), before)
-        # an environment that begins again stands on its last row, which may be the market's last
+        # an environment to be restarted is at its last row, which may be the market's last
         safe_rows = np.where(begins, self._first, rows)
         after, traded = self._kernel.settle(before, safe_rows, orders)
         safe_nav = np.where(begins, self._cash, before.nav)
@@ -220,7 +226,7 @@ class TradingVectorEnv(StepwiseVectorEnv):
         return np.where(has_moved, self._market.returns[np.maximum(now - 2, 0)], 0.0)
 
     def observations(self) -> Vector:
-        """Return the present observations, [N, lookback + 1]."""
+        """Return the current observations, [N, lookback + 1]."""
         last = self._market.known[self._progress.row] - 1
         returns = self._windows[last - self._lookback] / self._scales[:, None]
         observed = np.empty((self.num_envs, self._lookback + 1), dtype=np.float32)
@@ -229,6 +235,6 @@ class TradingVectorEnv(StepwiseVectorEnv):
         return observed
 
     def info(self) -> Info:
-        """Return NAV and side of each account, [N]."""
+        """Return the NAV and side of each account, [N]."""
         minor = self._market.tape.rules.minor_per_unit
         return {"nav": self._accounts.nav / minor, "side": np.sign(self._accounts.held)}

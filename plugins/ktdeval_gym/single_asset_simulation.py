@@ -1,4 +1,4 @@
-"""Simulate trading of one asset by SELL, HOLD or BUY for reinforcement learning, with the same
+"""Simulate trading one asset with SELL, HOLD or BUY for reinforcement learning, with the same
 executor as in tasks.
 """
 
@@ -24,18 +24,20 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AssetMarket:
-    """One asset of a market under the rules of a task. Environments of several spans share it."""
+    """One asset of a market under the rules of a task, shared by environments with different
+    spans.
+    """
 
     task: Task
     snapshot: MarketSnapshot
     trading: TradingConfig
     tape: MarketTape
-    asset: int  #: column
+    asset: int  #: column of the asset
     rule: StanceRule
     traded: IntArray  #: [K] rows of days with trade
     closes: FloatArray  #: [K] adjusted closes on these days
     returns: FloatArray  #: [K - 1] log returns between them
-    known: IntArray  #: [T] number of closes that are known at each row's close
+    known: IntArray  #: [T] number of closes known at each row's close
 
     @classmethod
     def of(cls, task: Task, snapshot: MarketSnapshot) -> AssetMarket:
@@ -85,19 +87,19 @@ class AssetMarket:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """Amounts of one settled step, from which rewards are made."""
+    """Amounts of one settled step, from which rewards are computed."""
 
-    nav_before: int  #: at the close decided on, in minor units
-    nav: int  #: at the next close
+    nav_before: int  #: NAV at the close of the decision, in minor units
+    nav: int  #: NAV at the next close
     traded: int  #: notional of the step's fills, in minor units
     asset_return: float  #: log return of the asset itself over the step; 0 on a day without trade
 
 
 class TradingSimulation:
-    """Repeated runs of a task's asset over a span of days, each from an account of cash only.
+    """Repeated runs of trading a task's asset over a span of days, each starting with cash only.
 
     The reward of a decision is the log return of NAV to the next close. `row` is the market's row
-    that is decided on next; `facts` are the fields of a policy's file about its training.
+    of the next decision; `facts` are the fields of a policy's file that describe its training.
     """
 
     def __init__(
@@ -112,16 +114,16 @@ class TradingSimulation:
         """Begin the first run.
 
         `span`: first and last day of a fill. `scale`: divides the features' returns (default: the
-        standard deviation of the span's log returns). `market`: that of the task and snapshot, if
-        it is made already. Raises UsageError if the task does not ask for decisions on one asset;
-        DataError if the market lacks the asset, the span or `lookback` returns before it, or if the
-        price does not move.
+        standard deviation of the span's log returns). `market`: the task's asset market in the
+        snapshot, if it already exists. Raises UsageError if the task does not ask for decisions on
+        one asset; DataError if the market lacks the asset, the span or `lookback` returns before
+        it, or if the price does not move.
         """
         market = market or AssetMarket.of(task, snapshot)
         self.market = market
         self.lookback = lookback
         start, self.stop = window_rows(snapshot.days, span.first, span.last)
-        self.first = start - 1  # the first fill is decided on at the close before
+        self.first = start - 1  # the first fill is decided on at the previous close
         is_within = (market.traded >= self.first) & (market.traded < self.stop)
         within = market.closes[is_within]
         problem = span_problem(snapshot, market.asset, lookback, span, len(within))
@@ -147,7 +149,7 @@ class TradingSimulation:
         self.reset()
 
     def reset(self) -> Vector:
-        """Begin a run. Return the features of its first decision, [lookback + 1] float32."""
+        """Start a run. Return the features of its first decision, [lookback + 1] float32."""
         minor_per_unit = self.market.tape.rules.minor_per_unit
         self._account = open_account(self.market.trading, minor_per_unit)
         self.nav = self._account.cash_minor
@@ -172,8 +174,8 @@ class TradingSimulation:
         """Settle a decision, given as its index in `DECISIONS`.
 
         Return the next features, the reward, whether the account is ruined, and whether this was
-        the last day. An account is ruined if its NAV is not positive; the reward is then that of a
-        loss down to one minor unit of the currency.
+        the last day. An account is ruined if its NAV is not positive; the reward then corresponds
+        to a loss down to one minor unit of the currency.
         """
         facts, is_ruined, is_last = self.advance(action)
         reward = math.log(max(facts.nav, 1) / facts.nav_before)
@@ -201,7 +203,7 @@ class TradingSimulation:
         return facts, self.nav <= 0, self.row == self.stop - 1
 
     def _order(self, action: int) -> Order | None:
-        """Return the order that a decision leads to; None if nothing changes."""
+        """Return the order that a decision leads to; None if the position does not change."""
         market = self.market
         exposure = 0.0
         if self.nav > 0:
@@ -218,7 +220,7 @@ class TradingSimulation:
         return Order(market.asset, side, 0.5, "", target)
 
     def _asset_return(self) -> float:
-        """Return the asset's log return to this row's close from the row before."""
+        """Return the asset's log return from the previous row's close to this one."""
         before, now = self.market.known[self.row - 1 : self.row + 1].tolist()
         if now == before or now < 2:
             return 0.0

@@ -1,8 +1,8 @@
-"""A task's episode turned inside out: the caller receives each request to the model and gives the
-reply, where a run calls a model.
+"""Invert the control flow of a task's episode: the caller receives each request and gives the
+reply, where a run would call a model.
 
-The episode runs in a thread of its own, one request at a time; so agents, tools, masks, retries and
-the executor are those of a run.
+The episode runs in its own thread, one request at a time, so agents, tools, masks, retries and the
+executor are those of a run.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from ktdeval.trading import StepRecord
 from ktdeval_gym.open_task import NoModel, mask_key_of
 
 Record = StepRecord | AnswerRecord
-_MODEL = "builtin/hold"  # named in the spec; the caller replies in its place
+_MODEL = "builtin/hold"  # named in the spec; the caller replies instead
 
 
 class _ClosedError(BaseException):
-    """The caller has left. It passes through agent and session, which catch errors only."""
+    """The caller has closed the episode. This passes through agent and session, which catch only
+    `Exception`.
+    """
 
 
 @dataclass(frozen=True)
 class _ModelAsked:
-    """The episode asks the model."""
+    """The episode sends a request to the model."""
 
     request: ModelRequest
 
@@ -52,16 +54,16 @@ class EpisodeTurn:
     """
 
     request: ModelRequest | None
-    reward: float | None  #: None while no step was finished, or where its scores are undefined
-    step: int  #: steps finished so far
+    reward: float | None  #: None if no step was finished, or if its scores are undefined
+    step: int  #: number of steps finished so far
     total_steps: int
 
 
 class AskedEpisode:
-    """One episode, request by request. `close` it."""
+    """One episode, request by request; must be closed with `close`."""
 
     def __init__(self, tasks: TaskSource, name: str, seed: int) -> None:
-        """Raises KtdevalError: the task does not exist, or can't be opened."""
+        """Raises KtdevalError if the task does not exist or can't be opened."""
         self._to_model: Queue[Reply | None] = Queue()
         self._to_caller: Queue[_ModelAsked | _EpisodeEnded] = Queue()
         self._records: list[Record] = []
@@ -74,7 +76,7 @@ class AskedEpisode:
         self._thread.start()
 
     def turn(self) -> EpisodeTurn:
-        """Wait for the next request, or the end. Raises KtdevalError: the episode failed."""
+        """Wait for the next request, or the end. Raises KtdevalError if the episode failed."""
         message = self._to_caller.get()
         request = None
         if isinstance(message, _ModelAsked):
@@ -87,7 +89,7 @@ class AskedEpisode:
         return EpisodeTurn(request, self._reward(), len(self._records), self._episode.total_steps)
 
     def reply(self, reply: Reply) -> None:
-        """Answer the latest request. Raises UsageError: the episode is over."""
+        """Answer the latest request. Raises UsageError if the episode is over."""
         if self._is_over:
             raise UsageError("the episode is over; call reset()")
         self._to_model.put(reply)
@@ -110,7 +112,7 @@ class AskedEpisode:
         self._to_caller.put(_EpisodeEnded(error))
 
     def _reward(self) -> float | None:
-        """Return the reward of the steps finished since the last call."""
+        """Return the reward of the steps finished since the previous call."""
         if self._opened.is_rewarded_last and not self._is_over:
             return None
 
@@ -130,7 +132,7 @@ class AskedEpisode:
 
 
 def mean_score(records: Sequence[AnswerRecord]) -> float | None:
-    """Return the mean of all scores between 0 and 1 of some answers.
+    """Return the mean of all answer scores between 0 and 1.
 
     A sample without a valid answer scores 0.0. None if there is no such score.
     """
@@ -161,7 +163,7 @@ class _ChannelModel:
         self._requests = requests
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the caller's reply. Raises _ClosedError: it has left."""
+        """Return the caller's reply. Raises _ClosedError if the caller has closed the episode."""
         self._requests.put(_ModelAsked(request))
         reply = self._replies.get()
         if reply is None:
@@ -171,41 +173,43 @@ class _ChannelModel:
 
 @dataclass(frozen=True)
 class MarketChoice:
-    """Market and length of the episodes served; of tasks that ask about no market, only `limit`."""
+    """Market and length of the episodes served; for tasks without a market, only `limit`
+    applies.
+    """
 
     data: str = "synthetic"
     data_args: Mapping[str, Any] = field(default_factory=dict)
-    windows: tuple[str, ...] = ()  #: the first one is played; none: the task's own
-    limit: int | None = None  #: most steps of an episode
+    windows: tuple[str, ...] = ()  #: the first window is played; empty: the task's own windows
+    limit: int | None = None  #: maximum number of steps in an episode
 
 
 @dataclass(frozen=True)
 class OpenedEpisode:
-    """An episode to be played."""
+    """An episode that is ready to be played."""
 
     spec: EpisodeSpec
     factory: EpisodeFactory
-    initial_nav: int  #: minor units; 0 of questions
-    #: whether the whole reward comes at the end: a return of one day would tell prices that the
-    #: task hides
+    initial_nav: int  #: minor units; 0 for questions
+    #: whether the whole reward comes at the end: daily returns would reveal prices that the task
+    #: hides
     is_rewarded_last: bool
 
 
 class TaskSource:
-    """Tasks that episodes are opened of; each task's market is opened once."""
+    """Tasks from which episodes are opened; each task's market is opened once."""
 
     def __init__(
         self, names: Sequence[str], plugins: Plugins, market: MarketChoice | None = None
     ) -> None:
-        """Raises KtdevalError: an unknown task."""
+        """Raises KtdevalError for an unknown task."""
         self._plugins = plugins
         self._market = market or MarketChoice()
         self.names = tuple(plugins.resolve_tasks(tuple(names)))
         self._snapshots: dict[str, MarketSnapshot | None] = {}
 
     def open(self, name: str, seed: int) -> OpenedEpisode:
-        """Return the episode of a task's first window. `seed` also draws the handles of the mask.
-        Raises KtdevalError.
+        """Return the episode of a task's first window. `seed` also determines the handles of the
+        mask. Raises KtdevalError.
         """
         if name not in self.names:
             raise UsageError(f"task {name} is not served; choose one of {', '.join(self.names)}")

@@ -1,4 +1,4 @@
-"""Gymnasium environment of any trading task: the task's own scene, mask and executor."""
+"""Gymnasium environment for any trading task, with the task's own scene, mask and executor."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Info = dict[str, Any]
 
 
 class _AskedError(BaseException):
-    """The session asks for a submission. It passes through agent and session, which catch errors
-    only.
+    """The session asks for a submission. This passes through agent and session, which catch only
+    `Exception`.
     """
 
     def __init__(self, state: ObservedState) -> None:
@@ -36,7 +36,9 @@ class _AskedError(BaseException):
 
 
 class _ActionModel:
-    """Model that submits the action of an environment, or raises what it is asked."""
+    """Model that submits an environment's action, or raises an exception with the state that it is
+    asked about.
+    """
 
     traits = ModelTraits(is_free=True)
 
@@ -44,7 +46,7 @@ class _ActionModel:
         self.action: Sequence[Decision | float] | None = None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission of the action. Raises _AskedError: the action is not set yet."""
+        """Return the submission of the action. Raises _AskedError if the action is not set yet."""
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")
@@ -59,15 +61,15 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
     Observation, for `slots` assets in the order of `actions.tradables`:
 
-        figures  [slots, F]  figures in per cent over 10, cut at ±10; 0 where not `known`
+        figures  [slots, F]  figures in per cent / 10, clipped at ±10; 0 where not `known`
         known    [slots, F]  1 where the figure is shown
-        weights  [slots]     positions, as shares of NAV, cut at ±10
-        cash     [1]         share of NAV, cut at ±10
+        weights  [slots]     positions, as shares of NAV, clipped at ±10
+        cash     [1]         share of NAV, clipped at ±10
 
-    Action: a target weight of 0 to 1 of each slot (see `bound_weights`), or where the task asks for
-    decisions, SELL, HOLD or BUY of each. Slots without an asset count for nothing.
+    Action: for each slot a target weight from 0 to 1 (see `bound_weights`), or SELL, HOLD or BUY if
+    the task asks for decisions. Slots without an asset are ignored.
 
-    `info`: `nav`, the labels `day` and `assets` as the mask shows them, and of the last step
+    `info`: `nav`, the labels `day` and `assets` as the mask shows them, and for the last step
     `decided_by` (`model`, or the fallback that a task applies to an action that breaks its rules)
     and `rejected`, the number of orders that the executor did not fill.
     """
@@ -82,8 +84,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         render_mode: str | None = None,
         writer: EpisodeWriter = no_writer,
     ) -> None:
-        """Raises DataError: the exchange is closed on all days of the window; UsageError: the task
-        lists no candidates.
+        """Raises DataError if the exchange is closed on all days of the window; UsageError if the
+        task lists no candidates.
         """
         self.render_mode = render_mode
         self._opened = opened
@@ -117,8 +119,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
             )
 
     def _ask(self) -> None:
-        """Go on to the next close at which something is asked, or to the end, and take up the state
-        shown there.
+        """Advance to the next close with a request, or to the end, and update the state shown
+        there.
         """
         while True:
             self._actor.action = None
@@ -136,14 +138,14 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observed, Info]:
-        """Begin the episode again. Nothing is drawn: `seed` changes nothing."""
+        """Restart the episode. Nothing is random, so `seed` has no effect."""
         super().reset(seed=seed, options=options)
         self._begin()
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[Observed, float, bool, bool, Info]:
-        """Submit an action and settle it. Raises UsageError: it is not in the action space, or the
-        episode is over.
+        """Submit an action and settle it. Raises UsageError if it is not in the action space, or if
+        the episode is over.
         """
         taken = self.form.read_action(action)
         if self._is_over:
@@ -174,7 +176,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
     @property
     def _row(self) -> int:
-        """Row of the present close."""
+        """Row of the current close."""
         if self._last is None:
             first = np.datetime64(self._window.first)
             return int(np.searchsorted(self._opened.snapshot.days, first)) - 1
@@ -198,8 +200,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         return info
 
     def render(self) -> str | None:
-        """Return the state as the mask shows it, the JSON text of a prompt; None without a render
-        mode.
+        """Return the state as shown by the mask, which is the JSON text of a prompt; None without a
+        render mode.
         """
         if self.render_mode is None:
             return None
@@ -207,7 +209,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
 
 def benchmark_return(levels: FloatArray, before: int, row: int) -> float:
-    """Return the log return of the market between two closes, of its [T] `levels`; 0.0 where it has
+    """Return the log return of the market between two closes, given its [T] `levels`; 0.0 if it has
     none.
     """
     ratio = levels[row] / levels[before]
@@ -218,7 +220,7 @@ def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
     """Return the standard deviation of the benchmark's last log returns, at most 250, before an
     episode's first decision.
 
-    Raises DataError: no return differs from the others.
+    Raises DataError if all returns are equal.
     """
     snapshot = opened.snapshot
     first = int(np.searchsorted(snapshot.days, np.datetime64(spec.span.first))) - 1
@@ -234,7 +236,7 @@ def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
 
 
 def market_minor(opened: OpenedTask) -> int:
-    """Return the minor units in a unit of the market's currency."""
+    """Return the number of minor units per unit of the market's currency."""
     return MarketRules.of(opened.snapshot, opened.task.trading).minor_per_unit
 
 

@@ -1,5 +1,5 @@
-"""Check that a policy can be trained on a task, a lookback and days. Each refusal names values that
-work.
+"""Check that a policy can be trained on a task, a lookback and days. Each refusal suggests values
+that work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MIN_CLOSES = 3
 
 
 def form_problem(rules: Mapping[str, Any]) -> str | None:
-    """Return why a policy can't decide on a task, from the task's description; None if it can."""
+    """Return why a policy can't decide on a task with this description; None if it can."""
     asks_for_stances = rules.get("answers") == "stances" and rules.get("weights") is None
     if not asks_for_stances or rules.get("exit") or len(rules.get("assets") or ()) != 1:
         return "does not ask for BUY, SELL or HOLD of one asset, each a whole position"
@@ -29,8 +29,8 @@ def form_problem(rules: Mapping[str, Any]) -> str | None:
 
 
 def check_task(task: Any, lookback: int, plugins: Plugins) -> None:
-    """Raise UsageError if a policy of a lookback can't be trained on a task. It names tasks, or
-    lookbacks, that can.
+    """Raise UsageError if a policy with this lookback can't be trained on a task. The message
+    suggests tasks, or lookbacks, that work.
     """
     rules = _rules(task)
     problem = form_problem(rules)
@@ -54,7 +54,7 @@ def check_days(
     lookback: int,
     windows: Sequence[Window],
 ) -> None:
-    """Raise DataError if a market has no day to train on before the first window evaluated."""
+    """Raise DataError if a market has no training day before the first evaluated window."""
     earliest = earliest_day(snapshot, _asset_column(task, snapshot), lookback)
     evaluated = min((window.first for window in windows), default=None)
     if evaluated is not None and (earliest is None or earliest >= evaluated):
@@ -77,7 +77,7 @@ def closes_and_trades(
 
 
 def earliest_day(snapshot: MarketSnapshot, asset: int, lookback: int) -> str | None:
-    """Return the first day of a fill whose decision can see `lookback` returns; None if there is
+    """Return the first fill day whose decision can see `lookback` returns; None if there is
     none.
     """
     _, traded = closes_and_trades(snapshot, asset)
@@ -93,8 +93,8 @@ def span_problem(
     span: Window,
     closes: int,
 ) -> str | None:
-    """Return why a policy can't be trained on a span of days, with days that it can be trained on;
-    None if it can. `closes`: number of closes in the span.
+    """Return why a policy can't be trained on a span of days, with days that work; None if it can.
+    `closes`: number of closes in the span.
     """
     earliest = earliest_day(snapshot, asset, lookback)
     if earliest is None:
@@ -135,8 +135,8 @@ def _history(rules: Mapping[str, Any]) -> int:
 
 
 def _others(plugins: Plugins, name: str, lookback: int) -> str:
-    """Return advice: tasks that can be trained on with this lookback, those with similar names
-    first; if there are none, a task with a lookback that works for it.
+    """Return advice: tasks on which this lookback can be trained, those with similar names first;
+    if there are none, a task and a lookback that works for it.
     """
 
     def likeness(known: str) -> float:

@@ -1,4 +1,4 @@
-"""Choices of a training that both its options and its code name."""
+"""Names of training choices, shared by options and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common parts of vector environments: spaces, and their beginning."""
+"""Common parts of vector environments: spaces and resets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Info = dict[str, Any]
 
 
 class StepwiseVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """N environments that step together. After an episode has ended, the next step begins again."""
+    """N environments that step together. After an episode ends, the next step restarts it."""
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
         "render_modes": [],
@@ -19,7 +19,7 @@ class StepwiseVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not
     }
 
     def _set_spaces(self, number: int, observation: Any, action: Any) -> None:
-        """Set the spaces of `number` environments, from those of one."""
+        """Set the spaces of `number` environments, given those of a single one."""
         self.num_envs = number
         self.render_mode = None
         self.single_observation_space = observation
@@ -30,20 +30,20 @@ class StepwiseVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Begin all environments again with cash only. Nothing is drawn."""
+        """Restart all environments with cash only. Nothing is random."""
         if not isinstance(seed, list):
             super().reset(seed=seed, options=options)
         self.begin()
         return self.observations(), self.info()
 
     def begin(self) -> None:
-        """Begin all environments with cash only."""
+        """Start all environments with cash only."""
         raise NotImplementedError
 
     def observations(self) -> Any:
-        """Return the present observations, arrays of [N, …]."""
+        """Return the current observations, arrays of [N, …]."""
         raise NotImplementedError
 
     def info(self) -> Info:
-        """Return what is known of each account, arrays of [N]."""
+        """Return what is known about each account, arrays of [N]."""
         raise NotImplementedError

@@ -1,4 +1,6 @@
-"""Gymnasium wrappers that hide identities: the masks of tasks, on an environment's `info` and text."""
+"""Gymnasium wrappers that hide identities: they apply the masks of tasks to an environment's `info`
+and text.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from ktdeval_gym.single_asset_env import Info, TradingEnv, render_info
 
 
 class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """A `TradingEnv` whose `info` and text show asset, day and close as a mask does.
+    """A `TradingEnv` whose `info` and text show asset, day and close through a mask.
 
-    Its observations are scaled returns and a side; they identify nothing, and are not changed. With
-    `rebase_prices` the close of the day before the episode is shown as 100. `seed` draws the
-    handles.
+    Its observations are scaled returns and a side; they identify nothing, so they are unchanged.
+    With `rebase_prices` the close of the day before the episode is shown as 100. `seed` determines
+    the handles.
     """
 
     def __init__(
@@ -27,8 +29,8 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
         seed: int = 0,
         rebase_prices: bool = False,
     ) -> None:
-        """Raises TypeError: the environment is no `TradingEnv`. Tasks of the others have masks of
-        their own.
+        """Raises TypeError if the environment is no `TradingEnv`. Other environments apply their
+        task's mask themselves.
         """
         super().__init__(env)
         inner = env.unwrapped
@@ -53,7 +55,7 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Begin again; the mask shows nothing of earlier episodes."""
+        """Restart; the mask shows nothing of earlier episodes."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._lens = self._new_lens()
         return observation, self._mask_info(info)

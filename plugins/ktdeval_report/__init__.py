@@ -1,4 +1,4 @@
-"""Manifest of the command that draws cards as a page: `view report`."""
+"""Manifest of `view report`, the command that renders cards as a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Command on run folders and cards."""
+    """Return the command that works on run folders and cards."""
     summary = "Draw runs as one self-contained HTML page, with plots as files when asked."
     command = later("ktdeval_report.command:report")
     function = later("ktdeval_report.command:draw_report")

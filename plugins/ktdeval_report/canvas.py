@@ -1,4 +1,5 @@
-"""Plots of a report: Vega-Lite specs, in a page that is light or dark and as files.
+"""Plots of a report as Vega-Lite specs, rendered both inline in a light or dark page and as
+separate files.
 
 In a page each colour becomes the CSS variable of its design token, so that the plot follows the
 page's theme. Files keep the light colours.
@@ -21,29 +22,29 @@ from ktdeval_report.value_formatting import clean
 _TOKENS = ("paper", "ink", "muted", "rule", "band", "band2", "other", *SERIES)
 
 PALETTE: Mapping[str, Colour] = {name: TOKENS[name] for name in _TOKENS}
-"""Colours of plots by their design token."""
+"""Colours of plots, by design token."""
 
-#: Pixels. Small, so that letters can still be read where a telephone shrinks the plot
+#: Pixels; small, so that letters stay legible when a phone shrinks the plot
 WIDTH = 400
 
-_LETTERS = 68  #: in a line above the plot in a file
+_LETTERS = 68  #: maximum number of characters on a line above the plot in a file
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot."""
+    """One plot, as a spec and its texts."""
 
-    name: str  # of its file, without folder and ending
-    title: str  # what it shows
+    name: str  # what the plot shows
+    title: str  # title: what the plot shows
     text: str  # text alternative, with the main figures
-    drawn: Spec  # layers, or parts side by side; without title and settings
-    note: str = ""  # further note for the reader; may be empty
-    # whose it is, and its labels: a file that leaves its page still says that its market is
-    # synthetic
+    drawn: Spec  # Vega-Lite layers, or parts side by side, without title and settings
+    note: str = ""  # additional note for the reader; may be empty
+    # the card that the plot belongs to, with its labels: a file that is shared without its page
+    # still says that its market is synthetic
     context: str = ""
 
 
-# not frozen: all plots of a page are drawn together, once it is known which there are
+# not frozen: the plots of a page are rendered together, once all of them are known
 @dataclass(slots=True)
 class PageFigure:
     """A plot as the page shows it."""
@@ -54,8 +55,8 @@ class PageFigure:
 
 
 def picture(layers: list[Spec], height: float) -> Spec:
-    """Return layers as one picture, as wide as a page needs it. `height`: between the axes, in
-    pixels.
+    """Return layers as one picture that is as wide as the page needs. `height`: distance between
+    the axes, in pixels.
     """
     fit = {"type": "fit-x", "contains": "padding"}
     return {"layer": layers, "width": WIDTH, "height": height, "autosize": fit}
@@ -66,7 +67,7 @@ def _spec_of(plot: Plot) -> Spec:
 
 
 def plot_file(plot: Plot, form: str) -> bytes:
-    """Return the plot as a separate file, with its title and its context. `form`: `png` or `svg`."""
+    """Return the plot as a separate file, with its title and context. `form`: `png` or `svg`."""
     title = {
         "text": textwrap.wrap(clean(plot.title), _LETTERS),
         "subtitle": textwrap.wrap(clean(plot.context), _LETTERS),
@@ -79,20 +80,20 @@ def plot_file(plot: Plot, form: str) -> bytes:
 
 
 _VARIABLES = {colour.light: f"var(--{token})" for token, colour in PALETTE.items()}
-"""CSS variable of each colour that plots are drawn in."""
+"""CSS variable of each colour that occurs in plots."""
 
 
 def inline_svg(plot: Plot) -> Markup:
-    """Return the plot as an element of a page: colours as CSS variables, letters as text in the
-    page's font.
+    """Return the plot as an inline SVG element: colours are CSS variables, text uses the page's
+    font.
     """
-    # Change only tags: the letters between them are the visible text.
+    # Change only tags: the characters between them are the visible text.
     head, _, inner = svg_of(_spec_of(plot)).partition(">")
     inner = re.sub(r"<[^>]+>", _adapt_tag, inner)
     return Markup(f"{head}>{inner}")  # noqa: S704 - vl-convert's
 
 
 def _adapt_tag(match: re.Match[str]) -> str:
-    """Return a tag in the colours and the font of the page."""
+    """Return a tag with the colours and font of the page."""
     tag = re.sub(r' font-family="[^"]*"', "", match[0])
     return re.sub(r"#[0-9a-f]{6}\b", lambda code: _VARIABLES.get(code[0], code[0]), tag)

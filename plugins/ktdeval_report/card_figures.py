@@ -1,4 +1,6 @@
-"""Figures of one card that need its ledgers and its market: computed once, for plots and tables."""
+"""Figures of one card that need its ledgers and its market, computed once for both plots and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -32,41 +34,42 @@ class ChanceSettings:
 
 @dataclass(frozen=True)
 class WindowStudy:
-    """One window of a card, and the episode shown of it: the one whose total return is nearest to
-    the median over seeds, of equally near ones that of the lowest seed.
+    """One window of a card, and the episode that represents it: the episode whose total return is
+    closest to the median over seeds. Ties go to the lowest seed.
     """
 
     name: str
-    drawn: bool  # whether it gets plots
-    others: Sequence[Ledger]  # ledgers of the other seeds, where it is drawn
+    drawn: bool  # whether plots are drawn for the window
+    others: Sequence[Ledger]  # ledgers of the other seeds, if plots are drawn
     seed: int
     ledger: Ledger
     benchmark: FloatArray | None = None  # [steps + 1] index levels; None without the market
-    # of the daily metrics, by name; empty without the market
+    # intervals of the daily metrics, by name; empty without the market
     intervals: Mapping[str, stats.Interval] = field(default_factory=dict)
-    attribution: Attribution | None = None  # of its returns; None with `no_attribution`
+    # attribution of the episode's returns; None with `no_attribution`
+    attribution: Attribution | None = None
     no_attribution: str = _NO_MARKET  # why there is no attribution
-    #: line -> interval of its linked contribution; `style` and `trading` are those of their lines
-    #: together
+    #: line -> interval of its linked contribution; `style` and `trading` are each the total of
+    #: their lines
     lines: Mapping[str, stats.Interval] = field(default_factory=dict)
-    # HAC t statistic of its daily selection; None if undefined
+    # HAC t statistic of the daily selection; None if undefined
     selection_t: float | None = None
-    # random traders with its activity; None with `no_envelope`
+    # random traders with the episode's activity; None with `no_envelope`
     envelope: stats.Envelope | None = None
     no_envelope: str = _NO_MARKET  # why there is no envelope
 
     @property
     def label(self) -> str:
-        """Window and seed, as tables and plots of the one episode name it."""
+        """Window and seed, as shown by tables and plots of a single episode."""
         return f"{self.name}, seed {self.seed}"
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True):
-    """Orders of similar stated confidence, and how many of them came out right."""
+    """Orders with similar stated confidence, and how many of them were right."""
 
-    low: float  # edges of the bin
+    low: float  # lower edge of the bin; `high` is the upper one
     high: float
-    n: int  # orders
+    n: int  # number of orders
     mean_confidence: float
     accuracy: float
     accuracy_low: float | None = None  # 95 % interval; None without ledgers and market
@@ -75,13 +78,13 @@ class ReliabilityBin(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CardStudy:
-    """One card."""
+    """A card with the figures that the report shows."""
 
     evaluation: ReportedCard  # the card and its records
     windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
-    #: line of the attribution -> linked contribution of each episode that has one
+    #: line of the attribution -> linked contributions of the episodes that have it
     lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    #: factor -> mean exposure of the NAV over the days that have one, of all episodes
+    #: factor -> mean exposure of the NAV over all days, in all episodes, that have one
     exposures: Mapping[str, float] = field(default_factory=dict)
     #: what the attributions had to do without: (meaning, subject) -> count
     notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -89,8 +92,8 @@ class CardStudy:
 
 
 class StudyWorkbench:
-    """Makes studies; keeps what cards share: the factor returns of a window, the prices under a set
-    of rules.
+    """Computes studies, and caches what cards share: the factor returns of a window, and the prices
+    under a rule set.
     """
 
     def __init__(self, settings: ChanceSettings) -> None:
@@ -99,8 +102,8 @@ class StudyWorkbench:
         self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
 
     def study(self, evaluation: ReportedCard, drawn_windows: Sequence[str]) -> CardStudy:
-        """Compute the figures of one card, whose drawn windows get plots, and an envelope with
-        them.
+        """Compute the figures of one card. The windows to be drawn also get plots and an
+        envelope.
         """
         all_ledgers = evaluation.ledgers()
         reliability = [
@@ -219,8 +222,8 @@ class StudyWorkbench:
 
 
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
-    """Return the episode of a window whose total return is nearest to the median; of equally near
-    ones that of the lowest seed, so that neither the higher nor the lower is preferred.
+    """Return the episode of a window whose total return is closest to the median. Ties go to the
+    lowest seed, so that neither the higher nor the lower return is preferred.
     """
     cells = sorted(ledgers)
     total_returns = [float(ledgers[cell].nav[-1] / ledgers[cell].nav[0] - 1.0) for cell in cells]
@@ -228,10 +231,10 @@ def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
 
 
 def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
-    """Return the windows to draw: the benchmark's worst, best and middle one by return, then others
-    in the order of the card.
+    """Return the windows to draw: the benchmark's worst, best and median window by return, then
+    others in the order of the card.
 
-    The benchmark decides, not the agent, so that no choice of windows flatters it.
+    The choice depends on the benchmark, not on the agent, so it can't flatter the agent.
     """
     if most <= 0:
         return []
@@ -252,15 +255,16 @@ def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
 
 
 def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
-    """Bootstrap intervals over days of each linked line and part, as on the card for lines;
-    `rounding` has no interval here.
+    """Return the bootstrap intervals over days of each linked line and part, computed as on the
+    card for lines. `rounding` has no interval here.
     """
     if attribution.linked.lines is None:
         return {}
 
     linked = attribution.linked_lines
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | attribution.parts(linked)
-    # Noise of 1e-16 but for a few days: a resample without these days divides by next to nothing.
+    # Zero up to noise of 1e-16 except on a few days: a resample without these days divides by
+    # almost nothing.
     remainder = stats.Interval(
         None,
         None,
@@ -290,8 +294,8 @@ def _selection_t(attribution: Attribution) -> float | None:
 def over_episodes(
     attributions: Sequence[Attribution],
 ) -> tuple[dict[str, list[float]], dict[str, float], dict[tuple[str, str], int]]:
-    """Linked contributions by line, mean exposures by factor, and how often something was
-    missing.
+    """Return the linked contributions by line, the mean exposures by factor, and how often each
+    input was missing.
     """
     lines = defaultdict(list)
     weighted = defaultdict(list)
@@ -311,8 +315,8 @@ def over_episodes(
             meaning = str(note.to_json()["meaning"])
             notes[meaning, note.subject] += note.count
 
-    # Days weigh alike, as in `ktdeval compare luck` and `compare cohorts`: an episode with a week of exposures
-    # counts a week.
+    # Each day has the same weight, as in `ktdeval compare luck` and `compare cohorts`: an episode
+    # with a week of exposures has the weight of one week.
     exposures = {}
     for name, means_and_days in weighted.items():
         exposures[name] = statistics.fmean(
@@ -329,7 +333,7 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Lower and upper quartile as cards have them, from two values on."""
+    """Return the lower and upper quartile as on cards; None for fewer than two values."""
     if len(values) < 2:
         return None, None
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")

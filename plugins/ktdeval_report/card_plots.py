@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Values = npt.NDArray[np.float64]
 
 _NAMES = 6
-"""Names of their own in the plot of weights; the rest is one area."""
+"""Number of assets with a separate area in the plot of weights; the others share one area."""
 
 _PART_ROLES = {
     "common": "series1",
@@ -53,19 +53,19 @@ _PART_ROLES = {
 }
 
 _MANY_DAYS = 150
-"""Above this the step of a single day can't be seen, and areas are drawn between points, which
-makes smaller pages.
+"""With more days, the step of a single day is invisible, and areas are interpolated between points,
+which makes smaller pages.
 """
 
-_HEIGHT = 175  #: pixels between the axes of a plot of one part
-_INNER_WIDTH = 345  #: pixels between the axes of a plot of several parts
+_HEIGHT = 175  #: pixels between the axes of a plot with one part
+_INNER_WIDTH = 345  #: pixels between the axes of a plot with several parts
 _BENCHMARK = LegendEntry("benchmark", "series2", (5, 2))
 
 
 def x_positions(days: int) -> tuple[Values, str]:
-    """Return positions of days on the axis, and how areas go from one to the next.
+    """Return the positions of days on the axis, and how areas are interpolated between them.
 
-    Few days are steps: as a line, a single day would have no width.
+    A few days are drawn as steps: as a line, a single day would have no width.
     """
     if days > _MANY_DAYS:
         return np.arange(days, dtype=np.float64), "linear"
@@ -73,14 +73,14 @@ def x_positions(days: int) -> tuple[Values, str]:
 
 
 def held_to(values: Values, positions: Values) -> Values:
-    """Return one value for each position, on the last axis; the last value is repeated where a
-    step needs an end.
+    """Return one value for each position, along the last axis; the last value is repeated if the
+    steps need an end point.
     """
     return np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(positions)]
 
 
 def _day_axis(days: Sequence[object], margin: float = 0.0) -> Spec:
-    """Return the axis of the numbers of days. `margin`: room at both ends, in days."""
+    """Return the axis of day numbers. `margin`: room at both ends, in days."""
     return measure("x", "", places(-margin, len(days) - 1 + margin), **day_ticks(days))
 
 
@@ -90,7 +90,7 @@ def _remove_labels(axis: Spec) -> Spec:
 
 
 def _stack_areas(positions: Values, parts: Values, names: Sequence[str], side: str = "") -> Rows:
-    """Return areas of parts, one on another: parts is [names, days]."""
+    """Return the parts as stacked areas. `parts`: [names, days]."""
     tops = np.cumsum(parts, axis=0)
     rows: Rows = []
     for name, top, part in zip(names, tops, parts, strict=True):
@@ -166,12 +166,12 @@ def _equity_layers(window: WindowStudy) -> list[Spec]:
 
 
 def _day_rows(values: Values, **fields: object) -> Rows:
-    """Return the points of a line with one value for each day."""
+    """Return the points of a line with one value per day."""
     return path_rows(range(len(values)), values, **fields)
 
 
 def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
-    """Return the areas between quantiles of random traders, the widest first."""
+    """Return the areas between quantiles of the random traders, widest first."""
     bands = [_growth(band) for band in envelope.bands]
     series = []
     rows: Rows = []
@@ -186,7 +186,9 @@ def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
 
 
 def _envelope_text(envelope: Envelope) -> str:
-    """Return text on the final values of random traders, and how many of them the agent beats."""
+    """Return a text on the final values of the random traders, and how many of them the agent
+    beats.
+    """
     lowest = f"{100 * envelope.levels[0]:g} %"
     highest = f"{100 * envelope.levels[-1]:g} %"
     least = _end_of(envelope.bands[0])
@@ -202,12 +204,12 @@ def _envelope_text(envelope: Envelope) -> str:
 
 
 def _end_of(band: Values) -> str:
-    """Return where a line ends, as a return since its start."""
+    """Return the final value of a line, as a return since its start."""
     return percent(float(band[-1] / band[0] - 1.0))
 
 
 def _activity_text(envelope: Envelope) -> str:
-    """Return the activity of random traders next to the agent's, which it should equal."""
+    """Return the activity of the random traders next to the agent's; the two should match."""
     own = envelope.agent
     random = envelope.random
     cash = f"{percent(random.cash_ratio, signed=False)} ({percent(own.cash_ratio, signed=False)})"
@@ -219,7 +221,7 @@ def _activity_text(envelope: Envelope) -> str:
 
 
 def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
-    """Plot how far NAV and benchmark are below their highest level so far."""
+    """Plot the drawdowns of NAV and benchmark."""
     ledger = window.ledger
     benchmark = window.benchmark
     own = _drawdown(ledger.nav)
@@ -245,8 +247,8 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
 
 
 def weights_plot(window: WindowStudy) -> Plot:
-    """Plot the weights of the largest names, of the others and of cash, above what was traded each
-    day; with shorts the weights of all that is held and of all that is sold short.
+    """Plot the weights of the largest names, of the other names and of cash above the notional
+    traded each day; for accounts with shorts, the total long and short weights.
     """
     ledger = window.ledger
     has_shorts = _has_shorts(ledger)
@@ -279,12 +281,12 @@ def _below_each_other(parts: list[Spec]) -> Spec:
 
 
 def _part(layers: list[Spec], height: float) -> Spec:
-    """Return one of several parts, one below the other."""
+    """Return one of several vertically stacked parts."""
     return {"layer": layers, "width": _INNER_WIDTH, "height": height}
 
 
 def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
-    """Return lines of holdings, short positions and cash."""
+    """Return the lines of long positions, short positions and cash."""
     x = _remove_labels(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %")
     series = [
@@ -300,7 +302,7 @@ def _side_layers(ledger: Ledger, sides: Values) -> list[Spec]:
 
 
 def _name_layers(ledger: Ledger, names: Sequence[str], weights: Values) -> list[Spec]:
-    """Return areas of names, of all others and of cash, one on another."""
+    """Return stacked areas of the named assets, of all others and of cash."""
     x = _remove_labels(_day_axis(list(ledger.days), 0.5))
     y = measure("y", "weight, %", places(0, 100))
     roles = [*SERIES[: len(names)], "other", "band2"]
@@ -314,7 +316,7 @@ def _name_layers(ledger: Ledger, names: Sequence[str], weights: Values) -> list[
 
 
 def _traded_layer(ledger: Ledger, traded: Values) -> Spec:
-    """Return a bar for each day."""
+    """Return a bar for each day's traded notional."""
     rows: Rows = [
         {"low": day - 0.45, "high": day + 0.45, "y": finite(value)}
         for day, value in enumerate(traded)
@@ -339,8 +341,8 @@ def _has_shorts(ledger: Ledger) -> bool:
 
 
 def _sides(ledger: Ledger) -> Values:
-    """Return holdings, short positions (below 0), and cash with the proceeds of shorts, in per cent
-    of the NAV, [3, steps].
+    """Return long positions, short positions (below 0), and cash with the proceeds of shorts, in
+    per cent of the NAV, [3, steps].
     """
     held = []
     short = []
@@ -359,16 +361,16 @@ def _sides(ledger: Ledger) -> Values:
 
 
 def _positive(ledger: Ledger, name: str) -> Values:
-    """Return a NAV in minor units, [steps]; NaN if the account is ruined, since shares of it have
-    no meaning.
+    """Return a NAV in minor units, [steps]; NaN once the account is ruined, because shares of such
+    a NAV have no meaning.
     """
     nav = ledger.column(name)
     return np.where(nav > 0, nav, np.nan)
 
 
 def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
-    """Return the codes that weigh most over the episode, and the weights of these, of the others and
-    of cash in per cent, [names + 2, steps].
+    """Return the codes with the largest weights over the episode, and the weights of these, of the
+    others and of cash in per cent, [names + 2, steps].
     """
     steps = ledger.steps
     weights: dict[str, Values] = {}
@@ -388,8 +390,8 @@ def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
 
 
 def reliability_plot(study: CardStudy) -> Plot | None:
-    """Confidence against accuracy of all orders with an outcome, above how many there are; None
-    without any.
+    """Plot confidence against accuracy for all orders with an outcome, above the number of orders;
+    None if there are none.
     """
     bins = study.reliability
     if not bins:
@@ -414,7 +416,7 @@ def reliability_plot(study: CardStudy) -> Plot | None:
 
 
 def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
-    """Return how often orders of each stated confidence came out right."""
+    """Return how often orders were right at each stated confidence."""
     x = _remove_labels(measure("x", "", places(0, 1), grid=True))
     y = measure("y", "share that came out right", places(0, 1))
     stated = LegendEntry("as often as stated", "muted", (5, 2))
@@ -447,7 +449,7 @@ def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
 
 
 def _orders_part(bins: Sequence[ReliabilityBin]) -> Spec:
-    """Return how many orders there are of each confidence."""
+    """Return the number of orders at each confidence."""
     rows: Rows = []
     for entry in bins:
         middle = (entry.low + entry.high) / 2
@@ -462,7 +464,7 @@ def _orders_part(bins: Sequence[ReliabilityBin]) -> Spec:
 
 
 def attribution_plot(window: WindowStudy) -> Plot | None:
-    """Cumulative linked contributions, stacked: gains above zero, losses below; None without
+    """Plot cumulative linked contributions, stacked: gains above zero, losses below; None without
     attribution.
     """
     attribution = window.attribution
@@ -488,13 +490,13 @@ def attribution_plot(window: WindowStudy) -> Plot | None:
 
 
 def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]) -> list[Spec]:
-    """Return areas of parts, and the line of their sum."""
+    """Return the areas of the parts, and the line of their sum."""
     positions, step = x_positions(len(total))
     values = np.array(list(parts.values()))
-    names = list(parts)  # industry is there where it was fitted
+    names = list(parts)  # industry is present only if it was fitted
     rows = _stack_areas(positions, np.maximum(values, 0.0), names, "gain")
     rows += _stack_areas(positions, np.minimum(values, 0.0), names, "cost")
-    # what is nothing is not drawn as large
+    # values that are zero up to rounding must not be scaled up
     is_nothing = np.abs(values).max(initial=0.0) < 1e-9
     x = _day_axis(days, 0.5 if step == "step-after" else 0.0)
     y = measure("y", "linked contribution, %", {"domain": [-1.0, 1.0]} if is_nothing else None)
@@ -512,7 +514,7 @@ def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]
 
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
-    """One small plot per style factor, all on one scale; None without attribution."""
+    """Draw one small plot per style factor, all on one scale; None without attribution."""
     attribution = window.attribution
     if attribution is None or not attribution.factor_names:
         return None
@@ -538,7 +540,9 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
 
 
 def _exposure_panels(exposures: Values, names: Sequence[str]) -> Spec:
-    """Return a part for each factor: exposures above zero and below it, [days, factors]."""
+    """Return one panel per factor, with the exposures above zero and below it. `exposures`: [days,
+    factors].
+    """
     positions, step = x_positions(len(exposures))
     rows: Rows = []
     for name, values in zip(names, exposures.T, strict=True):

@@ -1,4 +1,4 @@
-"""Tables of one trading card on the page, and the values of its template."""
+"""Tables of one trading card on the page, and the values for its template."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PARTS = {
     "selection_alpha": "selection",
     "trading_effect": "trading",
 }
-"""Metric -> the part of the attribution that it is; its interval is the part's."""
+"""Metric -> the part of the attribution that it equals, whose interval it has."""
 
 _PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 
@@ -52,7 +52,9 @@ _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER})
 
 
 def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
-    """Yield the metrics of a card by family, in the order of the panel, further ones last."""
+    """Yield the metrics of a card by family, in the order of the panel; additional families come
+    last.
+    """
     known = {
         **PANEL_FAMILIES,
         "parts of the total return": tuple(_PARTS),
@@ -71,7 +73,7 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
 
 
 def panel(study: CardStudy) -> PageTable:
-    """Return the table of all metrics: value, interval, and the spread over windows and seeds."""
+    """Return the table of all metrics: value, interval, and spread over windows and seeds."""
     card = study.evaluation.card
     has_episodes = len(card.pooled) > 1
     has_windows = len(study.evaluation.pooled_windows) > 1
@@ -105,7 +107,9 @@ def panel(study: CardStudy) -> PageTable:
 
 
 def _days_head(study: CardStudy) -> str:
-    """Return the head of intervals over the days of the one window, with the seed they are of."""
+    """Return the heading of intervals over the days of the only window, with the seed that they
+    refer to.
+    """
     window = _pooled_window(study)
     if window is None:
         return "95 % interval"
@@ -122,7 +126,7 @@ def _metric_cells(metric: MetricLine, name: str) -> list[object]:
 
 
 def _episode_cells(metric: MetricLine, name: str) -> list[object]:
-    """Return quartiles over episodes, and the number of episodes with a value."""
+    """Return the quartiles over episodes, and the number of episodes with a value."""
     quartiles_text = UNDEFINED
     if metric.quartiles:
         ends = metric.quartiles
@@ -133,7 +137,9 @@ def _episode_cells(metric: MetricLine, name: str) -> list[object]:
 
 
 def _window_cells(study: CardStudy, name: str) -> list[object]:
-    """Return the mean over windows, its interval, and the spread of windows and of seeds."""
+    """Return the mean over windows with its interval, and the spread over windows and over
+    seeds.
+    """
     metric = study.evaluation.card.metrics[name]
     signed = name in _SIGNED
     mean = over_windows(study.evaluation, name)
@@ -149,7 +155,7 @@ def _window_cells(study: CardStudy, name: str) -> list[object]:
 
 
 def _day_cells(study: CardStudy, name: str) -> list[object]:
-    """Return the interval over the days of the one window, and the spread of its seeds."""
+    """Return the interval over the days of the only window, and the spread over its seeds."""
     card = study.evaluation.card
     unit = card.metrics[name].unit
     cells: list[object] = [
@@ -177,9 +183,7 @@ def _variances(study: CardStudy, name: str) -> tuple[float | None, float | None]
 def _within(
     low: float | None, high: float | None, metric: MetricLine
 ) -> tuple[float | None, float | None]:
-    """Return the ends of an interval, cut at the smallest and largest value that the metric can
-    have.
-    """
+    """Return the ends of an interval, clipped to the range of values that the metric can have."""
     smallest, largest = metric.range
     if low is not None and smallest is not None:
         low = max(low, smallest)
@@ -200,13 +204,13 @@ def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
 
 
 def _pooled_window(study: CardStudy) -> WindowStudy | None:
-    """Return the first window that the card's figures are computed over; None without ledgers."""
+    """Return the first window that the card's figures pool; None without ledgers."""
     pooled = study.evaluation.pooled_windows
     return next((window for window in study.windows if window.name in pooled), None)
 
 
 def panel_notes(study: CardStudy) -> Iterator[str]:
-    """Yield how to read the intervals of the panel, and the card's notes on its figures."""
+    """Yield notes on how to read the panel's intervals, and the card's notes on its figures."""
     window = _pooled_window(study)
     if len(study.evaluation.pooled_windows) > 1:
         yield (
@@ -224,13 +228,13 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ReportWindowRow:
-    """Figures of a window, median over its seeds, next to the benchmark's."""
+    """Figures of a window, as medians over its seeds, next to the benchmark's."""
 
     name: str
     first: TradingEpisode
-    seeds: str  # with a return, of all
+    seeds: str  # number of seeds with a return, out of all seeds
     own: float | None
-    least: float | None  # return of a seed; None for a single one
+    least: float | None  # lowest return of any seed; None if there is only one seed
     greatest: float | None
     benchmark: float | None
     excess: float | None
@@ -255,20 +259,21 @@ def window_rows(evaluation: ReportedCard) -> Iterator[ReportWindowRow]:
             least = min(returns)
             greatest = max(returns)
 
-        with_return = len(returns) or len(episodes)  # none has one: nothing to tell apart
+        # no episode has a return: nothing to distinguish
+        with_return = len(returns) or len(episodes)
         seeds = share_of(with_return, len(episodes))
         yield ReportWindowRow(name, episodes[0], seeds, own, least, greatest, benchmark, excess)
 
 
 def windows_notes(study: CardStudy) -> list[str]:
-    """Return the measured coverage of the intervals, and where intervals are missing."""
+    """Return notes on the measured coverage of the intervals, and on missing intervals."""
     missing: dict[str, list[str]] = {}
     for window in study.windows:
         for interval in window.intervals.values():
             if interval.reason:
                 missing.setdefault(interval.reason, []).append(window.name)
 
-    # A card of one window has the coverage below its table of metrics.
+    # For a card with one window, the coverage is given below its table of metrics.
     notes = []
     if len(study.windows) > 1:
         notes += coverage_notes(study.windows)
@@ -281,8 +286,8 @@ def windows_notes(study: CardStudy) -> list[str]:
 
 
 def coverage_notes(windows: Sequence[WindowStudy]) -> list[str]:
-    """Return for each daily metric how often its kind of interval covered the truth in simulations
-    of such lengths.
+    """Return, for each daily metric, the coverage of its kind of interval in simulations of the
+    same length.
     """
     by_metric: dict[str, list[Interval]] = {}
     for window in windows:
@@ -308,7 +313,7 @@ def _coverage_note(name: str, intervals: Sequence[Interval]) -> str:
 
 
 def attribution_table(study: CardStudy) -> PageTable:
-    """Return every line of the attribution: over all episodes, and with intervals for the windows
+    """Return all lines of the attribution: over all episodes, and with intervals for the windows
     that are drawn.
     """
     drawn = [window for window in study.windows if window.drawn and window.lines]
@@ -334,7 +339,7 @@ def attribution_table(study: CardStudy) -> PageTable:
 
 
 def attribution_notes(study: CardStudy) -> list[str]:
-    """Return lines without an interval, and inputs that the attribution lacked."""
+    """Return notes on lines without an interval, and on inputs that the attribution lacked."""
     missing = set()
     for window in study.windows:
         if not window.drawn:
@@ -384,8 +389,8 @@ def _no_attribution(study: CardStudy) -> str:
 
 
 def card_view(study: CardStudy, plots: Mapping[str, Sequence[PageFigure]]) -> dict[str, object]:
-    """Return the values of `card.html`. `plots`: figures by their window, or by `lead` those before
-    any table.
+    """Return the values for `card.html`. `plots`: figures by window, with those before any table
+    under `lead`.
     """
     one = study.evaluation
     card = one.card

@@ -1,4 +1,4 @@
-"""`ktdeval view report`: draw run folders as a page and plots."""
+"""`ktdeval view report`: render run folders as a page with plots."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     tables without daily plots. The page needs no network and no script; cards and records are only
     read.
     """
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval_pages.rendering import require_renderer
     from ktdeval_report.canvas import plot_file
     from ktdeval_report.card_figures import ChanceSettings

@@ -10,8 +10,8 @@ from ktdeval_pages.marks import Rows, Spec, finite, interval, layer, light, meas
 from ktdeval_report.canvas import Plot, picture
 from ktdeval_report.value_formatting import clean, figure as number
 
-_LONGEST_LINE = 30  # characters of a label
-_LINE = 13  # pixels of a line of a label
+_LONGEST_LINE = 30  # maximum number of characters in a line of a label
+_LINE = 13  # height of a line of a label, in pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ def forest_plot(
 ) -> Plot:
     """Plot figures with intervals, one below the other, against zero.
 
-    `axis`: what the axis shows, with its unit.
+    `axis`: title of the axis, with its unit.
     `points`: from top to bottom; those without a value are not drawn.
-    `scale`: factor from the figures' unit to that of the axis.
-    `signed`: whether the text of the plot gives figures a sign.
+    `scale`: factor that converts figures to the unit of the axis.
+    `signed`: whether figures have a sign in the text of the plot.
     """
     known = [point for point in points if point.value is not None]
     rows = [_row_of(place, point, scale) for place, point in enumerate(known)]
     names = [_lines_of(point.name) for point in known]
     max_lines = max(map(len, names))
-    # Every point gets the room of the longest name, so that rows are equally far apart.
+    # Every row has the height of the longest name, so that rows are evenly spaced.
     height = (10 + _LINE * max_lines) * len(known)
     text = "; ".join(_point_text(point, scale, signed) for point in known)
 
@@ -51,8 +51,8 @@ def forest_plot(
 
 
 def _row_of(place: int, point: ForestPoint, scale: float) -> dict[str, float | None]:
-    """Return the drawn fields of a point, in the unit of the axis; without both ends there is no
-    interval.
+    """Return the drawn fields of a point, in the unit of the axis; there is an interval only if
+    both ends are known.
     """
     row: dict[str, float | None] = {"place": place, "value": finite(scale * (point.value or 0.0))}
     if point.low is not None and point.high is not None:
@@ -62,7 +62,7 @@ def _row_of(place: int, point: ForestPoint, scale: float) -> dict[str, float | N
 
 
 def _layers(rows: Rows, names: list[list[str]], axis: str) -> list[Spec]:
-    # what is nothing is not drawn as large
+    # values that are zero up to rounding must not be scaled up
     ends = [abs(row.get(end) or 0.0) for row in rows for end in ("value", "low", "high")]
     scale = {"domain": [-1.0, 1.0]} if max(ends) < 1e-9 else None
     x = measure("value", axis, scale, grid=True)
@@ -88,8 +88,8 @@ def _layers(rows: Rows, names: list[list[str]], axis: str) -> list[Spec]:
 
 
 def _lines_of(name: str) -> list[str]:
-    """Return a name with each of its parts and its arguments on a line of its own, so that the
-    figures keep their room.
+    """Return a name with each part, and its arguments, on a separate line, to leave room for the
+    plot.
     """
     parts = name.replace(" (", " · (").split(" · ")
     return [_cut_line(clean(part)) for part in parts]

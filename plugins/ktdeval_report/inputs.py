@@ -1,4 +1,4 @@
-"""Inputs of a report: cards and, if they are in a run folder, its ledgers and market."""
+"""Inputs of a report: cards, and the ledgers and market of those that are in a run folder."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ Cell = tuple[str, int]  #: Window and seed
 
 @dataclass(frozen=True)
 class ReportedCard:
-    """One card with its records."""
+    """A card and where it comes from."""
 
     path: Path  # the card's file, as given
-    card: TradingCard  # its content
-    label: str = ""  # what the page calls it; unique
-    anchor: str = ""  # the same as a name of files and of anchors in the page
-    # run folder of the card; None: no run folder, and no ledgers
+    card: TradingCard  # parsed content of the card
+    label: str = ""  # unique name of the card on the page
+    anchor: str = ""  # the label in a form that suits file names and the page's anchors
+    # run folder of the card; None if it is in none, so that there are no ledgers
     folder: Path | None = None
     market: MarketSnapshot | None = None  # snapshot that the run used, if available
-    # rule set that the card's file is by, which `card` is too unless another was asked for
+    # rule set of the card's file; `card` has the same one unless another was requested
     recorded_rules: str = ""
-    problem: str = ""  # reason why inputs are missing; empty if all are available
+    problem: str = ""  # reason for missing inputs; empty if all are available
 
     @property
     def system(self) -> System:
-        """Evaluated system."""
+        """System that was evaluated."""
         return System.of(self.card)
 
     @property
@@ -65,7 +65,7 @@ class ReportedCard:
 
     @property
     def pooled_windows(self) -> list[str]:
-        """Windows that figures over windows are computed from."""
+        """Windows that are pooled in the card's figures."""
         excluded = self.card.left_out or {}
         return [name for name in self.windows if name not in excluded]
 
@@ -78,10 +78,10 @@ class ReportedCard:
         return [episode for episode in self.card.episodes if episode.window == window]
 
     def ledgers(self) -> dict[Cell, Ledger]:
-        """Read the ledgers. They are not cached, since those of many cards together can be large.
+        """Read the ledgers. They are not cached, because the ledgers of many cards can be large.
 
-        Raises CardError if one is missing, or is not the one that the card was made from. Raises
-        StoreError if one can't be read.
+        Raises CardError if a ledger is missing or is not the one that the card was made from.
+        Raises StoreError if a ledger can't be read.
         """
         if self.folder is None:
             return {}
@@ -98,18 +98,20 @@ class ReportSources:
     """Sources other than the run folders."""
 
     plugins: Plugins  # the loaded plugins, for data providers and metrics
-    # snapshot folder or data provider that replaces the recorded one; None: the recorded one
+    # snapshot folder or data provider that replaces the recorded one; None: use the recorded one
     data: str | None = None
-    rules: RuleSet | None = None  # rule set to compute metrics under; None for that of each card
+    # rule set under which metrics are computed; None: the rule set of each card
+    rules: RuleSet | None = None
 
 
 def load_evaluations(
     paths: Sequence[Path], sources: ReportSources
 ) -> tuple[list[ReportedCard], list[ScoringCard]]:
-    """Return the cards of trading tasks, and of scoring tasks, of the given files and run folders
-    (`RUN/cards/*.json`), in order, each once. Raises UsageError if a folder has no cards. Raises
-    CardError if a card is not valid, or not of the run around it. Raises DataError if `sources.data` is
-    not the market of a run. Raises StoreError if a run's records are not readable.
+    """Return the trading cards and the scoring cards of the given files and run folders
+    (`RUN/cards/*.json`), in order and without duplicates. Raises UsageError if a folder has no
+    cards. Raises CardError if a card is invalid, or does not belong to its run folder. Raises
+    DataError if `sources.data` is not a run's market. Raises StoreError if a run's records can't be
+    read.
     """
     markets: dict[str, MarketSnapshot | str] = {}
     evaluations = []
@@ -184,7 +186,7 @@ def _ledger(evaluation: ReportedCard, folder: Path, episode: TradingEpisode) -> 
 
 
 def _under_rules(evaluation: ReportedCard, rules: RuleSet, plugins: Plugins) -> ReportedCard:
-    """Return the card with its metrics computed again under another rule set. Its file is not
+    """Return the card with its metrics recomputed under another rule set. The card's file is not
     changed.
     """
     if evaluation.card.rules == rules:
@@ -216,8 +218,8 @@ def _under_rules(evaluation: ReportedCard, rules: RuleSet, plugins: Plugins) -> 
 
 
 def _labelled_evaluations(evaluations: Sequence[ReportedCard]) -> Iterator[ReportedCard]:
-    """Yield each evaluation with its own anchor and label: system and task, and the path too if two
-    are alike.
+    """Yield each evaluation with a unique anchor and label: system and task, plus the path if two
+    are the same.
     """
     systems = system_labels(one.system for one in evaluations)
     labels = [f"{systems[one.system]} · {one.card.task.name}" for one in evaluations]
@@ -234,12 +236,14 @@ def _labelled_evaluations(evaluations: Sequence[ReportedCard]) -> Iterator[Repor
 
 
 def is_never_somewhere(episodes: Sequence[TradingEpisode], metric: str) -> bool:
-    """Return whether an episode never reaches a figure: a mean of the others would skip the worst."""
+    """Return whether a figure is never reached in some episode: a mean of the others would omit the
+    worst case.
+    """
     entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
     return any(entry.ordered == math.inf for entry in entries)
 
 
 def known_values(episodes: Sequence[TradingEpisode], metric: str) -> list[float]:
-    """Return the values of a metric in the episodes that have it defined."""
+    """Return the values of a metric in the episodes where it is defined."""
     entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
     return [entry.value for entry in entries if entry.value is not None]

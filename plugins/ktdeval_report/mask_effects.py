@@ -1,7 +1,7 @@
-"""Value of masks and modes, where a report's cards hold one agent under several of them.
+"""Effects of masks and modes, if a report has cards of one agent under several of them.
 
-The contrasts and contributions are those of `ktdeval compare masks`, which tests them too. Here they are
-computed wherever cards allow it; cards that do not fit together are skipped, with the reason.
+Contrasts and contributions are those of `ktdeval compare masks`, which also tests them. Here they
+are computed for all cards that can be compared; the others are skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -27,35 +27,37 @@ EFFECT_NAMES = WORDS["effects"]
 
 @dataclass(frozen=True)
 class Effect:
-    """One effect. `low, high`: its 95 % interval; None, with `reason`, if undefined."""
+    """One effect. `low` and `high` are the ends of its 95 % interval; None, with a `reason`, if it
+    is undefined.
+    """
 
-    agent: str  # the system, as tables call it
-    where: str  # mode in which masks are compared, or mask in which modes are
-    name: str  # name as text
+    agent: str  # name of the system in tables
+    where: str  # mode in which masks are compared, or mask in which modes are compared
+    name: str  # name of the effect
     value: float | None  # mean over windows; None with `reason`
     low: float | None
     high: float | None
-    n: int  # windows
-    reason: str = ""  # what is missing
+    n: int  # number of windows
+    reason: str = ""  # reason why a figure is missing
 
 
 @dataclass(frozen=True)
 class Effects:
-    """All effects of a report on one metric, and what could not be compared."""
+    """All effects of a report on one metric, and notes on cards that could not be compared."""
 
     metric: str
     unit: str
     masks: Sequence[Effect]
     modes: Sequence[Effect]
     notes: Sequence[str]
-    market_kind: str = ""  # real or synthetic, where a report has both
+    market_kind: str = ""  # real or synthetic, if a report has both
 
 
 def find_effects(
     evaluations: Sequence[ReportedCard], metric: str, market_kind: str = ""
 ) -> Effects:
-    """Return the mask effects within each mode, and the contributions of modes within each mask, of
-    every agent that has both sides. `market_kind` is kept with them.
+    """Return the mask effects within each mode, and the contributions of modes within each mask,
+    for every agent with cards to compare. `market_kind` is stored in the result.
     """
     masks: list[Effect] = []
     modes: list[Effect] = []
@@ -82,7 +84,9 @@ def find_effects(
 
 
 def _by_variant(members: Sequence[ReportedCard], notes: list[str]) -> dict[Variant, ReportedCard]:
-    """Return the first card of each mask and mode, in the order of variants; others are noted."""
+    """Return the first card of each mask and mode, in the order of variants. Further cards get a
+    note.
+    """
     cards: dict[Variant, ReportedCard] = {}
     for one in members:
         mask, mode = one.card.task.mask, one.card.task.mode
@@ -100,7 +104,7 @@ def _by_variant(members: Sequence[ReportedCard], notes: list[str]) -> dict[Varia
 
 
 def _identity(evaluation: ReportedCard, metric: str) -> str:
-    """Return everything that must be equal for a difference to come from mask and mode."""
+    """Return all facts that must be equal if a difference is to be due to mask and mode."""
     card = evaluation.card
     config = {}
     for name, value in card.task.config.items():
@@ -114,8 +118,8 @@ def _identity(evaluation: ReportedCard, metric: str) -> str:
 
 
 class _AgentDesign:
-    """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that
-    its own cards share.
+    """Cards of one agent by mask and mode. Each comparison is paired over the windows and seeds
+    that its own cards share.
     """
 
     def __init__(self, agent: str, cards: Mapping[Variant, ReportedCard], metric: str) -> None:
@@ -125,15 +129,17 @@ class _AgentDesign:
         self.notes: list[str] = []
 
     def mask_effects(self) -> list[Effect]:
-        """Return the contrasts of the masks, of each mode that has bright and blinded."""
+        """Return the contrasts of the masks within each mode that has bright and blinded."""
         effects = []
-        modes = dict.fromkeys(mode for _, mode in self.cards)  # each once, in the order of variants
+        # each mode once, in the order of variants
+        modes = dict.fromkeys(mode for _, mode in self.cards)
         for mode in modes:
             variants = [variant for variant in self.cards if variant[1] == mode]
             if not {("bright", mode), ("blinded", mode)} <= set(variants):
                 continue
 
-            # A mask changes what a prompt shows. Other instructions or tools would be a second cause.
+            # A mask changes what prompts show. Different instructions or tools would be a second
+            # cause.
             shown = set()
             for variant in variants:
                 config = self.cards[variant].card.task.config
@@ -155,7 +161,7 @@ class _AgentDesign:
         return effects
 
     def ladders(self) -> list[Effect]:
-        """Return the contributions of data and tools, of each mask that has two modes; they add up
+        """Return the contributions of data and tools within each mask that has two modes. They sum
         to the total.
         """
         effects = []
@@ -176,8 +182,8 @@ class _AgentDesign:
     def _values(
         self, variants: Sequence[Variant], what: str
     ) -> tuple[dict[Variant, Values], Values]:
-        """Return for each variant the means over paired seeds, [windows], and the correlation of
-        the windows, which comes from the days that they share.
+        """Return each variant's means over paired seeds, [windows], and the correlation of the
+        windows, which is due to shared days.
         """
         episodes = {variant: self.cards[variant].episodes() for variant in variants}
         days = {}
@@ -208,7 +214,7 @@ class _AgentDesign:
         return values, stats.overlap_correlation([days[window] for window in windows])
 
     def _figures(self, cell: Cell, cards: Iterable[Mapping[Cell, TradingEpisode]]) -> list[float]:
-        """Return the figures of a window and seed on the cards that have one."""
+        """Return the figures of a window and seed, for those cards that have one."""
         figures = []
         for episodes in cards:
             if cell not in episodes:

@@ -1,4 +1,4 @@
-"""Make the page of a report, and its plots, from cards."""
+"""Render the page of a report, and its plots, from cards."""
 
 from __future__ import annotations
 
@@ -50,15 +50,17 @@ from ktdeval_report.score_tables import score_views
 from ktdeval_report.value_formatting import render, unit_name
 from ktdeval_report.window_means import WindowMean, over_windows
 
-#: Cards whose windows are drawn; further ones have only tables and the reliability diagram
+#: Maximum number of cards with plots of windows; further cards have only tables and the reliability
+#: diagram
 MAX_CARDS = 24
 
-#: About how many windows a page draws, at least one of each card, unless the user names them
+#: Approximate number of windows that a page draws, at least one per card, unless the user names
+#: them
 _ALL_WINDOWS = 12
 
 _MAX_WINDOWS = 3
 
-#: Elements of plots have styles of their own, which no hash can name
+#: Elements of plots have inline styles, which a hash can't allow
 _POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
 
 
@@ -69,20 +71,21 @@ class ReportPageOptions:
     windows: tuple[str, ...] = ()  # windows to draw; if empty, the benchmark chooses
     # metrics whose mask and mode effects are shown; if empty, `total_return`
     metrics: tuple[str, ...] = ()
-    settings: ChanceSettings = field(default_factory=ChanceSettings)  # how much chance to simulate
+    # number and seed of the random traders
+    settings: ChanceSettings = field(default_factory=ChanceSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedReport:
-    """A finished report."""
+    """A rendered report."""
 
     html: str
-    plots: Mapping[str, Plot]  # by the name of a file without ending, in the order of the page
-    rows: Sequence[OverviewRow] = ()  # a row for each card of a trading task
+    plots: Mapping[str, Plot]  # plots by file name without extension, in the order of the page
+    rows: Sequence[OverviewRow] = ()  # one row for each card of a trading task
 
 
 class _PlotGallery:
-    """Plots of a page, in order; each becomes an element once `draw` is called."""
+    """Plots of a page, in order; they are rendered together when `draw` is called."""
 
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
@@ -91,7 +94,7 @@ class _PlotGallery:
     def add(
         self, folder: str, plots: Sequence[Plot | None], of: Sequence[ReportedCard]
     ) -> list[PageFigure]:
-        """Add plots of some cards, and return them as the page shows them."""
+        """Add plots of some cards, and return them as figures of the page."""
         labels: dict[str, None] = {}
         for one in of:
             labels |= dict.fromkeys(map(label_word, one.card.labels))
@@ -102,7 +105,7 @@ class _PlotGallery:
     def add_scores(
         self, folder: str, plots: Sequence[Plot], of: Sequence[ScoringCard]
     ) -> list[PageFigure]:
-        """Add plots of some scoring cards, and return them as the page shows them."""
+        """Add plots of some scoring cards, and return them as figures of the page."""
         labels: dict[str, None] = {}
         for card in of:
             labels |= dict.fromkeys(map(label_word, card.labels))
@@ -132,10 +135,11 @@ def make_report(
     scored: Sequence[ScoringCard] = (),
     tell: Tell = tell_nobody,
 ) -> FinishedReport:
-    """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
+    """Render cards as a page. The output is byte-identical for equal cards, records, options and
+    library versions.
 
-    `tell` is called for each card before its figures are computed, and before it is drawn. Raises
-    UsageError if no card has a window or metric of that name.
+    `tell` is called for each card before its figures are computed, and before it is rendered.
+    Raises UsageError if no card has a requested window or metric.
     """
     _check_options(evaluations, options)
     bench = StudyWorkbench(options.settings)
@@ -221,7 +225,7 @@ def _drawn_windows(
 
 
 def _card_plots(study: CardStudy, gallery: _PlotGallery) -> dict[str, list[PageFigure]]:
-    """Return the figures of a card. `lead` is what a reader sees first (equity, attribution,
+    """Return the figures of a card. `lead` are those that a reader sees first (equity, attribution,
     reliability); the others are by window.
     """
     one = study.evaluation
@@ -254,13 +258,13 @@ def _card_plots(study: CardStudy, gallery: _PlotGallery) -> dict[str, list[PageF
 
 
 def _file_word(name: str) -> str:
-    """Return a name with low lines for all letters that file names may not have."""
+    """Return a name with underscores in place of all characters that file names can't contain."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
 
 
 def _not_drawn(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
     """Return texts on the number of windows that are not drawn, and of cards without plots; empty
-    if all are drawn.
+    if everything is drawn.
     """
     recorded = [study for study in studies if study.windows]
     missing = 0
@@ -285,12 +289,12 @@ class OverviewRow:
     of: ReportedCard
     excess: float | None
     selection: float | None
-    mean: WindowMean  # excess over windows
-    rests: Sequence[str]  # what the figures rest on, where not on all episodes
+    mean: WindowMean  # mean over windows of the excess
+    rests: Sequence[str]  # the episodes that figures are based on, if not all
 
 
 def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, object]:
-    """Return the values of the overview: a row for each card, and a plot of their mean excess."""
+    """Return the values for the overview: a row for each card, and a plot of mean excess."""
     evaluations = [row.of for row in rows]
     kinds = _by_market_kind(evaluations)
     plots = []
@@ -324,8 +328,8 @@ def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, o
 
 
 def _by_market_kind(evaluations: Sequence[ReportedCard]) -> dict[str, list[ReportedCard]]:
-    """Return the cards of real and of synthetic markets, each under its word; all under an empty
-    one if they are of one kind. Figures of two kinds never share an axis.
+    """Return the cards of real and of synthetic markets, by these words; if all markets are of one
+    kind, all cards under an empty key. Figures of the two kinds never share an axis.
     """
     kinds: dict[str, list[ReportedCard]] = {}
     for one in evaluations:
@@ -354,7 +358,7 @@ def _overview_row(study: CardStudy) -> OverviewRow:
 
 
 def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
-    """Return the labels of the cards, each with the number of cards that have it, if not all."""
+    """Return the labels of the cards, each with its number of cards if not all have it."""
     counts: Counter[str] = Counter()
     for card in cards:
         counts.update(set(card.labels))
@@ -382,7 +386,9 @@ def _mean_excess(evaluation: ReportedCard) -> WindowMean:
 def _metric_effects(
     evaluations: Sequence[ReportedCard], options: ReportPageOptions, gallery: _PlotGallery
 ) -> list[tuple[Effects, list[PageFigure]]]:
-    """Return the effects on each metric that has some or notes on why not, with their plots."""
+    """Return the effects on each metric that has effects or notes on why there are none, with their
+    plots.
+    """
     if not evaluations:
         return []
 

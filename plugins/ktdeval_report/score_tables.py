@@ -1,4 +1,6 @@
-"""Tables of scoring cards on the page: scores of each card, by group, and how answers fail."""
+"""Tables of scoring cards on the page: scores of each card, scores by group, and failure modes of
+answers.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,18 @@ class ScoreView(TypedDict):
     """Tables of one task, as the page's template reads them."""
 
     task: str
-    figures: list[PageFigure]  #: its first headline score, where several cards have it
+    figures: list[PageFigure]  #: plot of the first headline score, if several cards have it
     tables: list[PageTable]
 
 
 AddPlots = Callable[[str, Sequence[Plot], Sequence[ScoringCard]], list[PageFigure]]
-"""Adds plots of some cards to a page: `(folder, plots, cards)`, and returns them as it shows them."""
+"""Adds plots of some cards to a page, `(folder, plots, cards)`, and returns them as figures of the
+page.
+"""
 
 
 def score_views(cards: Sequence[ScoringCard], add: AddPlots) -> list[ScoreView]:
-    """Return the figure and the tables of each task."""
+    """Return the plot and tables of each task."""
     tasks: dict[str, list[ScoringCard]] = {}
     for card in cards:
         tasks.setdefault(card.task.name, []).append(card)
@@ -41,7 +45,7 @@ def score_views(cards: Sequence[ScoringCard], add: AddPlots) -> list[ScoreView]:
 
 
 def _plots(cards: Sequence[ScoringCard]) -> list[Plot]:
-    """Return a plot of the first headline score of several cards, best first; none for one card."""
+    """Return a plot of the first headline score, best card first; none for a single card."""
     first = cards[0]
     names = [name for name in first.score_order if first.scores[name].headline]
     if len(cards) == 1 or not names:
@@ -94,7 +98,7 @@ def _score_table(
 def _by_group(
     task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
 ) -> Iterator[PageTable]:
-    """Yield a table for each way in which samples are grouped."""
+    """Yield a table for each grouping of the samples."""
     for key in cards[0].scores[name].detail:
         if not key.startswith("by_"):
             continue
@@ -116,7 +120,7 @@ def _by_group(
 def _failure_table(
     task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
 ) -> Iterator[PageTable]:
-    """Yield a table of failure modes, if a card has some."""
+    """Yield a table of failure modes, if any card has some."""
     rows: list[list[object]] = []
     for label, card in zip(labels, cards, strict=True):
         modes = card.scores[name].detail.get("failure_modes")
@@ -129,8 +133,8 @@ def _failure_table(
 
 
 def _labels(cards: Sequence[ScoringCard]) -> list[str]:
-    """Return names of cards of one task by their systems; several of one system are numbered.
-    Where only some are of a synthetic market, these say so.
+    """Return names for the cards of one task by system; several cards of one system are numbered.
+    If only some cards have a synthetic market, their names say so.
     """
     systems = system_labels(map(System.of, cards))
     has_both_kinds = len({"synthetic" in card.labels for card in cards}) > 1
@@ -170,19 +174,19 @@ def _score_cell(line: ScoreLine | None) -> object:
 
 
 def _group(name: str, card: ScoringCard, key: str, group: str) -> str:
-    """Return a card's figure of a group of samples, and their number."""
+    """Return a card's figure for a group of samples, and the size of the group."""
     groups = _object_or_empty(card.scores[name].detail.get(key))
     if group not in groups:
         return UNDEFINED
 
     entry = _object_or_empty(groups[group])
     value = entry.get(name, entry.get("value"))
-    assert value is None or isinstance(value, int | float)  # the figure of a group
+    assert value is None or isinstance(value, int | float)  # figure of the group
     return f"{figure(value, card.scores[name].unit)} ({entry['n']})"
 
 
 def _object_or_empty(value: JsonValue) -> Mapping[str, JsonValue]:
-    """Return a JSON object; an empty one for a value that is absent."""
+    """Return a JSON object; empty if the value is absent."""
     return value if isinstance(value, Mapping) else {}
 
 

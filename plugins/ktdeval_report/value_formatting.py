@@ -1,4 +1,4 @@
-"""Figures as text, tables, and the templates of the page.
+"""Figures formatted as text, tables, and the templates of the page.
 
 Every printed value that is not markup is cleaned and escaped.
 """
@@ -45,34 +45,36 @@ WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("wor
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table to show.
+    """A table on the page.
 
-    The first text of each row names it. A row of one cell is a heading for the rows below it.
+    The first cell of each row names it. A row with one cell is a heading for the rows below it.
     """
 
     caption: str
-    heads: Sequence[object]  # names of the columns; empty for none
+    heads: Sequence[object]  # column headings; empty for none
     rows: Sequence[Sequence[object]]
-    words: int = 1  # number of columns, from the left, that hold words; the others hold figures
+    words: int = 1  # number of text columns, counted from the left; the others hold figures
 
     @property
     def columns(self) -> int:
-        """Count of columns."""
+        """Number of columns."""
         return max(map(len, [self.heads, *self.rows]))
 
 
 def clean(text: object) -> str:
-    """Return one line without control and direction characters, which a stranger's card may hold."""
+    """Return the text as one line without control and bidirectional characters, which an untrusted
+    card may contain.
+    """
     return text if isinstance(text, Markup) else one_line(text)
 
 
 def unbroken(text: str) -> Markup:
-    """Return words that stay on one line."""
+    """Return text that does not break across lines."""
     return Markup('<span class="nb">{}</span>').format(one_line(text))
 
 
 def metric_name(name: str) -> Markup | str:
-    """Return a metric's name as text; an abbreviation gets its meaning as a tooltip."""
+    """Return a metric's name as text; an abbreviation has its meaning as a tooltip."""
     words = metric_word(name)
     if words == name:
         return name
@@ -112,7 +114,7 @@ def templates() -> Environment:
 
 
 def render(name: str, **values: Any) -> str:
-    """Return the text of a template with these values."""
+    """Return a template rendered with these values."""
     return templates().get_template(name).render(values)
 
 

@@ -15,7 +15,9 @@ from ktdeval_report.inputs import ReportedCard, is_never_somewhere, known_values
 
 @dataclass(frozen=True, slots=True)
 class WindowMean:
-    """A mean over windows. `low`, `high`: its 95 % interval; None with `reason`."""
+    """A mean over windows. `low` and `high` are the ends of its 95 % interval; None with a
+    `reason`.
+    """
 
     value: float | None
     low: float | None = None
@@ -36,7 +38,7 @@ class WindowMean:
 
 
 def _interval_end(value: JsonValue) -> float | None:
-    """Return an end of an interval; None if the interval is missing."""
+    """Return one end of an interval; None if the interval is missing."""
     if isinstance(value, float):
         return value
 
@@ -46,8 +48,8 @@ def _interval_end(value: JsonValue) -> float | None:
 def over_windows(
     evaluation: ReportedCard, name: str, less: Callable[[str], float | None] = lambda _: 0.0
 ) -> WindowMean:
-    """Return the mean over windows of a metric's median over seeds, `less` another figure of each
-    window.
+    """Return the mean over windows of a metric's median over seeds, minus another figure of each
+    window (`less`) if given.
     """
     if is_never_somewhere(evaluation.card.pooled, name):
         return WindowMean(None, reason="an episode never reaches it")

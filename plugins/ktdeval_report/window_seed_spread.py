@@ -1,4 +1,4 @@
-"""Spread of a figure: how much of it comes from windows and how much from seeds."""
+"""Spread of a figure, split into the parts between windows and between seeds."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import numpy as np
 from ktdeval_report.inputs import Cell
 from ktdeval_report.value_formatting import UNDEFINED, figure, unbroken
 
-_ROUNDING = 1e-15  #: How far below 0 rounding errors can put the estimate of a variance
+_ROUNDING = 1e-15  #: Rounding errors can make a variance estimate negative by up to this much
 
 
 def variances(figures: Mapping[Cell, float | None]) -> tuple[float | None, float | None]:
     """Return the variances of figures by (window, seed): between windows, and between seeds of a
     window. None if there are too few figures.
 
-    Random effects by ANOVA moments. A seed's chance (the model's sampling, the alias map) is drawn
-    anew in each window, so seeds are nested in windows: `figure = mean + window effect + seed
-    effect within the window`. With `k` windows, `n_i` seeds in window i and N figures in all,
+    Random effects by ANOVA moments. A seed's randomness (the model's sampling, the alias map) is
+    drawn separately in each window, so seeds are nested in windows: `figure = mean + window effect
+    + seed effect within the window`. With `k` windows, `n_i` seeds in window i and N figures in
+    total,
 
         MS_within  = sum over windows of sum (y - window mean)^2 / (N - k)     seed variance
         MS_between = sum over windows of n_i * (window mean - mean)^2 / (k - 1)
         window variance = (MS_between - MS_within) / n0;  n0 = (N - sum n_i^2 / N) / (k - 1)
 
-    The estimate of the window variance is negative where windows differ by less than seeds alone
-    explain.
+    The estimate of the window variance is negative if windows differ by less than the variation
+    between seeds explains.
 
     (Searle, Casella and McCulloch 1992, chapter 3). statsmodels' MixedLM fits the same model by
     restricted likelihood: equal to 7 digits on a balanced table, and 17 against 0.05 ms a figure.
@@ -40,7 +41,7 @@ def variances(figures: Mapping[Cell, float | None]) -> tuple[float | None, float
     sizes = np.array([len(group) for group in groups.values()])
     k = len(groups)
     total = int(sizes.sum())
-    if total == k:  # one seed a window, or no figure: window and seed can't be separated
+    if total == k:  # one seed per window, or no figure: window and seed can't be separated
         return None, None
 
     means = np.array([math.fsum(group) / len(group) for group in groups.values()])
@@ -60,8 +61,8 @@ def variances(figures: Mapping[Cell, float | None]) -> tuple[float | None, float
 
 
 def deviation(variance: float | None, unit: str) -> str:
-    """Return the standard deviation as text; if the estimated variance is negative, and has no
-    root, that estimate.
+    """Return the standard deviation as text. A negative variance estimate has no root, so it is
+    returned itself.
     """
     if variance is None:
         return UNDEFINED

@@ -1,5 +1,5 @@
-"""`ktdeval view`: make static pages from a run folder: one for each episode with a recorded step, a
-tear sheet of each trading task, and an index of all of them.
+"""`ktdeval view`: render static pages from a run folder: one for each episode with a recorded step,
+a tear sheet for each trading task, and an index of all of them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
             "replies"
         ),
     )
-    #: for a bundle, which has an index of its own: no episode of another task is read then
+    #: for a bundle, which has its own index: no episodes of other tasks are read
     no_index: bool = flag(False, help="")
 
 
@@ -195,12 +195,12 @@ def _json_outcome(run: RunFolder, files: PageFiles, address: str) -> dict[str, J
 class PageFiles:
     """Pages of a run as files."""
 
-    index: Path  # the first page if no index was requested
-    pages: Sequence[Path]  # of the episodes, in the order of the run
-    size: int  # bytes of all of them
-    problems: Sequence[str]  # problems of the records, a sentence each
+    index: Path  # path of the index, or of the first page if no index was requested
+    pages: Sequence[Path]  # pages of the episodes, in the order of the run
+    size: int  # total size in bytes
+    problems: Sequence[str]  # problems of the records, one sentence each
     entries: Sequence[JsonValue] = ()  # figures of every episode, as the index shows them
-    sheets: Sequence[Path] = ()  # tear sheets, one for each trading task that was chosen
+    sheets: Sequence[Path] = ()  # tear sheets, one for each selected trading task
 
 
 @dataclass(frozen=True)
@@ -212,13 +212,14 @@ class _Episodes:
     sheets: TearSheets
     pages: dict[str, Path] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, JsonValue] = field(default_factory=dict)  #: figures for the index
-    pairs: list[PairedEpisode] = field(default_factory=list)  #: in the order of windows
-    sizes: list[int] = field(default_factory=list)  #: bytes of each file
+    entries: dict[str, JsonValue] = field(default_factory=dict)  #: index entries by episode id
+    #: data for the page of two episodes, in the order of windows
+    pairs: list[PairedEpisode] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  #: size of each file in bytes
 
 
 class RunView:
-    """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
+    """Writes the pages of one run, which it only reads. `market` is a snapshot, or the reason why
     it can't be read. `has_memory`: show what the agent remembered. Without `has_index`, only pages
     and tear sheets are written.
     """
@@ -252,11 +253,11 @@ class RunView:
     def write(
         self, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell = tell_nobody
     ) -> PageFiles:
-        """Write the pages of the chosen episodes and the index of all; `tell` receives each episode
-        before its page is made.
+        """Write the pages of the chosen episodes and the index of all. `tell` is called with each
+        episode before its page is made.
 
-        Raises StoreError: if the folder can't be written, or its index was not made by this
-        command; UsageError: if none of the chosen episodes has a finished step.
+        Raises StoreError if the folder can't be written, or if its index was not made by this
+        command. Raises UsageError if none of the chosen episodes has a finished step.
         """
         refuse_foreign_page(out / INDEX, "ktdeval view")
         with (
@@ -312,7 +313,7 @@ class RunView:
     def _write_episodes(
         self, fresh: Path, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell
     ) -> _Episodes:
-        """Write the pages of the chosen episodes and the files that they share; arguments as in
+        """Write the pages of the chosen episodes and their shared files; for the arguments see
         `_write_into`.
         """
         done = _Episodes(TearSheets(self._run, self._market, self._no_market))
@@ -332,7 +333,8 @@ class RunView:
             if spec.id in wanted and records.steps:
                 tell(episode_label(spec), len(done.pages), len(chosen))
                 data = self._page(records, out, wanted)
-                if len(chosen) == 1:  # a single page can be sent as one file
+                # a single page is self-contained, so that it can be sent as one file
+                if len(chosen) == 1:
                     text = single_page(data)
                 else:
                     text = shared.page(data, spec.window_name)
@@ -366,8 +368,8 @@ class RunView:
         return make_entry(records, self._market, page)
 
     def _match_market(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records. If they are not of this market, return them without steps and with
-        the problem, because no price can be shown.
+        """Return the records. If they do not belong to this market, return them without steps and
+        with the problem, because no price can be shown.
         """
         days: set[str] = set()
         for step in records.steps:
@@ -414,8 +416,8 @@ class RunView:
         return episode_data(records, around, self._redactor)
 
     def _with_memory(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records with the agent's memory after each day, if it is requested, or with
-        the reason why it is not known.
+        """Return the records with the agent's memory after each day, if requested, or with the
+        reason why it is unknown.
         """
         if not self._has_memory:
             return replace(records, memories=())
@@ -440,8 +442,8 @@ class RunView:
     def _neighbours(
         self, spec: EpisodeSpec, out: Path, wanted: Collection[str]
     ) -> Mapping[str, tuple[str, str]]:
-        """Return the nearest episodes before and after in the plan that have a page, or will have
-        one.
+        """Return the nearest episodes before and after this one in the plan that have, or will
+        have, a page.
         """
         specs = self._run.manifest.specs
         index = self._place_of[spec.id]
@@ -473,7 +475,7 @@ def _by_window(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
 
 
 def _write_page(path: Path, text: str) -> int:
-    """Write a page; return its size in bytes."""
+    """Write a page, and return its size in bytes."""
     data = text.encode()
     write_atomic(path, data)
     return len(data)

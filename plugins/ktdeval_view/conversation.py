@@ -1,4 +1,6 @@
-"""Conversations as pages store them: messages of a transcript, with repeated texts by their index."""
+"""Conversations as pages store them: messages of a transcript, in which repeated texts are replaced
+by their index.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from ktdeval.values import JsonValue, convert_value
 
 
 class SharedTexts:
-    """Texts that many days repeat, such as system prompts; a page holds each of them once."""
+    """Texts that repeat on many days, such as system prompts; a page stores each of them once."""
 
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
 
     def index(self, text: str) -> int:
-        """Return the index of a text, which is added if it is new."""
+        """Return the index of a text; a new text is added."""
         return self._indices.setdefault(text, len(self._indices))
 
     def listed(self) -> list[JsonValue]:
@@ -36,7 +38,9 @@ def contents_of(talk: TranscriptEntry) -> Iterator[str]:
 
 
 def shown_talk(talk: TranscriptEntry, texts: SharedTexts) -> dict[str, JsonValue]:
-    """Return the conversation of a step, with the index of its text for each system prompt."""
+    """Return the conversation of a step, with each system prompt replaced by the index of its
+    text.
+    """
     exchanges: list[JsonValue] = []
     for exchange in talk.exchanges:
         messages: list[JsonValue] = []

@@ -1,8 +1,7 @@
-"""A page of a run, with style, scripts and data inside, or in files next to it that pages share.
-Its content security policy forbids everything else.
+"""A page of a run, with style, scripts and data either inline or in files that pages share. Its
+content security policy blocks everything else.
 
-Data contain no secrets and are packed in pieces, which the page unpacks when a reader looks at
-them.
+The data contain no secrets. They are compressed in pieces, which the page unpacks on demand.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ktdeval_pages.page_templates import content_security_policy, make_environme
 
 _ASSETS = files("ktdeval_view").joinpath("assets")
 _CHUNK_BYTES = 192 * 1024
-"""JSON of the days in one piece: short enough to unpack in a few milliseconds, and long enough to
-pack days that repeat each other well.
+"""Size of the JSON of the days in one piece: small enough to unpack in a few milliseconds, and
+large enough that repetition between days compresses well.
 """
 
 
@@ -35,23 +34,23 @@ def _templates() -> Environment:
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Names of the files next to a page that it shares with others."""
+    """Names of the files that a page shares with others in its folder."""
 
     style: str
-    kit: str  #: the kit's script
-    script: str  #: the view's script
-    base: str = ""  #: data from which the page stores differences; empty without
+    kit: str  #: script of the kit
+    script: str  #: script of the view
+    base: str = ""  #: data against which the page stores differences; empty if there is no base
 
 
 @functools.cache
 def view_style() -> str:
-    """Return the style of all pages of a run."""
+    """Return the stylesheet of all pages of a run."""
     return stylesheet() + _read_asset("view.css")
 
 
 @functools.cache
 def view_script(scripts: tuple[str, ...]) -> str:
-    """Return scripts of this package as one."""
+    """Return scripts of this package, joined into one."""
     return "\n".join(['"use strict";', *map(_read_asset, scripts)])
 
 
@@ -59,7 +58,7 @@ def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[st
     """Return a page as HTML in one file, from a template, the scripts that draw it, and packed data
     by name, which the scripts unpack.
 
-    The page's policy names the hashes of its own style and scripts; it blocks any others.
+    The page's policy allows its own style and scripts by hash, and blocks all others.
     """
     style = view_style()
     kit = shared_script()
@@ -81,7 +80,7 @@ def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[st
 
 
 def render_shared(title: str, template: str, shared: SharedFiles, data: Mapping[str, str]) -> str:
-    """Return a page as HTML whose style and scripts are in files next to it; arguments as in
+    """Return a page as HTML with style and scripts in files next to it; for the arguments see
     `render`. Its policy allows only files of its own folder.
     """
     policy = content_security_policy("'self'", "'self'", "data:")
@@ -103,7 +102,7 @@ class EnvironmentRedactor:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # Looked up once: a page has hundreds of thousands of texts.
+        # Looked up once, because a page has hundreds of thousands of texts.
         self._secrets = secrets_of(environment)
 
     def text(self, text: str) -> str:
@@ -129,12 +128,12 @@ class EnvironmentRedactor:
 
 
 def pack_value(value: JsonValue) -> str:
-    """Return a JSON value as a page stores it."""
+    """Return a JSON value packed as in a page."""
     return pack_text(dumps_canonical(value))
 
 
 def pack_text(text: str) -> str:
-    """Return a text as a page stores it."""
+    """Return a text packed as in a page."""
     return pack(text.encode())
 
 
@@ -146,11 +145,11 @@ class PageData:
     template: str
     scripts: tuple[str, ...]
     head: Mapping[str, JsonValue]
-    values: Mapping[str, JsonValue]  #: further values by name
-    days: Sequence[str]  #: JSON of each day or sample
+    values: Mapping[str, JsonValue]  #: additional values by name
+    days: Sequence[str]  #: one JSON text for each day or sample
 
     def even_counts(self) -> list[int]:
-        """Return the number of days in each piece, if pieces are of about equal size."""
+        """Return the number of days in each piece, so that pieces have about equal size."""
         counts: list[int] = []
         size = _CHUNK_BYTES
         for line in self.days:
@@ -164,8 +163,8 @@ class PageData:
         return counts
 
     def texts(self, counts: Sequence[int]) -> dict[str, str]:
-        """Return the texts of the page by name; those of the days are in pieces with these numbers
-        of lines.
+        """Return the texts of the page by name. Those of the days are split into pieces with these
+        numbers of lines.
         """
         texts = {"head": dumps_canonical({**self.head, "pieces": list(counts)})}
         for name, value in self.values.items():

@@ -1,7 +1,7 @@
 """Pages of a run: the index, and a page for each episode.
 
 An episode's page shows a short row for each day at once, and unpacks the rest of a day when a
-reader chooses it.
+reader selects it.
 """
 
 from __future__ import annotations
@@ -63,19 +63,17 @@ _MASK_NOTES = {
 
 @dataclass(frozen=True)
 class PageSurroundings:
-    """Data of an episode's page other than its records: market, true names, neighbours."""
+    """Inputs of an episode's page other than its records: market, true names, neighbours."""
 
-    market: MarketSnapshot | None = None  # the snapshot that ran; None with `no_market`
-    no_market: str = ""  # why it can't be read, in a sentence
+    market: MarketSnapshot | None = None  # snapshot that the run used; None with `no_market`
+    no_market: str = ""  # why the market can't be read, in a sentence
     names: TrueNames = field(default_factory=TrueNames)  # true names behind the handles
-    #: `previous` and `next` -> file name and label of the episode's neighbours that have a page
+    #: `previous` and `next` -> file name and label of the neighbouring episodes that have a page
     neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int | None:
-    """Return the number of steps of the whole episode; None if it depends on a market that is
-    missing.
-    """
+    """Return the number of steps of the whole episode; None if it depends on a missing market."""
     spec = records.spec
     if records.state == "finished":
         return len(records.steps)
@@ -104,7 +102,7 @@ def episode_data(
     """Return the content of an episode's page."""
     texts = SharedTexts()
     days = _day_details(records, around.market, texts)
-    # Before `texts` is listed: a day adds the texts that it shares with others.
+    # Must precede `texts.listed()`: a day adds the texts that it shares with others.
     lines = [dumps_canonical(redactor.value(day)) for day in days]
     head: dict[str, JsonValue] = {
         **_episode_facts(records, around),
@@ -132,7 +130,7 @@ def episode_data(
 
 
 def _identities(names: TrueNames) -> dict[str, JsonValue]:
-    """Return the true names behind handles, as the page's scripts read them. They are sorted by
+    """Return the true names behind handles, in the format of the page's scripts. They are sorted by
     code, so that pages of one market share codes and companies although their handles differ.
     """
     ordered = sorted((code, handle, company) for handle, (code, company) in names.assets.items())
@@ -190,8 +188,8 @@ def _benchmark_name(market: MarketSnapshot) -> str:
 def _levels(
     records: EpisodeRecords, market: MarketSnapshot | None
 ) -> npt.NDArray[np.float64] | None:
-    """Return the benchmark's closes from the day of the first decision on, [steps + 1]; None
-    without a market or an index.
+    """Return the benchmark's closes from the first decision day on, [steps + 1]; None without a
+    market or an index.
     """
     if market is None or not market.meta.benchmark:
         return None
@@ -215,7 +213,7 @@ def day_rows(records: EpisodeRecords) -> list[JsonValue]:
 
 
 def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
-    """Return stock, side, status, filled shares, price, value and cost of an order."""
+    """Return an order's stock, side, status, filled shares, price, value and cost."""
     ticks, steps, _ = ledger.scale(order.code)
     filled: float = order.filled_shares  # whole shares stay integers in the page
     if steps > 1:
@@ -230,7 +228,7 @@ def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
 def _day_details(
     records: EpisodeRecords, market: MarketSnapshot | None, texts: SharedTexts
 ) -> Iterator[JsonValue]:
-    """Yield all data of each day: the step as booked, its transcript, and the prices after its
+    """Yield the full data of each day: the step as booked, its transcript, and the prices after its
     orders.
     """
     panels: Iterator[JsonValue] = itertools.repeat(None)
@@ -252,7 +250,7 @@ def _day_details(
 
 
 class RecordedEpisode(Protocol):
-    """Records of an episode, of days or of samples."""
+    """Records of an episode, made of days or samples."""
 
     @property
     def spec(self) -> EpisodeSpec:
@@ -260,7 +258,7 @@ class RecordedEpisode(Protocol):
 
     @property
     def state(self) -> str:
-        """State of its records, such as `finished`."""
+        """State of the records, such as `finished`."""
 
     @property
     def problem(self) -> str:
@@ -268,13 +266,15 @@ class RecordedEpisode(Protocol):
 
     @property
     def steps(self) -> Sequence[object]:
-        """Days or samples that are recorded."""
+        """Recorded days or samples."""
 
 
 def entry_head(
     records: RecordedEpisode, page: str | None, planned: int | None
 ) -> dict[str, JsonValue]:
-    """Return the entry in the index for any episode, with or without a page (`page`, a file name)."""
+    """Return the common part of an episode's index entry. `page`: file name of its page, if it has
+    one.
+    """
     spec = records.spec
     entry: dict[str, JsonValue] = {"task": spec.task, "seed": spec.seed, "id": spec.id}
     if spec.window is not None:
@@ -297,7 +297,7 @@ def entry_head(
 def make_entry(
     records: EpisodeRecords, market: MarketSnapshot | None, page: str | None
 ) -> dict[str, JsonValue]:
-    """Return an episode's entry in the index."""
+    """Return an episode's index entry."""
     entry = entry_head(records, page, _planned_steps(records, market))
     if records.steps:
         entry |= _episode_figures(records, market)
@@ -335,8 +335,8 @@ def _episode_figures(
 
 
 def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
-    """Return at most `_SPARK_POINTS` of a series, including both ends, as returns since its start
-    to a hundredth of a per cent.
+    """Return at most `_SPARK_POINTS` points of a series, including both ends, as returns since its
+    start, rounded to 0.01 %.
     """
     count = min(len(values), _SPARK_POINTS)
     indices = np.unique(np.linspace(0, len(values) - 1, count).round().astype(int))
@@ -346,7 +346,7 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
 
 def capacity_lines(run: Path) -> list[str]:
     """Return a line for each task and measure of the transplant next to a run, with the capital at
-    which its edge vanishes; empty without a transplant.
+    which the edge vanishes; empty without a transplant.
     """
     try:
         file = known_transplant(run)
@@ -372,7 +372,8 @@ def make_index_page(
     redactor: EnvironmentRedactor,
 ) -> str:
     """Return the page as HTML, with a line for each episode of the run. `sheets`: file name of each
-    task's tear sheet; `pair`: of the page of two episodes, empty without one.
+    task's tear sheet; `pair`: file name of the page that compares two episodes, empty if there is
+    none.
     """
     first = run.manifest.specs[0]
     name = run.path.resolve().name

@@ -25,12 +25,12 @@ class EpisodeRecords:
     spec: EpisodeSpec
     # `unreadable` if no part of it can be shown
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    # without a step if the ledger is missing
+    # ledger so far; without steps if it is missing
     ledger: Ledger = field(default_factory=lambda: Ledger({}, 0, ()))
-    talks: Sequence[TranscriptEntry] = ()  # transcript of each of these steps
+    talks: Sequence[TranscriptEntry] = ()  # transcript of each step in the ledger
     # problem of the records, in a sentence; empty if they are complete
     problem: str = ""
-    # what the agent remembered after each of these steps; empty if unknown
+    # the agent's memory after each of these steps; empty if unknown
     memories: Sequence[JsonValue] = ()
 
     @property
@@ -40,22 +40,22 @@ class EpisodeRecords:
 
 
 def episode_label(spec: EpisodeSpec) -> str:
-    """Return words that distinguish an episode from the others of its run."""
+    """Return a label that distinguishes an episode from the others of its run."""
     parts = (spec.task, spec.window_name, f"seed {spec.seed}")
     return " · ".join(part for part in parts if part)
 
 
 def page_name(spec: EpisodeSpec) -> str:
-    """Return the file name of an episode's page: readable, safe, and unique."""
+    """Return a readable, safe and unique file name for an episode's page."""
     words = re.sub(r"[^A-Za-z0-9._-]+", "_", spec.label)
     return f"{words[:100]}-{spec.id[:8]}.html"
 
 
 def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[EpisodeSpec]:
-    """Return the episodes that have every word of `text` in task, window, seed (`seed-1`), model or
-    id; without a text, all.
+    """Return the episodes whose task, window, seed (`seed-1`), model and id together contain every
+    word of `text`; without a text, all.
 
-    Raises UsageError: if no episode matches.
+    Raises UsageError if no episode matches.
     """
     words = (text or "").lower().split()
     chosen = []
@@ -105,10 +105,10 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
 
 
 def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
-    """Return the records of one episode. Nothing is written, so a running run is not disturbed.
+    """Return the records of one episode. Nothing is written, so a run in progress is not disturbed.
 
-    Errors of reading are reported in `problem`, not raised: one damaged file must not hide the
-    other episodes.
+    Read errors are reported in `problem`, not raised: one damaged file must not hide the other
+    episodes.
     """
     path = folder.episode_path(spec)
     if not folder.is_complete(spec):
@@ -190,14 +190,14 @@ def _describe_unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     )
 
 
-_MONEY = "_minor"  #: suffix of the names of money in a step record's JSON
+_MONEY = "_minor"  #: suffix of the names of money fields in a step record's JSON
 _PRICES = {"price_ticks": "price", "limit_ticks": "limit"}
 _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
 
 
 def step_in_units(ledger: Ledger, step: StepRecord) -> dict[str, JsonValue]:
-    """Return a ledger's step as JSON: `nav_minor` is `nav`, in units of currency, `price_ticks` is
-    `price`; shares are shares.
+    """Return a ledger's step as JSON with money in units of currency: `nav_minor` becomes `nav`,
+    and `price_ticks` becomes `price`; shares are unchanged.
     """
     record = to_plain(step)
     assert isinstance(record, Mapping)  # a struct's JSON is an object

@@ -1,4 +1,4 @@
-"""Track of an episode, from its ledger and the market."""
+"""Track of an episode, computed from its ledger and the market."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval.trading import Ledger, StepRecord
 from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track, TrackHolding
 from ktdeval_view.episode_records import EpisodeRecords
 
-_UNKNOWN = "unknown"  #: industry of an asset without one in the market
+_UNKNOWN = "unknown"  #: industry of an asset for which the market has none
 
 
 def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: str) -> Track:
@@ -78,7 +78,7 @@ def _market_problem(ledger: Ledger, market: MarketSnapshot) -> str:
 
 
 def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
-    """Return the net weight of each industry that was held, [days]."""
+    """Return the net weight of each industry with a position, [days]."""
     if set(market.industries) <= {_UNKNOWN, ""}:
         return GroupExposures({}, "the market names no industries")
 
@@ -91,8 +91,8 @@ def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
 
 
 def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
-    """Return the exposure of the NAV to each style, [days]: weights at the close times exposures
-    known then. A holding without a value gets the cross-section's mean, 0.
+    """Return the exposure of the NAV to each style, [days]: weights at the close times the
+    exposures known by then. A holding without a value gets the cross-sectional mean, 0.
     """
     if has_few_assets(market):
         return GroupExposures({}, FEW_ASSETS)
@@ -116,14 +116,16 @@ def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
 
 @lru_cache(maxsize=1)
 def _style_exposures(market: Same[MarketSnapshot], first: int, last: int) -> FloatArray:
-    """Return [D, K, N] standardised styles at the closes of rows, cached for the seeds of a window."""
+    """Return the [D, K, N] standardised styles at the closes of a range of rows, cached for the
+    seeds of a window.
+    """
     values = factor_panel(market.value, range(first, last + 1)).transpose(1, 0, 2)
     return standardise(values, market.value.member[first : last + 1, None, :])
 
 
 def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[int]]:
-    """Return weights at the closes of the assets ever held, [days, held] (NaN if the NAV is not
-    positive), and the column of each of them in the market.
+    """Return the weights at the close of all assets that were ever held, [days, held] (NaN if the
+    NAV is not positive), and their columns in the market.
     """
     codes = sorted({position.code for step in ledger.steps for position in step.positions})
     place = {code: number for number, code in enumerate(codes)}
@@ -139,7 +141,7 @@ def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[i
 
 
 def _day_of_book(step: StepRecord) -> dict[str, float]:
-    """Return the figures of one day by the field of `Book`."""
+    """Return the figures of one day by field of `Book`."""
     values = [position.value_minor for position in step.positions]
     sizes = [abs(value) for value in values]
     found = {"names": float(len(values))}

@@ -1,5 +1,5 @@
-"""Market around an episode: the benchmark, the days after each order, closes, positions and signals
-of the traded assets, and the true names behind a mask.
+"""Market data around an episode: the benchmark, the days after each order, closes, positions and
+signals of the traded assets, and the true names behind a mask.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from ktdeval.values import JsonValue
 from ktdeval_view.episode_records import EpisodeRecords, submitted_handles
 
 _CLOSES_BEFORE, _CLOSES_AFTER = 40, 10
-"""Days before and after an episode for which closes are shown, so that its first and last orders
-have a context.
+"""Number of days before and after an episode for which closes are shown, to give its first and last
+orders some context.
 """
 
 _NAMES_BEFORE, _NAMES_AFTER = 320, 5
-"""Days before and after a window whose handles a model can have seen: look-back bars before it, and
-a fill after its last decision.
+"""Number of days before and after a window whose handles a model can have seen: look-back bars
+before it, and a fill after its last decision.
 """
 
-#: Adjusted closes are stored in thousandths, which is enough for a plot; outside A-shares in ticks.
+#: Adjusted closes are stored in thousandths, which is precise enough for a plot; outside A-shares
+#: in ticks.
 _CLOSE_SCALE = 1000
 
 
 def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> list[JsonValue]:
-    """Return for each order of a step the prices around it, and returns as fractions, adjusted for
-    splits and dividends. The entry of an order without an asset is None, and so is a figure that
+    """Return, for each order of a step, the prices around it, and returns as fractions, adjusted
+    for splits and dividends. The entry of an order without an asset is None, as is any figure that
     the market lacks.
 
     `to_open`: from the previous close to the open of the fill day.
     `to_close`: from that open to the close of the day.
-    `to_next_open`: from that open to the next trading day's open; outside A-shares to that of the
+    `to_next_open`: from that open to the next trading day's open; outside A-shares to the open of the
     asset's next day with a bar, and None if its venue fills at a close or within the day.
     `right`: whether the return by which calibration judges filled orders (KTD-Fin Appendix G;
     `ktdeval.stats.next_return`) was positive for a buy, negative for a sell.
@@ -92,7 +93,7 @@ def _price_facts(
 
 def _next_row(market: MarketSnapshot, row: int, column: int) -> int | None:
     """Return the row of the next day, outside A-shares of the next day with a bar; None after the
-    last one.
+    last such day.
     """
     opens = market.adjusted_open[row + 1 :, column]
     if not market.instruments:
@@ -106,7 +107,7 @@ def _next_row(market: MarketSnapshot, row: int, column: int) -> int | None:
 
 
 def _last_known(values: FloatArray) -> float:
-    """Return the last value that is known; NaN if none is."""
+    """Return the last known value; NaN if no value is known."""
     known = values[np.isfinite(values)]
     if not len(known):
         return float("nan")
@@ -115,7 +116,7 @@ def _last_known(values: FloatArray) -> float:
 
 
 def _rounded_figure(value: float, digits: int = 6) -> float | None:
-    """Return a figure as a page stores it; None if it is unknown."""
+    """Return a figure rounded as in a page; None if it is unknown."""
     if not np.isfinite(value):
         return None
 
@@ -154,8 +155,8 @@ def close_series(
 
 
 def _scaled_changes(values: FloatArray, scale: int) -> list[JsonValue]:
-    """Return the first known value in units of `1 / scale`, then changes from the last known one;
-    None if a value is unknown.
+    """Return the first known value in units of `1 / scale`, then the changes from the last known
+    value; None if a value is unknown.
     """
     changes: list[JsonValue] = []
     known = 0
@@ -173,24 +174,24 @@ def _scaled_changes(values: FloatArray, scale: int) -> list[JsonValue]:
 
 @dataclass(frozen=True)
 class TrueNames:
-    """Identities behind one episode's handles: codes, days and industries."""
+    """True identities behind one episode's handles: codes, days and industries."""
 
-    #: handle -> code and company, of every asset; under a mask that shows codes, code -> code and
+    #: handle -> code and company of every asset; under a mask that shows codes, code -> code and
     #: company
     assets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     # handle -> industry; empty if industries are shown
     sectors: Mapping[str, str] = field(default_factory=dict)
-    # ISO days, the first of which is `day_<first_day>`; empty if dates are shown
+    # ISO days, starting with the day of handle `day_<first_day>`; empty if dates are shown
     days: Sequence[str] = ()
     first_day: int = 0
     problem: str = ""  # why the names are missing, in a sentence; empty if they are known
 
 
 def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> TrueNames:
-    """Return the names of one episode, from the lens of its task.
+    """Return the true names of one episode, from the lens of its task.
 
-    They are used only if the ledger agrees: each order of a recorded submission must name the asset
-    that was traded for it.
+    They are used only if the ledger agrees: each order in a recorded submission must denote the
+    asset that was traded.
     """
     spec = records.spec
     try:
@@ -199,7 +200,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
     except KtdevalError as error:
         return TrueNames(problem=f"The handles can't be resolved: {error}")
 
-    # A lens reads back only handles that it has shown, so all assets are shown first.
+    # A lens resolves only handles that it has shown, so all assets are shown first.
     lens.render([AssetRef(column) for column in range(len(market.codes))])
     base = start - 1
     for number, (step, talk) in enumerate(zip(records.steps, records.talks, strict=True)):
@@ -238,7 +239,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
 def _contradicts(
     lens: Lens, market: MarketSnapshot, step: StepRecord, talk: TranscriptEntry
 ) -> bool:
-    """Return whether an order of the ledger is in another asset than its handle denotes."""
+    """Return whether an order in the ledger is for another asset than its handle denotes."""
     for handle, order in zip(submitted_handles(talk, len(step.orders)), step.orders, strict=False):
         asset = lens.parse_asset(handle)
         if order.code is not None and (asset is None or market.codes[asset] != order.code):
@@ -252,9 +253,9 @@ _NOT_ASKED = "."
 
 @dataclass(frozen=True)
 class StockPaths:
-    """Positions and signals through an episode, by code, or by label if the true name is not known."""
+    """Positions and signals over an episode, by code, or by label if the true name is unknown."""
 
-    #: code -> share of the NAV at the close of each fill day, [steps]
+    #: code -> weight in the NAV at the close of each fill day, [steps]
     weights: Mapping[str, Sequence[float]]
     #: roles that were asked for signals
     analysts: Sequence[str]
@@ -263,7 +264,7 @@ class StockPaths:
     signals: Mapping[str, Sequence[str]]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the paths as the page's scripts read them."""
+        """Return the paths in the format of the page's scripts."""
         return {
             "weights": self.weights,
             "analysts": self.analysts,
@@ -301,7 +302,7 @@ def stock_paths(records: EpisodeRecords, names: TrueNames) -> StockPaths:
 
 
 def _stock_weights(steps: Sequence[StepRecord]) -> dict[str, list[float]]:
-    """Return the share of the NAV of each stock that was held, [steps]; 0 without a NAV."""
+    """Return the weight in the NAV of each stock that was held, [steps]; 0 if there is no NAV."""
     weights: dict[str, list[float]] = {}
     for number, step in enumerate(steps):
         if step.nav_minor <= 0:

@@ -1,4 +1,4 @@
-"""Memory of an agent, day by day: layers of memories with the changes of each, or any JSON."""
+"""Memory of an agent by day: layers of memories with their changes, or arbitrary JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, contents_of
 
-_DIGITS = 4  # of a field's figure
+_DIGITS = 4  # digits of a field's figure
 _LONGEST_WORD = 300  # longest run of characters without a space that is shown
 _MEMORY_FIELDS = ("id", "text")
-_LAYER_ORDER = ("short", "mid", "long")  # other layers follow, in the order of the file
+_LAYER_ORDER = ("short", "mid", "long")  # other layers follow in the order of the file
 
 Fields = Mapping[str, JsonValue]
 Layers = Mapping[str, Sequence[Fields]]
@@ -20,7 +20,7 @@ Layers = Mapping[str, Sequence[Fields]]
 
 @dataclass(frozen=True, slots=True)
 class _LayerMemory:
-    """One memory in its layer."""
+    """One memory, with its layer."""
 
     layer: str
     fields: Fields
@@ -55,7 +55,7 @@ def memory_panels(
 
 
 class _MemoryPanel:
-    """Layers of one day compared with those of the previous day."""
+    """Layers of one day, compared with those of the previous day."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _MemoryPanel:
         self._layers = list(dict.fromkeys([*first, *layers, *lost]))
 
     def to_json(self, texts: SharedTexts) -> dict[str, JsonValue]:
-        """Return names of layers and fields, and the rows."""
+        """Return the names of layers and fields, and the rows."""
         rows = [self._row(id_, memory, texts) for id_, memory in self._listed]
         return {"layers": self._layers, "fields": self._fields, "rows": rows}
 
@@ -103,7 +103,7 @@ def _by_id(layers: Layers) -> dict[str, _LayerMemory]:
 
 
 def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
-    """Return the names of fields other than id and text, in the order of their first occurrence."""
+    """Return the names of fields other than id and text, in order of first occurrence."""
     names: dict[str, None] = {}
     for fields in memories:
         names |= dict.fromkeys(fields)
@@ -112,7 +112,7 @@ def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
 
 
 def _find_layers(memory: JsonValue) -> Layers | None:
-    """Return `layers` of a memory, or of an object in it; None without layers."""
+    """Return the `layers` of a memory, or of an object in it; None if there are none."""
     if not isinstance(memory, Mapping):
         return None
 
@@ -126,7 +126,7 @@ def _find_layers(memory: JsonValue) -> Layers | None:
 
 
 def _as_layers(value: JsonValue) -> Layers | None:
-    """Return a value as lists of memories by name; None for anything else."""
+    """Return a value as lists of memories by layer name; None for any other value."""
     if not isinstance(value, Mapping):
         return None
 
@@ -145,7 +145,7 @@ def _as_layers(value: JsonValue) -> Layers | None:
 
 
 def _note(was: _LayerMemory | None, now: _LayerMemory) -> str:
-    """Return the change of a memory since the previous day: made, credited, moved."""
+    """Return how a memory changed since the previous day: made, credited, moved."""
     if was is None:
         return "new"
 

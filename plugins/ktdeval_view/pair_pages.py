@@ -1,4 +1,4 @@
-"""Page that shows two episodes of a run side by side; a reader chooses them."""
+"""Page that shows two episodes of a run, chosen by the reader, side by side."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SCRIPTS = ("base.js", "chart.js", "days.js", "orders.js", "pair.js")
 
 @dataclass(frozen=True)
 class PairedEpisode:
-    """Data of an episode for the page."""
+    """Data of an episode on the page."""
 
     label: str
-    page: str  #: file name of its page
-    days: JsonValue  #: its initial cash, and a row for each day
+    page: str  #: file name of the episode's page
+    days: JsonValue  #: initial cash of the episode, and a row for each day
 
 
 def pair_episode(records: EpisodeRecords, page: str) -> PairedEpisode:

@@ -1,5 +1,5 @@
-"""Pages of scoring tasks: an episode's samples, each with its transcript, its answer, the expected
-answer, and its scores.
+"""Pages of scoring tasks: the samples of an episode, each with its transcript, its answer, the
+expected answer and its scores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ktdeval_view.episode_pages import entry_head
 from ktdeval_view.episode_records import episode_label, finished_talks
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "walk.js", "talk.js", "samples.js")
-_MAX_KINDS = 24  #: most values of a fact, such as a category, by which samples can be filtered
+#: maximum number of values of a fact, such as a category, by which samples can be filtered
+_MAX_KINDS = 24
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class SampleRecords:
 
     spec: EpisodeSpec
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    steps: Sequence[AnswerRecord] = ()  # samples that were asked
+    steps: Sequence[AnswerRecord] = ()  # samples that were asked so far
     talks: Sequence[TranscriptEntry] = ()
-    # headline scores of the card, by their name in records
+    # headline scores of the card, by their names in the records
     scores: Mapping[str, ScoreLine] = field(default_factory=dict)
     problem: str = ""
 
@@ -45,13 +46,13 @@ def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
         return (path / "answers.jsonl.zst").is_file() or entry_type(
             path / "journal.jsonl"
         ) == JournalEntry[AnswerRecord]
-    except (OSError, StoreError):  # no journal, or no readable first line
+    except (OSError, StoreError):  # no journal, or its first line can't be read
         return False
 
 
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
-    """Return the records of one episode of a scoring task. Errors of reading are reported in
-    `problem`, not raised.
+    """Return the records of one episode of a scoring task. Read errors are reported in `problem`,
+    not raised.
     """
     try:
         if not folder.is_complete(spec):
@@ -72,7 +73,7 @@ def _headlines(
     folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
 ) -> dict[str, ScoreLine]:
     """Return the headline scores of the run's card, by their names in the records of answers: the
-    score's name, or a rule set and the score's name.
+    name of the score, or of a rule set and the score.
     """
     try:
         card = load_card(folder.card_path(spec.task), "scoring")
@@ -124,7 +125,7 @@ def make_samples_page(records: SampleRecords, redactor: EnvironmentRedactor) -> 
 def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageData:
     """Return the content of the page of an episode's samples."""
     texts = SharedTexts()
-    # Before `texts` is listed: a sample adds the texts that it shares with others.
+    # Must precede `texts.listed()`: a sample adds the texts that it shares with others.
     lines = [dumps_canonical(redactor.value(sample)) for sample in _samples(records, texts)]
     kinds = _grouping_facts(records.steps)
     head: dict[str, JsonValue] = {
@@ -150,7 +151,7 @@ def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageD
 def _sample_row(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine], kinds: Iterable[str]
 ) -> dict[str, JsonValue]:
-    """Return the fields of an answer that the list of samples shows and filters by."""
+    """Return the fields of an answer that the sample list shows and filters by."""
     return {
         "sample": answer.sample,
         "outcome": outcome_of(answer, scores),
@@ -169,10 +170,10 @@ def _samples(records: SampleRecords, texts: SharedTexts) -> Iterator[JsonValue]:
 
 
 def _grouping_facts(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
-    """Return facts by which samples can be grouped, each with its values in order.
+    """Return the facts by which samples can be grouped, each with its values in order.
 
-    These are texts and booleans with a few repeated values. A fact with one value separates
-    nothing, and one with a value for each sample, such as an id, groups nothing.
+    These are texts and booleans with a few repeated values. A fact with a single value, or with a
+    distinct value for each sample, such as an id, does not form groups.
     """
     counts: dict[str, Counter[str]] = {}
     for answer in answers:
@@ -190,7 +191,7 @@ def _grouping_facts(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
 
 
 def make_sample_entry(records: SampleRecords, page: str | None) -> dict[str, JsonValue]:
-    """Return an episode's entry in the index."""
+    """Return an episode's index entry."""
     entry = entry_head(records, page, None)
     answers = records.steps
     if not answers:

@@ -1,7 +1,7 @@
-"""Pages of a run of several episodes. Style, scripts, and the data that episodes of a window share,
-such as prices, are stored once, in files next to the pages.
+"""Pages of a run with several episodes. Style, scripts, and the data that episodes of a window
+share, such as prices, are stored once, in files next to the pages.
 
-Each file is named by the hash of its content, so pages of an earlier view keep theirs.
+Each file is named by the hash of its content, so the files of pages from an earlier view are kept.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from ktdeval_view.document import (
 )
 
 _MAX_BASES = 4
-"""Most bases of a window, such as one for each way in which it shows the market. Each base costs
-memory, and each page a comparison.
+"""Maximum number of bases in a window, such as one for each way in which it shows the market. Each
+base costs memory, and each page a comparison.
 """
 
 _WORTH = 0.8
-"""Packed size of the differences, relative to that of the text, above which a page becomes a base
-of its own.
+"""Packed size of the differences, relative to that of the full text, above which a page becomes a
+new base.
 """
 
-_SAMPLED = "days-0"  #: part by which the bases of a page are compared
+_SAMPLED = "days-0"  #: part by which bases are compared with a page
 
 
 @dataclass(frozen=True)
 class _Base:
-    """Data of a page; other pages store differences from it."""
+    """Data of a page against which other pages store differences."""
 
     file: str
-    counts: Sequence[int]  #: days in each piece
+    counts: Sequence[int]  #: number of days in each piece
     texts: Mapping[str, BaseText]
 
 
 class SharedPages:
-    """Makes the pages of a run, and the files that they share (`files`: name -> text)."""
+    """Makes the pages of a run and their shared files (`files`: name -> text)."""
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -53,8 +53,8 @@ class SharedPages:
         self._window: str | None = None
 
     def page(self, data: PageData, window: str | None) -> str:
-        """Return a page as HTML. Call it for all pages of a window in a row: only the bases of one
-        window are in memory.
+        """Return a page as HTML. Call it for all pages of a window consecutively: only the bases of
+        one window are kept in memory.
         """
         if window != self._window:
             self._bases = []
@@ -99,14 +99,16 @@ class SharedPages:
         return base
 
     def _add(self, kind: str, text: str) -> str:
-        """Add a file; return its name."""
+        """Add a file, and return its name."""
         name = f"shared-{sha256_hex(text)[:12]}.{kind}"
         self.files[name] = text
         return name
 
 
 def _pack_data(data: PageData, base: _Base | None) -> dict[str, str]:
-    """Return the packed data of a page: its texts, or their differences from those of a base."""
+    """Return the packed data of a page: its texts, or their differences from the texts of a
+    base.
+    """
     if base is None:
         texts = data.texts(data.even_counts())
         return {name: pack_text(text) for name, text in texts.items()}
@@ -123,8 +125,8 @@ def _pack_data(data: PageData, base: _Base | None) -> dict[str, str]:
 
 
 def _fit_counts(counts: Sequence[int], days: int) -> list[int]:
-    """Return the counts of pieces for a page of `days` days: those of its base up to this number,
-    and the remaining days as one more piece.
+    """Return the piece sizes for a page with `days` days: those of its base up to this number, and
+    the remaining days as one more piece.
     """
     fitted: list[int] = []
     left = days

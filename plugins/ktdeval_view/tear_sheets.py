@@ -1,4 +1,6 @@
-"""Tear sheets of a run: tracks collected episode by episode, then one page for each task."""
+"""Tear sheets of a run: tracks are collected episode by episode, and rendered as one page per
+task.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ktdeval_view.episode_tracks import track_of
 
 class TearSheets:
     """Makes the tear sheets of one run, which it only reads. It keeps only the track of each
-    episode, because the records of many together can be large.
+    episode, because the records of many episodes can be large.
     """
 
     def __init__(self, run: RunFolder, market: MarketSnapshot | None, no_market: str) -> None:
@@ -31,7 +33,7 @@ class TearSheets:
         self._specs: dict[str, EpisodeSpec] = {}
 
     def add(self, records: EpisodeRecords, page: str) -> None:
-        """Add an episode; `page` is the file name of its page, empty without one."""
+        """Add an episode. `page`: file name of its page, empty if it has none."""
         spec = records.spec
         self._specs.setdefault(spec.task, spec)
         if records.problem:
@@ -62,7 +64,9 @@ class TearSheets:
         return found
 
     def links(self, written: Iterable[str]) -> dict[str, str]:
-        """Return the file name of the tear sheet of each task that has one in `written`."""
+        """Return the file name of the tear sheet of each task that has a tear sheet in
+        `written`.
+        """
         names = set(written)
         found = {}
         for task in self._tracks:
@@ -99,13 +103,13 @@ class TearSheets:
         )
 
     def _cards(self, tasks: Collection[str]) -> dict[str, TradingCard]:
-        """Return the cards of the given trading tasks that have a readable one. Cards are named by
-        their tasks; other files are read only if a card is not found by its name.
+        """Return the cards of those given trading tasks that have a readable card. Cards are named
+        after their tasks; other files are read only if no card has the expected name.
         """
         found: dict[str, TradingCard] = {}
         try:
             files = card_files([self._run.path])
-        except KtdevalError:  # no cards before the end of the run
+        except KtdevalError:  # there are no cards before the end of the run
             return found
 
         files.sort(key=lambda file: file.stem not in tasks)
@@ -115,7 +119,7 @@ class TearSheets:
 
             try:
                 card = load_evaluation(file)
-            except KtdevalError:  # the ledgers can be shown without it
+            except KtdevalError:  # the ledgers can be shown without a card
                 continue
             if isinstance(card, TradingCard):
                 found.setdefault(card.task.name, card)

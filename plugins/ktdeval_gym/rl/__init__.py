@@ -1,1 +1,1 @@
-"""Training of policies: the command `ktdeval train rl`, and stable-baselines3 behind it."""
+"""Training of policies: the command `ktdeval train rl`, based on stable-baselines3."""

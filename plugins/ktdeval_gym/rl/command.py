@@ -1,4 +1,4 @@
-"""`ktdeval train rl`: train a policy on a task, a market and days, and write its file."""
+"""`ktdeval train rl`: train a policy on a task, a market and days, and write it to a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ktdeval_gym.training_options import Algorithm
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyOptions:
-    """Options of the training of a policy."""
+    """Options for training a policy."""
 
     task: str = flag(
         metavar="TASK",
@@ -60,7 +60,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     On one machine the same command gives the same file. Needs the extra `rl`; a policy is applied
     without it.
     """
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval_gym.policy import overlap
     from ktdeval_gym.single_asset_simulation import TradingSimulation
     from ktdeval_gym.training_checks import check_days, check_task
@@ -100,8 +100,8 @@ def rl(options: PolicyOptions, **market: Any) -> None:
 
 
 def _one_window(task: Task, days: str) -> Window:
-    """Return the days of training. Raises UsageError: none, or several, of the task's windows are
-    named.
+    """Return the training days. Raises UsageError if no window, or several, of the task's own are
+    selected.
     """
     windows = choose_windows(task, (days,))
     if len(windows) != 1 or windows[0] is None:

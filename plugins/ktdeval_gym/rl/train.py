@@ -1,4 +1,4 @@
-"""Train a policy by stable-baselines3 in a Gymnasium environment. Importing this needs the extra
+"""Train a policy with stable-baselines3 in a Gymnasium environment. Importing this needs the extra
 `rl`.
 """
 
@@ -20,10 +20,10 @@ from ktdeval_gym.training_options import Algorithm
 
 
 def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed: int) -> Any:
-    """Train and return a model of stable-baselines3, on rewards divided by the simulation's scale.
+    """Train and return a stable-baselines3 model, on rewards divided by the simulation's scale.
 
-    The same arguments give the same model: from here to the end of the process torch computes on
-    one thread, with deterministic algorithms only.
+    Training is deterministic: until the process ends, torch computes on one thread, with
+    deterministic algorithms only.
     """
     env = gymnasium.wrappers.TransformReward(
         TradingEnv(simulation), lambda reward: reward / simulation.scale
@@ -32,7 +32,7 @@ def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed:
 
 
 def learn_in(env: Any, algorithm: Algorithm, steps: int, seed: int) -> Any:
-    """Train and return a model of stable-baselines3 in any environment, as `learn` does."""
+    """Train and return a stable-baselines3 model in any environment, as `learn` does."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     settings = load_yaml(Path(__file__).with_name("algorithms.yaml"))[algorithm]
@@ -46,7 +46,7 @@ def learn_in(env: Any, algorithm: Algorithm, steps: int, seed: int) -> Any:
 def policy_file(simulation: TradingSimulation, learner: Any) -> PolicyFile:
     """Return the content of a trained model's file."""
     net = learner.policy
-    if hasattr(net, "q_net"):  # DQN prefers by values, the others by an actor's logits
+    if hasattr(net, "q_net"):  # DQN chooses by Q-values, the other algorithms by an actor's logits
         parts = [net.q_net]
     else:
         parts = [net.mlp_extractor.policy_net, net.action_net]

@@ -141,10 +141,10 @@ class _EnvProgress:
 
 
 class TradingVectorEnv(StepwiseVectorEnv):
-    """N environments of one asset that step together, each over a span of its own.
+    """N environments of one asset that step together, each over its own span.
 
-    The same as N `TradingEnv`, step by step and bit by bit, under `gymnasium.vector.SyncVectorEnv`:
-    after an episode has ended, the next step begins again and its action counts for nothing.
+    Every step is bit-identical to N `TradingEnv` under `gymnasium.vector.SyncVectorEnv`: after an
+    episode ends, the next step restarts it and ignores the action.
     """
 
     def __init__(

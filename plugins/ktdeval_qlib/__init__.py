@@ -30,7 +30,7 @@ TITLES = {
     "krnn": "KRNN",
     "sandwich": "Sandwich",
 }
-FOLDER = "ktdeval-models"  #: folder of trainings
+FOLDER = "ktdeval-models"  #: folder of trained models
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""`ktdeval train qlib`: train baselines on a market; writes a folder for each baseline and seed, with
-its rank IC on unseen days.
+"""`ktdeval train qlib`: train baselines on a market, and write a folder for each baseline and seed,
+with its rank IC on unseen days.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def qlib(models: tuple[str, ...], options: QlibOptions, **market: Any) -> None:
     --model qlib/lightgbm --tasks blinded_open_research. All but qlib/linear need the extra `qlib`;
     a card of a trained model is verified without it.
     """
-    from ktdeval_qlib.train_baselines import train_models  # not at the top, so that help is quick
+    from ktdeval_qlib.train_baselines import train_models  # not at the top, so that help is fast
 
     train_models(models, options, market)

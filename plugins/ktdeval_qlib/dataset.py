@@ -1,5 +1,5 @@
 """Datasets of pyqlib from samples: the objects that its models fit and predict on, with the same
-features as a step of trading.
+features as a trading step.
 
 pyqlib's handler receives finished frames: features scaled by `Scaler`, labels normalised by
 `normalised_labels`. They equal the output of its own processors RobustZScoreNorm, Fillna,
@@ -34,25 +34,25 @@ from ktdeval_qlib.samples import (
 )
 
 LABEL = ("label", "LABEL0")
-#: Column of a dataset of windows: true for samples, false for rows that windows only look back on
+#: Column of a window dataset: true for samples, false for rows that are only history of a window
 SERVED = ("sample", "SERVED")
 
 
 def make_dataset(
     samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm"
 ) -> Any:
-    """Return pyqlib's dataset of all segments: index (datetime, instrument), columns `feature` and
-    `("label", "LABEL0")`. `flat` is a DatasetH of the nine factors, `unrolled` a DatasetH of 9 ×
-    `days` columns, `window` a TSDatasetH of the nine with `step_len` `days`: [days, 10] a sample,
-    the label last.
+    """Return pyqlib's dataset with all segments: index (datetime, instrument), columns `feature`
+    and `("label", "LABEL0")`. `flat` is a DatasetH of the nine factors, `unrolled` a DatasetH of 9
+    × `days` columns, `window` a TSDatasetH of the nine with `step_len` `days`: [days, 10] per
+    sample, with the label last.
 
     Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I; DK_R is the
     same) are all index members of a day, with raw labels; those of purged days are in no segment. A
-    window shows a name's own days before the sample, on which it need not be a member or have a
-    label; models fill days before the data by `config(fillna_type="ffill+bfill")`.
+    window contains a name's days before the sample, on which it need not be a member or have a
+    label; models fill days before the data with `config(fillna_type="ffill+bfill")`.
 
     Raises DataError if the samples have fewer rows before the first training day than sequences
-    look back on, although the snapshot has them: training and trading would see different features.
+    need, although the snapshot has them: training and trading would see different features.
     """
     before = samples.rows("train").start
     if before < days - 1 and samples.first > 0:
@@ -80,8 +80,8 @@ def make_dataset(
         learn = _beside(features[is_sample], {LABEL: labels[is_sample]})
 
     handler = DataHandlerLP(data_loader=StaticDataLoader(infer))
-    # Finished frames instead of processors: a scaler can then be stored without pickle, and windows
-    # keep days without a label.
+    # Finished frames instead of processors, so that a scaler can be stored without pickle, and
+    # windows keep days without a label.
     handler._learn = learn
     if layout == "window":
         return TSDatasetH(step_len=days, flt_col=SERVED[0], handler=handler, segments=segments)
@@ -92,7 +92,7 @@ def make_dataset(
 def _features(
     samples: Samples, scaler: Scaler, layout: Layout, days: int, shown: BoolArray
 ) -> pd.DataFrame:
-    """Return the frame of scaled features of the days and names of `shown` [T, N]."""
+    """Return the frame of scaled features for the days and names in `shown`, [T, N]."""
     rows, assets = np.nonzero(shown)
     index = pd.MultiIndex.from_arrays(
         [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]],
@@ -103,7 +103,7 @@ def _features(
     values = np.empty((len(rows), len(columns)), of_days.dtype)
     stop = 0
 
-    # day by day: all days at once do not fit the cache
+    # day by day, because all days at once do not fit in the cache
     for sequence, names in zip(of_days, shown, strict=True):
         start = stop
         stop = stop + int(names.sum())
@@ -117,6 +117,6 @@ def _features(
 def _beside(
     features: pd.DataFrame, others: Mapping[tuple[str, str], npt.NDArray[Any]]
 ) -> pd.DataFrame:
-    """Return a frame of features and other columns."""
+    """Return a frame of features, followed by other columns."""
     columns = (pd.DataFrame({name: values}, features.index) for name, values in others.items())
     return pd.concat([features, *columns], axis=1)

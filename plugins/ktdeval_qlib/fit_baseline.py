@@ -1,4 +1,4 @@
-"""Train one baseline and write its folder of files. The folder appears complete or not at all."""
+"""Train one baseline and write its folder of files atomically."""
 
 from __future__ import annotations
 
@@ -47,20 +47,21 @@ from ktdeval_qlib.trained_baseline import (
 )
 from ktdeval_qlib.training_options import Device
 
-MIN_NAMES = 3  #: with a label on a day, for a rank correlation
+MIN_NAMES = 3  #: minimum number of labelled names on a day for a rank correlation
 _Z95 = 1.959963984540054
 _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """Settings of a training, in addition to recipe and samples."""
+    """Training settings other than recipe and samples."""
 
     seed: int = 0
-    rounds: int | None = None  #: instead of the published epochs, boosting rounds or steps
+    rounds: int | None = None  #: replaces the published number of epochs, boosting rounds or steps
     threads: int = 1
     device: Device = "cpu"
-    shuffled: bool = False  #: labels permuted within each day: a control that has nothing to learn
+    #: whether labels are permuted within each day, a control with nothing to learn
+    shuffled: bool = False
 
 
 def train(
@@ -71,10 +72,12 @@ def train(
     folder: Path,
     progress: Progress | None = None,
 ) -> tuple[ModelFile, TrainingLog]:
-    """Train a recipe on samples with `recipe.days` days or more, and write the model to `folder`,
-    which must not exist. Equal settings on one machine give equal files except for the time in the
-    log. Raises UsageError: the extra is missing or a setting is out of range; DataError: samples
-    and recipe don't fit.
+    """Train a recipe on samples with at least `recipe.days` days, and write the model to `folder`,
+    which must not exist. On one machine, equal settings give equal files except for the time in the
+    log.
+
+    Raises UsageError if the extra is missing or a setting is out of range. Raises DataError if
+    samples and recipe don't fit together.
     """
     scaler = Scaler.fit(samples)
     learnt = samples
@@ -125,9 +128,9 @@ def _fit_model(
     settings: TrainingSettings,
     progress: Progress | None,
 ) -> tuple[Any, int]:
-    """Return pyqlib's trained object, and the rounds done. Linear trains without the extra: the
-    suite's least squares of normalised ranks on scaled factors without an intercept equal those of
-    pyqlib's LinearModel (`ols`), whose names the object has.
+    """Return pyqlib's trained object, and the number of rounds. Linear trains without the extra:
+    the suite's least squares of normalised ranks on scaled factors without an intercept is equal to
+    that of pyqlib's LinearModel (`ols`), whose attribute names the object has.
     """
     if recipe.name == "linear":
         rows = samples.rows("train")
@@ -138,7 +141,7 @@ def _fit_model(
         return SimpleNamespace(coef_=fitted, intercept_=0.0), 0
 
     estimator = Estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
-    # imports pyqlib, which `Estimator` has found
+    # imports pyqlib, whose presence `Estimator` has checked
     make_dataset = later("ktdeval_qlib.dataset:make_dataset")()
     estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, recipe.label), progress)
 
@@ -152,8 +155,8 @@ def is_trained(
     samples: Samples,
     settings: TrainingSettings,
 ) -> bool:
-    """Return whether a folder contains exactly this training. Raises UsageError if it contains
-    another; DataError if it can't be read.
+    """Return whether a folder contains exactly this training. Raises UsageError if it contains a
+    different one; DataError if it can't be read.
     """
     if not folder.exists():
         return False
@@ -168,7 +171,7 @@ def is_trained(
     }
 
     for name, value in requested.items():
-        # The number of threads does not make another training.
+        # The number of threads does not affect the result.
         if name != "threads" and getattr(content, name) != value:
             difference = f"{name} is {getattr(content, name)!r}, not {value!r}"
             raise UsageError(
@@ -180,7 +183,7 @@ def is_trained(
 
 
 def recipe_hash(recipe: BaselineRecipe) -> str:
-    """Return the SHA-256 of a recipe: another release may change one."""
+    """Return the SHA-256 of a recipe, because another release may change the recipe."""
     return content_hash(to_plain(recipe))
 
 
@@ -191,7 +194,7 @@ def accuracy_of(
     recipe: BaselineRecipe,
     segment: str,
 ) -> Accuracy:
-    """Return the mean daily rank IC of a segment, with its 95 % interval by Newey and West's
+    """Return the mean daily rank IC of a segment, with its 95 % interval from the Newey-West
     standard error.
     """
     daily = rank_ics(
@@ -213,8 +216,8 @@ def predictions(
     recipe: BaselineRecipe,
     segment: str,
 ) -> FloatArray:
-    """Return [T, N] predictions of a segment's samples, as in a step of trading; NaN without a
-    sample.
+    """Return the [T, N] predictions for a segment's samples, as in a trading step; NaN where there
+    is no sample.
     """
     rows = samples.rows(segment)
     inputs = sequences(scaler.apply(samples.features[: rows.stop]), recipe.layout, recipe.days)
@@ -230,8 +233,8 @@ def predictions(
 
 
 def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
-    """Return Qlib's rank IC, the Spearman correlation of prediction and label, [T, N] each, of each
-    day; days of fewer than three names or without spread are left out.
+    """Return Qlib's rank IC of each day, the Spearman correlation of prediction and label, [T, N]
+    each. Days with fewer than three names or without spread are omitted.
     """
     correlations = []
     for scores, outcomes in zip(predicted, labels, strict=True):
@@ -254,7 +257,7 @@ def _finite_number(value: float) -> float | None:
 
 
 def _installed_versions() -> dict[str, str]:
-    """Return the version of each library that is installed."""
+    """Return the version of each installed library."""
     versions = {}
     for library in _LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -1,12 +1,12 @@
-"""Write and read trained baselines in safe formats: JSON, the libraries' own text and JSON, cbm, and
-safetensors. Nothing is unpickled.
+"""Write and read trained baselines in safe formats: JSON, the libraries' own text and JSON formats,
+cbm, and safetensors. Nothing is unpickled.
 
     linear                         linear.json          coefficients and intercept
     lightgbm, xgboost, catboost    model.txt, .json, .cbm
     doubleensemble                 ensemble.json        weights, columns of the sub-models model-0.txt, …
     the others                     weights.safetensors  state of the torch network, rebuilt from the recipe
 
-Importing this, and applying Linear, needs only numpy. `model` checks the files' hashes before a
+Importing this module and applying Linear need only numpy. `model` checks the files' hashes before a
 library reads them: damaged files crash the process inside LightGBM and XGBoost.
 """
 
@@ -39,7 +39,7 @@ _WEIGHTS = "weights.safetensors"
 _PART = "model-{}.txt"
 _TREES = {"lightgbm": "model.txt", "xgboost": "model.json", "catboost": "model.cbm"}
 _ROWS = 4096
-"""Samples that a network scores at a time."""
+"""Number of samples that a network scores at a time."""
 
 Scores = Callable[[FloatArray], npt.ArrayLike]
 """Features of N samples -> their scores, [N]."""
@@ -66,7 +66,7 @@ class Ensemble(Value):
 
 
 class TrainedPredictor:
-    """Trained baseline read from files."""
+    """A trained baseline read from files."""
 
     def __init__(self, recipe: BaselineRecipe, scores: Scores) -> None:
         self.recipe = recipe
@@ -146,10 +146,10 @@ def _ensemble_contents(model: Any) -> dict[str, bytes]:
 
 
 def load(recipe: BaselineRecipe, folder: Path) -> TrainedPredictor:
-    """Read the files of `save`, to predict on one thread.
+    """Read the files written by `save`, for prediction on one thread.
 
-    Raises StoreError, which names the file, if it is missing or of another model; UsageError if a
-    package of the extra `qlib` is missing.
+    Raises StoreError, with the name of the file, if a file is missing or belongs to another model.
+    Raises UsageError if a package of the extra `qlib` is missing.
     """
     read_scores = _LOADERS.get(recipe.name, _network)
     try:
@@ -227,7 +227,7 @@ def _catboost(_recipe: BaselineRecipe, folder: Path) -> Scores:
 
 
 def _network(recipe: BaselineRecipe, folder: Path) -> Scores:
-    """Build the network as for training, and load the stored weights."""
+    """Build the network as in training, and load the stored weights."""
     import torch  # noqa: PLC0415
     from safetensors.torch import load as decode  # noqa: PLC0415
 
@@ -237,7 +237,7 @@ def _network(recipe: BaselineRecipe, folder: Path) -> Scores:
 
     try:
         model.module.load_state_dict(decode(_read_model_file(folder / _WEIGHTS)))
-    except RuntimeError as error:  # another version of pyqlib has different names or shapes
+    except RuntimeError as error:  # names or shapes differ in another version of pyqlib
         raise StoreError(
             f"{folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model"
             " again"
@@ -266,7 +266,7 @@ _LOADERS = {
 
 
 def _booster(folder: Path, name: str, columns: int) -> Any:
-    """Read a LightGBM model, which has to have `columns` columns."""
+    """Read a LightGBM model, which must have `columns` columns."""
     booster = quiet_lightgbm().Booster(model_str=_read_model_file(folder / name).decode())
     _check_columns(folder / name, booster.num_feature(), columns)
     return booster

@@ -1,8 +1,8 @@
-"""Repairs of pyqlib 0.9.7's models, each a subclass with its reason; importing this needs the extra
-`qlib`.
+"""Fixes for models of pyqlib 0.9.7, each a subclass that gives its reason. Importing this needs the
+extra `qlib`.
 
-They don't change architecture, loss or hyperparameters. Those of torch share the repairs of batches
-in `networks`.
+The fixes don't change architecture, loss or hyperparameters. Torch models share the fixes of
+batches in `torch_training`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ quiet_lightgbm()
 
 _SWAPPING = threading.RLock()
 _UNRECORDED = SimpleNamespace(log_metrics=lambda **_: None)
-"""Recorder without effect. pyqlib's own needs `qlib.init`, and writes an mlflow store into the
-working folder (which mlflow 3 refuses).
+"""Recorder without effect. pyqlib's own recorder needs `qlib.init`, and writes an mlflow store into
+the working folder (which mlflow 3 refuses).
 """
 
 
@@ -61,18 +61,18 @@ def _swap_global(module: ModuleType, name: str, value: Any) -> Iterator[None]:
 
 
 class LightGBM(gbdt.LGBModel):
-    """LightGBM that records nothing with mlflow."""
+    """LightGBM without recording to mlflow."""
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
-        """Train; arguments as of pyqlib."""
+        """Train; for the arguments see pyqlib."""
         with _swap_global(gbdt, "R", _UNRECORDED):
             super().fit(dataset, evals_result=evals_result, **arguments)
 
 
 class CatBoost(catboost_model.CatBoostModel):
-    """CatBoost on the given device. The published bootstrap `Poisson` exists only on GPUs: on a CPU
-    it is `Bernoulli`, with the same `subsample`. pyqlib moves to a GPU whenever the machine has
-    one, and does not return the scores.
+    """CatBoost on the given device. The published bootstrap `Poisson` exists only on GPUs; on a CPU
+    it is replaced by `Bernoulli` with the same `subsample`. pyqlib itself switches to a GPU
+    whenever the machine has one, and does not return the scores.
     """
 
     def __init__(self, device: str = "cpu", **parameters: Any) -> None:
@@ -84,7 +84,7 @@ class CatBoost(catboost_model.CatBoostModel):
         )
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
-        """Train; arguments as of pyqlib."""
+        """Train; for the arguments see pyqlib."""
         with _swap_global(catboost_model, "get_gpu_device_count", self._devices):
             super().fit(dataset, **arguments)
         for segment, scores in zip(
@@ -94,8 +94,8 @@ class CatBoost(catboost_model.CatBoostModel):
 
 
 class DoubleEnsemble(double_ensemble.DEnsembleModel):
-    """DoubleEnsemble with columns in the order of the dataset. pyqlib takes the selected ones from
-    a set of texts, whose order differs between processes, and with it the trees.
+    """DoubleEnsemble with columns in the order of the dataset. pyqlib takes the selected columns
+    from a set of strings, whose order differs between processes, and so do the trees.
     """
 
     def feature_selection(self, df_train: pd.DataFrame, loss_values: pd.DataFrame) -> pd.Index:
@@ -107,9 +107,9 @@ class DoubleEnsemble(double_ensemble.DEnsembleModel):
 
 
 class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
-    """MLP without three failures of pyqlib: torch's version compared as text ("2.10" < "2.6.0"),
-    which passes an argument that torch has removed; a debugger if no day has fifty names; an mlflow
-    recorder. The metric is only logged, never used for selection.
+    """MLP without three faults of pyqlib: it compares torch's version as text ("2.10" < "2.6.0"),
+    and so passes an argument that torch has removed; it starts a debugger if no day has fifty
+    names; and it needs an mlflow recorder. The metric is only logged, never used for selection.
     """
 
     network = "dnn_model"
@@ -123,7 +123,7 @@ class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
         super().__init__(**parameters, scheduler=scheduler)
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; arguments as of pyqlib."""
+        """Train; for the arguments see pyqlib."""
         with _swap_global(pytorch_nn, "R", _UNRECORDED):
             super().fit(dataset, evals_result, verbose=False, save_path=save_path)
 
@@ -140,18 +140,18 @@ class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
 
 class TCN(OnWindows, _TCN):
     """TCN that predicts from the axes that it was trained on. pyqlib transposes a window to
-    [factors, days] in training but not in prediction, which fails, or reads days as factors if
-    there are as many of both.
+    [factors, days] in training but not in prediction. This fails, or reads days as factors if there
+    are equally many of both.
     """
 
     network = "TCN_model"
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return scores [N] of windows [N, days, factors]."""
+        """Return the scores, [N], of windows [N, days, factors]."""
         return self.module(features.transpose(1, 2))
 
     def predict(self, dataset: Any, segment: str = "test") -> Any:
-        """Return predictions of any segment."""
+        """Return the predictions for any segment."""
         turning = self.module.register_forward_pre_hook(
             lambda _module, inputs: (inputs[0].transpose(1, 2),)
         )
@@ -163,9 +163,9 @@ class TCN(OnWindows, _TCN):
 
 class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
     """TabNet that pretrains on the days of training and validation, as the published configuration
-    does under two more names of segments, keeps the pretrained weights in the temporary folder of
-    the run, and trains its last layer: pyqlib adds that layer after the optimizer has taken its
-    list of weights, so it keeps its initial weights.
+    does under two additional segment names; that stores the pretrained weights in the run's
+    temporary folder; and that trains its last layer. pyqlib adds this layer after the optimizer has
+    collected the weights, so it keeps its initial weights.
     """
 
     network = "tabnet_model"
@@ -189,11 +189,11 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
         ).to(self.device)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return scores [N] of samples [N, 9]."""
+        """Return the scores, [N], of samples [N, 9]."""
         return self.module(features, torch.ones_like(features)).reshape(-1)
 
     def train_epoch(self, x_train: pd.DataFrame, y_train: pd.DataFrame) -> None:
-        """Train one epoch, the last layer with the others."""
+        """Train one epoch, including the last layer."""
         optimised: set[int] = set()
         for group in self.train_optimizer.param_groups:
             optimised.update(map(id, group["params"]))
@@ -211,7 +211,7 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
             super().pretrain_epoch(x_train)
 
     def pretrain_test_epoch(self, x_train: pd.DataFrame) -> float:
-        """Return the mean loss of reconstruction over batches that hold all rows."""
+        """Return the mean reconstruction loss, over batches that together contain all rows."""
         measure = super().pretrain_test_epoch
 
         def measured(first: int, last: int) -> tuple[float, float]:
@@ -223,8 +223,8 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
 
 
 class DayByDay(OnFrames):
-    """Model whose network reads columns day by day. They lie factor by factor, in Alpha360 too:
-    pyqlib mixes both.
+    """Model whose network reads columns day by day. The columns are ordered factor by factor, also
+    in Alpha360; pyqlib mixes the two orders.
     """
 
     fea_dim: int
@@ -242,20 +242,20 @@ class DayByDay(OnFrames):
 
 
 class ADD(TorchNetwork, pytorch_add.ADD):
-    """ADD on nine factors of sixty days (sequences of one day fail), with the scores of each epoch
-    recorded, and a day without an IC counted as 0: one such day makes pyqlib's mean over days NaN,
-    and no weights are kept.
+    """ADD on nine factors over sixty days (sequences of one day fail), with the scores of each
+    epoch recorded. A day without an IC counts as 0: in pyqlib one such day makes the mean over days
+    NaN, and no weights are kept.
     """
 
     network = "ADD_model"
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; scores of each epoch go to `evals_result`."""
+        """Train; the scores of each epoch go to `evals_result`."""
         self._recorded = evals_result
         super().fit(dataset, evals_result, save_path)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return scores [N] of samples [N, 540]."""
+        """Return the scores, [N], of samples [N, 540]."""
         return self.module(features)["excess"]
 
     def log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
@@ -268,7 +268,7 @@ class ADD(TorchNetwork, pytorch_add.ADD):
             super().train_epoch(x_train_values, y_train_values, m_train_values)
 
     def test_epoch(self, data_x: Any, data_y: Any, data_m: Any) -> Any:
-        """Return the metrics, means over days."""
+        """Return the metrics, as means over days."""
         with torch.no_grad():
             return super().test_epoch(data_x, data_y, data_m)
 
@@ -279,10 +279,10 @@ class ADD(TorchNetwork, pytorch_add.ADD):
 
 
 class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
-    """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, but no others, to 6 ×
-    60; sets CUDA_VISIBLE_DEVICES of the process; and keeps the weights of the epoch with the
-    highest mean of score − label, which it calls `mse` and `loss`: here these are the negative mean
-    square.
+    """ADARNN on nine factors over sixty days. pyqlib reshapes training samples, but no others, to 6
+    × 60; sets CUDA_VISIBLE_DEVICES for the process; and keeps the weights of the epoch with the
+    highest mean of score − label, which it calls `mse` and `loss`. Here `mse` and `loss` are the
+    negative mean square.
     """
 
     network = "model"
@@ -295,17 +295,17 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
         else:
             os.environ["CUDA_VISIBLE_DEVICES"] = visible
 
-        self.model.device = self.device  # its own default is the first GPU
+        self.model.device = self.device  # pyqlib's default is the first GPU
         predict = self.model.predict
         self.model.predict = lambda features: predict(features).reshape(-1)
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; arguments as of pyqlib."""
+        """Train; for the arguments see pyqlib."""
         with _swap_global(pytorch_adarnn, "data_loader", self._samples):
             super().fit(dataset, evals_result, save_path)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return scores [N] of samples [N, 540]."""
+        """Return the scores, [N], of samples [N, 540]."""
         return self.model.predict(self._sequences(features))
 
     def _sequences(self, features: torch.Tensor) -> torch.Tensor:
@@ -322,8 +322,8 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
     def train_AdaRNN(
         self, train_loader_list: Any, epoch: int, dist_old: Any = None, weight_mat: Any = None
     ) -> Any:
-        """Train one epoch. If a period has fewer rows than one batch, batches are as large as the
-        smallest period: pyqlib skips pairs of unequal batches, here all of them.
+        """Train one epoch. If a period has fewer rows than a batch, the batch size is the length of
+        the shortest period: pyqlib skips pairs of unequal batches, which would be all pairs here.
         """
         fewest = min(len(loader.dataset) for loader in train_loader_list)
         if fewest < self.batch_size:
@@ -335,8 +335,8 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
 
     @staticmethod
     def calc_all_metrics(pred: pd.DataFrame) -> dict[str, float]:
-        """Return the metrics of a table of `score` and `label`; `mse` and `loss` are negative mean
-        squares.
+        """Return the metrics of a table with `score` and `label`; `mse` and `loss` are negative
+        mean squares.
         """
         metrics: dict[str, float] = pytorch_adarnn.ADARNN.calc_all_metrics(pred)
         square = -float(((pred["label"] - pred["score"]) ** 2).mean())

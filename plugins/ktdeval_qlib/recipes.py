@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Progress = Callable[[int, int], None]
-"""Called after each round with the rounds done and their maximum; early stopping may end before."""
+"""Called after each round with the number of rounds so far and their maximum; early stopping can
+end the training before.
+"""
 
 FACTORS = 9
 WINDOW_DAYS = 20
@@ -73,16 +75,16 @@ class BaselineRecipe(Value):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the class: pyqlib's defaults, the published ones, and the
-        changes.
+        """Return the arguments of the class: pyqlib's defaults, overridden by the published values
+        and the changes.
         """
         changed = {name: change.value for name, change in self.changed.items()}
         return {**self.defaults, **self.published, **changed}
 
     @property
     def max_rounds(self) -> int | None:
-        """Return the epochs, boosting rounds or steps of a full training; None for Linear, which has
-        a closed form.
+        """Return the number of epochs, boosting rounds or steps of a full training; None for
+        Linear, which has a closed form.
         """
         if not self.rounds:
             return None
@@ -91,12 +93,12 @@ class BaselineRecipe(Value):
 
     @property
     def days(self) -> int:
-        """Return the days of one sample: 1, 20 or 60."""
+        """Number of days in one sample: 1, 20 or 60."""
         return {"flat": 1, "window": WINDOW_DAYS, "unrolled": UNROLLED_DAYS}[self.layout]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of one sample: (9,), (20, 9) or (540,)."""
+        """Shape of one sample: (9,), (20, 9) or (540,)."""
         shapes = {
             "flat": (FACTORS,),
             "window": (WINDOW_DAYS, FACTORS),
@@ -155,7 +157,7 @@ class Estimator:
         self._class = _class_of(recipe, device)
         self._parameters = recipe.parameters
         self._fit = dict(recipe.fit)
-        # Some classes take the name of a device, the others the number of a GPU, -1 for the CPU.
+        # Some classes take the name of a device, the others a GPU number, with -1 for the CPU.
         unit: str | int = -1
         if recipe.device == "device":
             unit = device
@@ -175,8 +177,8 @@ class Estimator:
             self.max_rounds = {**self._parameters, **self._fit}[recipe.rounds[0]]
 
     def _set_rounds(self, rounds: int) -> None:
-        """Set the number of rounds. Further numbers, such as those of a first phase, become no
-        larger than it.
+        """Set the number of rounds. Other numbers, such as those of a first phase, are capped at
+        it.
         """
         for index, name in enumerate(self.recipe.rounds):
             target = self._fit if name in self._fit else self._parameters
@@ -191,8 +193,8 @@ class Estimator:
         """Train on the segments `train` and `valid` of a dataset in the recipe's layout.
 
         Writes nothing into the working folder or to mlflow, and restores the process's random
-        generators and thread counts. A process runs one training at a time. Raises DataError if no
-        round has a finite validation score.
+        generators and thread counts. Only one training can run in a process at a time. Raises
+        DataError if no round has a finite validation score.
         """
         self.model = None
         self.scores = {}
@@ -212,7 +214,7 @@ class Estimator:
 
             try:
                 model.fit(dataset, **self._fit, **arguments)
-            except UnboundLocalError as error:  # pyqlib saw no score above minus infinity
+            except UnboundLocalError as error:  # no score that pyqlib saw was above minus infinity
                 raise DataError(
                     f"qlib/{self.recipe.name}: no round had a finite validation score; check the"
                     " features and labels"
@@ -222,13 +224,13 @@ class Estimator:
 
         for segment, series in scores.items():
             values = series
-            if isinstance(series, dict):  # by metric, of which there is one
+            if isinstance(series, dict):  # by metric, of which there is only one
                 values = next(iter(series.values()), [])
             self.scores[segment] = [float(value) for value in values]
 
     def predict(self, dataset: Any, segment: str = "test") -> pd.Series[float]:
-        """Return pyqlib's predictions of a segment, indexed by (datetime, instrument). Raises
-        UsageError before `fit`.
+        """Return pyqlib's predictions for a segment, indexed by (datetime, instrument). Raises
+        UsageError if called before `fit`.
         """
         if self.model is None:
             raise UsageError(f"qlib/{self.recipe.name} is not trained; call fit before predict")
@@ -238,8 +240,8 @@ class Estimator:
 
 
 class _WatchedScores(dict[str, Any]):
-    """Dictionary that pyqlib's models fill with scores by segment. It reports each new score of
-    `valid`, with their number.
+    """Dictionary that pyqlib's models fill with scores by segment. It reports each new `valid`
+    score, with the number of scores so far.
     """
 
     def __init__(self, report: Callable[[int], None], key: str = "") -> None:
@@ -267,7 +269,7 @@ class _WatchedScores(dict[str, Any]):
 
 
 class _SegmentScores(list[float]):
-    """Scores of one segment, one a round."""
+    """Scores of one segment, one per round."""
 
     def __init__(self, report: Callable[[int], None]) -> None:
         super().__init__()
@@ -279,7 +281,7 @@ class _SegmentScores(list[float]):
 
 
 def _class_of(recipe: BaselineRecipe, device: Device) -> Any:
-    """Import the class of a recipe, or its repaired subclass."""
+    """Return the class of a recipe, or its fixed subclass."""
     module, name = recipe.class_.rsplit(".", 1)
     try:
         class_ = getattr(importlib.import_module(module), name)
@@ -307,7 +309,7 @@ def _class_of(recipe: BaselineRecipe, device: Device) -> Any:
 
 
 def quiet_lightgbm() -> Any:
-    """Return LightGBM with its output redirected to logging, from standard output."""
+    """Return LightGBM with its output redirected from standard output to logging."""
     import lightgbm  # noqa: PLC0415
 
     lightgbm.register_logger(logging.getLogger("ktdeval.lightgbm"))
@@ -317,8 +319,8 @@ def quiet_lightgbm() -> Any:
 @contextmanager
 def fix_computation(seed: int, threads: int) -> Iterator[None]:
     """Run a block with numpy's and torch's global generators seeded, torch's threads set and the
-    libraries' warnings silenced. All of it is restored afterwards. A process runs one block at a
-    time.
+    libraries' warnings silenced. All of this is restored afterwards. Only one block can run in a
+    process at a time.
     """
     import torch  # noqa: PLC0415
 

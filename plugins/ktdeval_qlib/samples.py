@@ -1,9 +1,10 @@
-"""Make the samples of the supervised baselines: nine style factors a day and name, labels, purged
+"""Make the samples of the supervised baselines: nine style factors per day and name, labels, purged
 segments, scaled features, and the inputs of a trading step.
 
 Training and trading use the same features. Training reads whole ranges of days (`factor_panel`),
 trading the history up to a day (`factor_history`, the same bits for the same day); both go through
-`Scaler.apply`, `sequences` and `arrange_sequences`. All of it is numpy; `dataset` converts it for pyqlib.
+`Scaler.apply`, `sequences` and `arrange_sequences`. All of it is numpy; `dataset` converts it for
+pyqlib.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ LABELS: Mapping[Label, str] = {
         " open of t+1"
     ),
 }
-LABEL_REACH = 2  #: Days after its own on which a label reads prices
+LABEL_REACH = 2  #: Number of days after its own whose prices a label reads
 Norm = Literal["CSRankNorm", "CSZScoreNorm", "none"]
 Layout = Literal["flat", "window", "unrolled"]
-#: First row of a snapshot at which all nine factors have their windows
+#: First row of a snapshot at which all nine factors have full windows
 FIRST_ROW = max(factor.window for factor in FACTORS) - 1
-CLIP = 3.0  #: Scaled features are clipped at plus and minus this
-# of pyqlib's RobustZScoreNorm
+CLIP = 3.0  #: Scaled features are clipped to this absolute value
+# the constant in pyqlib's RobustZScoreNorm
 _MAD_TO_DEVIATION = 1.4826
 _EPSILON = 1e-12
 
@@ -74,8 +75,8 @@ def paper_segments() -> Segments:
     """Return KTD-Fin's segments: training to 2022, validation in 2023, test from 2024-01-01 to
     2026-04-10.
 
-    The paper states two first days of training: 2008 in section 4.1 and Table 4, which is taken, and 2015 in
-    section 1.
+    The paper gives two start years for training: 2008 in section 4.1 and Table 4, which is used
+    here, and 2015 in section 1.
     """
     return Segments(
         SegmentDays("2008-01-01", "2022-12-31"),
@@ -86,10 +87,11 @@ def paper_segments() -> Segments:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSplit:
-    """Segments as wanted and as used.
+    """Segments as requested and as used.
 
-    Used segments are cut to trading days of the snapshot on which all factors have their windows.
-    Training and validation are purged: their labels read no price after the last wanted day.
+    Used segments are restricted to trading days of the snapshot on which all factors have full
+    windows. Training and validation are purged: their labels use no price after the last requested
+    day.
     """
 
     wanted: Segments
@@ -97,9 +99,10 @@ class SegmentSplit:
 
 
 def make_split(snapshot: MarketSnapshot, wanted: Segments) -> SegmentSplit:
-    """Cut and purge segments for a snapshot. Raises ConfigError if days are malformed or segments
-    overlap or are out of order, DataError if a segment keeps no day, or if the snapshot has assets
-    of several calendars, whose sequences and labels would count days on which they don't trade.
+    """Restrict and purge segments for a snapshot. Raises ConfigError if days are malformed, or if
+    segments overlap or are out of order. Raises DataError if no day of a segment is left, or if the
+    snapshot has assets with different calendars, whose sequences and labels would include days on
+    which they don't trade.
     """
     calendars = sorted(set(snapshot.calendars))
     if len(calendars) > 1:
@@ -151,8 +154,8 @@ def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: SegmentDays) -
 
 
 def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArray:
-    """Return labels as defined in `LABELS`, [T, N]; NaN if a price is missing or after the data.
-    Raises ConfigError if the label is unknown.
+    """Return labels as defined in `LABELS`, [T, N]; NaN if a price is missing or lies after the end
+    of the data. Raises ConfigError if the label is unknown.
     """
     if label not in LABELS:
         raise ConfigError(f"label {label!r} is unknown; give one of {', '.join(LABELS)}")
@@ -179,16 +182,19 @@ class Samples:
 
     split: SegmentSplit
     label: Label
-    #: row of the snapshot that is row 0 here; `days` before the first training day, for sequences
+    #: row of the snapshot that is row 0 here: `days` rows before the first training day, for
+    #: sequences
     first: int
     days: DayArray  #: [T]
     codes: tuple[str, ...]
-    features: FloatArray  #: [T, N, 9] raw factors of every name
+    features: FloatArray  #: [T, N, 9] raw factors of all names
     member: BoolArray  #: [T, N]
-    labels: FloatArray  #: [T, N] NaN without a sample
+    labels: FloatArray  #: [T, N] labels; NaN where there is no sample
 
     def rows(self, segment: str) -> slice:
-        """Return the rows of a segment's used days. Raises DataError if the segment is absent."""
+        """Return the rows of a segment's used days. Raises DataError if the segment does not
+        exist.
+        """
         days: SegmentDays | None = getattr(self.split.used, segment, None)
         if days is None:
             raise DataError(f"segment {segment!r} has no days; give them")
@@ -258,7 +264,7 @@ def shuffled_labels(samples: Samples, seed: int) -> Samples:
 def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
     """Return labels normalised over the labelled names of each day, [T, N].
 
-    `norm` is a processor of pyqlib: CSRankNorm is (percentile rank - 0.5) × 3.46 with tied ranks
+    `norm` names a pyqlib processor: CSRankNorm is (percentile rank - 0.5) × 3.46 with tied ranks
     averaged, CSZScoreNorm a z-score with ddof 1, NaN on a day without spread. Raises ConfigError if
     it is unknown.
     """

@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Subset
 
 
 class RenamedSegments:
-    """Dataset whose segments have other names."""
+    """Dataset whose segments are renamed."""
 
     def __init__(self, dataset: Any, names: Mapping[str, str]) -> None:
         self._dataset = dataset
@@ -42,8 +42,8 @@ class RenamedSegments:
 def mean_over_rows(
     rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]
 ) -> tuple[float, float]:
-    """Return the mean loss and score over all rows, measured in the fewest pieces of at most `most`
-    rows, of nearly equal size.
+    """Return the mean loss and score over all rows, computed in as few nearly equal pieces of at
+    most `most` rows as possible.
     """
     bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
     with torch.no_grad():
@@ -53,12 +53,12 @@ def mean_over_rows(
 
 
 def one_per_row(_module: Any, _inputs: Any, output: Any) -> Any:
-    """Give a network's output one axis (hook after its forward pass)."""
+    """Flatten a network's output (forward hook)."""
     return output.reshape(-1) if isinstance(output, torch.Tensor) else output
 
 
 class TorchNetwork:
-    """Torch model of pyqlib whose network is the attribute `network`."""
+    """A pyqlib torch model, whose network is the attribute `network`."""
 
     network: ClassVar[str]
     batch_size: int
@@ -73,12 +73,12 @@ class TorchNetwork:
         return getattr(self, self.network)
 
     def scores(self, features: torch.Tensor) -> torch.Tensor:
-        """Return scores [N] of a tensor of samples, [N, …] in the layout of the recipe."""
+        """Return the scores, [N], of a tensor of samples, [N, …] in the recipe's layout."""
         return self.module(features)
 
     @contextmanager
     def _batches_of(self, rows: int) -> Iterator[None]:
-        """Let one batch hold at most `rows` samples."""
+        """Limit the batch size to `rows` samples."""
         before = self.batch_size
         self.batch_size = min(before, rows)
         try:
@@ -131,5 +131,5 @@ class OnWindows(TorchNetwork):
         return mean_over_rows(len(samples), self.batch_size, measured)
 
     def predict(self, dataset: Any, segment: str = "test") -> Any:
-        """Return predictions of any segment."""
+        """Return the predictions for any segment."""
         return super().predict(RenamedSegments(dataset, {"test": segment}))  # type: ignore[misc]

@@ -41,7 +41,7 @@ from ktdeval_qlib.samples import (
 from ktdeval_qlib.trained_baseline import Accuracy, TrainingLog, read_log
 from ktdeval_qlib.training_options import QlibOptions
 
-# Without the paper's days in a snapshot, the last fifth of the days before the test is for
+# If a snapshot lacks the paper's days, the last fifth of the days before the test is used for
 # validation.
 _VALIDATION_PART = 5
 _PAPERS_TEST = "2024-01-01"
@@ -68,7 +68,7 @@ class _DoneTraining:
 
 
 def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[str, Any]) -> None:
-    """Train the models that names or patterns name, and print their rank ICs. `market`: `data`,
+    """Train the models that match names or patterns, and print their rank ICs. `market`: `data`,
     `data_args` and `plugin` of a run. Raises KtdevalError.
     """
     chosen = _chosen_recipes(models)
@@ -79,7 +79,7 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
 
-    # For the longest sequences: shorter ones ignore the first days, and learn the same.
+    # For the longest sequences: models with shorter ones ignore the first days, and learn the same.
     samples = make_samples(snapshot, split, options.label, max(recipe.days for recipe in chosen))
     seeds = range(options.seed, options.seed + options.seeds)
     done = list(_train_chosen(chosen, seeds, snapshot, samples, options))
@@ -93,7 +93,7 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
 
 
 def _chosen_recipes(models: Sequence[str]) -> list[BaselineRecipe]:
-    """Return the recipes that names or patterns name, in the order of the file of recipes."""
+    """Return the recipes that match names or patterns, in the order of the recipe file."""
     names = {f"qlib/{name}": name for name in TITLES}
     matched: set[str] = set()
     for text in models:
@@ -107,7 +107,7 @@ def _chosen_recipes(models: Sequence[str]) -> list[BaselineRecipe]:
 
 
 def _split_snapshot(snapshot: MarketSnapshot, options: QlibOptions) -> SegmentSplit:
-    """Split by the given days, or by the paper's.
+    """Split by the given days, or by those of the paper.
 
     If the snapshot lacks the paper's training days, split the days before the test.
     """
@@ -117,7 +117,7 @@ def _split_snapshot(snapshot: MarketSnapshot, options: QlibOptions) -> SegmentSp
     test_days = _parse_days("--test", options.test)
     requested_test = test_days
     if test_days is None and paper.test and str(snapshot.days[-1]) >= paper.test.first:
-        requested_test = paper.test  # the snapshot has at least a part of it
+        requested_test = paper.test  # the snapshot has at least some of these days
 
     requested = Segments(train_days or paper.train, valid_days or paper.valid, requested_test)
 
@@ -209,7 +209,7 @@ def _show(progress: Progress, bar: TaskID, done: int, most: int) -> None:
 
 
 def _training_json(done: _DoneTraining) -> dict[str, JsonValue]:
-    """Return a training for `--json`: model, seed and the fields of its log."""
+    """Return a training for `--json`: the model, the seed and the fields of its log."""
     described: dict[str, JsonValue] = {"model": f"qlib/{done.recipe.name}", "seed": done.seed}
     log = to_plain(done.log)
     if isinstance(log, Mapping):
@@ -219,7 +219,7 @@ def _training_json(done: _DoneTraining) -> dict[str, JsonValue]:
 
 
 def _training_row(done: _DoneTraining) -> tuple[str, ...]:
-    """Return the cells of a training in the table of `_COLUMNS`."""
+    """Return the cells of a training for the table with `_COLUMNS`."""
     log = done.log
     valid = log.accuracy.get("valid")
     test = log.accuracy.get("test")

@@ -1,5 +1,5 @@
-"""Trained baselines: the description and log of a folder, read without torch or pyqlib, and
-`qlib/NAME`, which holds the names that one predicts best.
+"""Trained baselines: the description and log of a folder, read without torch or pyqlib, and the
+model `qlib/NAME`, which holds the names with the best predictions.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ class ModelFile(Value):
 
     @property
     def scaler(self) -> Scaler:
-        """Return the scaler of the training samples."""
+        """Return the scaler fitted to the training samples."""
         return Scaler(np.array(self.center, dtype=float), np.array(self.scale, dtype=float))
 
     @property
     def last_day(self) -> str:
-        """Return the last day of the requested training and validation: their labels end there."""
+        """Return the last day of the requested training and validation, on which their labels
+        end.
+        """
         return self.wanted.valid.last
 
 
@@ -93,8 +95,8 @@ class TrainedBaseline:
 
 
 def read_model(folder: Path) -> TrainedBaseline:
-    """Read a folder's description and check its files. Raises DataError: it is missing or
-    malformed, or a file's hash differs.
+    """Read a folder's description and check its files. Raises DataError if it is missing or
+    malformed, or if a file's hash differs.
     """
     path = folder / DESCRIPTION
     with wrap_os_error(f"{path}: can't be read", "make one with `ktdeval train qlib`", DataError):
@@ -124,14 +126,15 @@ def read_log(folder: Path) -> TrainingLog:
 
 
 class TrainedModel(TopModel):
-    """Ranks the index by a trained baseline; a pure function of its history, so one object serves
-    all episodes.
+    """Ranks the index by a trained baseline. It is a pure function of its history, so one object
+    can serve all episodes.
     """
 
     def __init__(self, name: str, params: TrainedParams) -> None:
-        """Read the training.
+        """Read the trained model.
 
-        Raises UsageError: it is missing, or not the pinned one; DataError as in `read_model`.
+        Raises UsageError if it is missing, or is not the pinned one. Raises DataError as in
+        `read_model`.
         """
         super().__init__(params)
         self.recipe = recipes()[name]
@@ -164,16 +167,16 @@ class TrainedModel(TopModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Those of a model by rules, the file that pins it, and the windows that it was not trained
-        on.
+        """Traits of a rule-based model, with the file that pins it, and the windows on which it was
+        not trained.
         """
         return replace(
             super().traits, recorded_args=self._pins, window_problem=self._window_problem
         )
 
     def _window_problem(self, window: Window) -> str | None:
-        """Return why a window can't be evaluated: it does not lie after the days of training and
-        validation.
+        """Return why a window can't be evaluated, namely that it does not lie after the days of
+        training and validation; None if it can.
         """
         last = self.trained.content.last_day
         if last < window.first:
@@ -188,11 +191,11 @@ class TrainedModel(TopModel):
         )
 
     def predict(self, history: FloatArray) -> FloatArray:
-        """Return [N] scores, NaN where no factor of today is known; as
+        """Return [N] scores, NaN where no factor is known today; see
         `ktdeval.harness.Predictor`.
         """
         features = step_input(history, self._scaler, self.recipe.layout)
-        with self._lock:  # not all libraries of models are thread-safe
+        with self._lock:  # not all model libraries are thread-safe
             scores = np.asarray(self._predictor.predict(features), dtype=float)
         return np.where(np.isfinite(history[-1]).any(axis=1), scores, np.nan)
 

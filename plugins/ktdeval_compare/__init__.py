@@ -1,5 +1,5 @@
-"""Manifest of the commands on cards: those of `compare`, `demo`, `fork`, `paper figure`, `paper
-table` and `transplant`.
+"""Manifest of the commands on cards: `compare`, `demo`, `fork`, `paper figure`, `paper table` and
+`transplant`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ELSEWHERE = {
     "paper table": "papers.table_command:table",
     "transplant": "transplants.transplant_command:transplant",
 }
-#: Commands that are also functions of `ktdeval`, and the names of these functions
+#: Commands that are also functions of `ktdeval`, with the names of these functions
 _FUNCTIONS = {
     "compare agents": "compare",
     "compare masks": "effects",

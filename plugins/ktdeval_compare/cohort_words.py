@@ -1,4 +1,4 @@
-"""Words and columns of `ktdeval compare cohorts`, read from `cohort.yaml`."""
+"""Texts and columns of `ktdeval compare cohorts`, read from `cohort.yaml`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ktdeval.values import load_yaml
 
 @dataclass(frozen=True, slots=True)
 class BaselineColumn:
-    """A figure of the table of returns and risk."""
+    """A column of the table of returns and risk."""
 
     head: str
-    metric: str  #: of the card, or `excess`
+    metric: str  #: metric of the card, or `excess`
     unit: str
-    least: float  #: bounds of the figure, which cut its interval
+    least: float  #: lower bound of the figure, at which intervals are clipped
     greatest: float
 
 

@@ -1,5 +1,5 @@
-"""Commands on several cards. Each prints its report as JSON or as tables of aligned plain text. The
-modules that compute are imported when a command runs, so that help is quick.
+"""Commands on several cards. Each prints its report as JSON or as aligned plain-text tables. The
+modules that compute are imported only when a command runs, so that help is fast.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _cards = click.argument("cards", nargs=-1, required=True, type=RUN_PATH, metavar
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """Which cards are compared."""
+    """Selection of the compared cards."""
 
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="only cards of these tasks, names or globs [default: all]"
@@ -174,7 +174,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
 
 
 def _check_factors(options: AgentsOptions) -> None:
-    """Refuse options that do not apply if a variance is split."""
+    """Refuse options that do not apply when a variance is split."""
     if options.pool:
         raise UsageError("--pool and --factor are different reports; give one of them")
     if options.unit != "window" or options.side or options.against_first:

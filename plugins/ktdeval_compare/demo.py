@@ -1,4 +1,4 @@
-"""`ktdeval demo`: show the two claims of the suite on the embedded market, in under a minute and
+"""`ktdeval demo`: demonstrate the suite's two claims on the embedded market, in under a minute and
 without an API key.
 """
 
@@ -51,7 +51,7 @@ def demo(options: DemoOptions) -> None:
     Runs a model that remembers the embedded market under every mask and mode, and five strategies
     that know nothing over the long window.
     """
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval.registry import TableChoices
     from ktdeval_compare.pairs.compared_cards import load_entrants
     from ktdeval_compare.papers.paper_tables import paper_frame, table_of

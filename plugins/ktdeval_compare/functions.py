@@ -46,13 +46,13 @@ from ktdeval_compare.study_options import CohortOptions as CohortOptions
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variances.variance import VarianceOptions as VarianceOptions, study
 
-#: table that `compare` returns: the first of these that a report has
+#: the table that `compare` returns is the first of these in the report
 _MAIN_TABLES = ("tests", "pooled", "shares")
 
 
 class Tables(Mapping[str, Any]):
-    """A report: lists of rows become data frames, all other values are kept. Printing it gives the
-    command's text; `.report` is its `--json`.
+    """A report: lists of rows become data frames, all other values are unchanged. Printing it gives
+    the text of the command; `.report` is the content of its `--json`.
     """
 
     def __init__(self, report: object, parts: Iterable[Part]) -> None:
@@ -77,7 +77,9 @@ class Tables(Mapping[str, Any]):
         return self.text()
 
     def text(self, width: int | None = None) -> str:
-        """Return the command's text, folded to `width` columns; None: as wide as its tables."""
+        """Return the text of the command, folded to `width` columns; None: as wide as its
+        tables.
+        """
         return "\n".join(lines_of(self._parts, width))
 
 
@@ -222,7 +224,7 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
     """
     named = (cohorts,) if isinstance(cohorts, str) else cohorts
     settings = build(CohortOptions, {**options, "cohorts": named}, "cohort")
-    # Cohorts may also name run folders.
+    # Cohorts can also name run folders.
     paths = _paths(runs) if runs else []
     report = find_cohorts(paths, settings)
     return Tables(report, cohort_parts(report))
@@ -281,7 +283,7 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 
 
 def _listed_names(given: str | Iterable[str]) -> list[str]:
-    """Return names from a text with commas, or from several names."""
+    """Return a list of names from comma-separated text, or from several names."""
     if isinstance(given, str):
         given = split_list(given)
 
@@ -289,7 +291,7 @@ def _listed_names(given: str | Iterable[str]) -> list[str]:
 
 
 def _listed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with lists of names instead of texts with commas."""
+    """Return the options with lists of names instead of comma-separated texts."""
     listed = dict(options)
     for name in ("metrics", "factors"):
         value = listed.get(name)

@@ -1,1 +1,1 @@
-"""Comparison cell by cell: by regime, venue or year."""
+"""Comparison by cells: by regime, venue or year."""

@@ -12,10 +12,11 @@ from scipy import stats as distributions
 from ktdeval import stats
 from ktdeval_compare.pairs.compared_cards import DailyTable, Values
 
-Days = npt.NDArray[np.bool_]  #: [days] True for days in the cell
+Days = npt.NDArray[np.bool_]  #: [days] True for the days of the cell
 
-MIN_WINDOWS = 3  #: of a cell; with two windows Student's t has one degree of freedom
-MIN_DAYS = 20  #: of a cell, as for every interval over days
+#: minimum number of windows in a cell; with two windows Student's t has one degree of freedom
+MIN_WINDOWS = 3
+MIN_DAYS = 20  #: minimum number of days in a cell, as for every interval over days
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Estimate:
     reason: str | None = None
 
     def half_width(self, alpha: float) -> float | None:
-        """Return half the width of the t interval; None without one."""
+        """Return half the width of the t interval; None if there is no interval."""
         if self.value is None or not self.error:
             return None
         return float(distributions.t.ppf(1.0 - alpha / 2.0, self.freedom)) * self.error
@@ -42,7 +43,7 @@ class Estimate:
 
 
 def mean_of_windows(values: Values, correlation: Values) -> Estimate:
-    """Estimate the mean over windows, which correlate if they share days."""
+    """Estimate the mean over windows, which are correlated if they share days."""
     n = len(values)
     if n < MIN_WINDOWS:
         return Estimate(n, reason=f"fewer than {MIN_WINDOWS} windows")
@@ -52,7 +53,9 @@ def mean_of_windows(values: Values, correlation: Values) -> Estimate:
 
 
 def welch(one: Estimate, other: Estimate) -> Estimate:
-    """Estimate the difference of two means of windows, taken as independent (Welch 1947)."""
+    """Estimate the difference between two means over windows, assumed to be independent (Welch
+    1947).
+    """
     n = one.n + other.n
     if one.value is None or other.value is None:
         return Estimate(n, reason=f"of a cell: {one.reason or other.reason}")
@@ -68,13 +71,13 @@ def welch(one: Estimate, other: Estimate) -> Estimate:
 
 
 def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | None) -> Estimate:
-    """Estimate the annualised mean of the days of a cell, or its difference from the mean of
-    another cell's (`less`).
+    """Estimate the annualised mean over the days of a cell, or its difference from the mean of
+    another cell (`less`).
 
-    The error is Newey-West over all days in order of time, so days of a cell correlate by their
-    real distance. It is corrected for the mean of a short cell, with the equivalent degrees of
-    freedom of Bartlett's kernel, `1.5 n / (lags + 1)` (Priestley 1981, "Spectral Analysis and Time
-    Series", section 6.2.4).
+    The standard error is Newey-West over all days in chronological order, so days of a cell are
+    correlated according to their actual distance. It is corrected for the estimated mean of a short
+    cell, with the equivalent degrees of freedom of the Bartlett kernel, `1.5 n / (lags + 1)`
+    (Priestley 1981, "Spectral Analysis and Time Series", section 6.2.4).
     """
     sizes = [int(is_in.sum())]
     if less is not None:
@@ -102,10 +105,10 @@ def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | No
 
 
 def _influence(values: Values, is_in: Days, lags: int) -> Values:
-    """Return a [days] series of mean 0. Its mean has the error of the mean of a cell's days.
+    """Return a [days] series with mean 0, whose mean has the standard error of the cell's mean.
 
     Deviations from the mean of n days understate the long-run variance of independent days by the
-    share `(lags + 1) / n`.
+    fraction `(lags + 1) / n`.
     """
     deviations = np.where(is_in, values - values[is_in].mean(), 0.0)
     understated = 1.0 - (lags + 1) / is_in.sum()

@@ -1,9 +1,9 @@
-"""`ktdeval compare --by regime|venue|year`: figures and paired differences of cards, by cells of
-the market that they traded in.
+"""`ktdeval compare --by regime|venue|year`: figures and paired differences of cards by cells of the
+market that they traded.
 
-The cell of a window is that of its first decision. The cell of a day is that of the decision whose
-orders were filled on it. Regimes and venues are read from the market itself, at the close of the
-decision; descriptions of windows on cards are not used.
+The cell of a window is the cell of its first decision. The cell of a day is the cell of the
+decision whose orders were filled on that day. Regimes and venues are read from the market itself,
+at the close of the decision; window descriptions on cards are not used.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ class CellOptions(MetricOptions, LevelOptions, CommonOptions):
     """Settings of a comparison by cells."""
 
     by: Literal["regime", "venue", "year"] = "regime"
-    #: `window`: a value is a window, the median over its seeds. `day`: a value is a day's return
+    #: `window`: each value is a window, the median over its seeds. `day`: each value is a daily
+    #: return
     unit: Literal["window", "day"] = "window"
-    against_first: bool = False  #: only the first card against each other one
-    side: Literal["before", "after"] | None = None  #: of the cutoff of every card that records one
+    against_first: bool = False  #: compare only the first card with each of the others
+    #: side of the cutoff of every card that records one
+    side: Literal["before", "after"] | None = None
     data: tuple[Address, ...] = ()  #: folders or providers of the markets, if they have moved
 
 
@@ -64,17 +66,19 @@ class CellOptions(MetricOptions, LevelOptions, CommonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CellRow:
-    """Mean of a card in a cell. In the cell `up less down`: the difference of the two cells' means."""
+    """Mean of a card in a cell; in the cell `up less down`, the difference between the two cells'
+    means.
+    """
 
     task: str
     market: str  #: name of the snapshot
-    by: str  #: trend, volatility, breadth, venue, year
+    by: str  #: trend, volatility, breadth, venue or year
     cell: str
     metric: str
     unit: str
     better: str
     first: str  #: label of the card
-    n: int  #: windows or days
+    n: int  #: number of windows or days
     value: float | None
     low: float | None
     high: float | None
@@ -83,7 +87,9 @@ class CellRow:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTest(CellRow):
-    """Mean in a cell of the differences of two cards, `first` minus `second`, and its t test."""
+    """Mean, within a cell, of the differences between two cards, `first` minus `second`, and its t
+    test.
+    """
 
     second: str
     p: float | None
@@ -94,7 +100,7 @@ class CellTest(CellRow):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowCell:
-    """Cell of a window, and the figure that decided it."""
+    """Cell of a window, and the figure that determined it."""
 
     task: str
     market: str
@@ -102,7 +108,7 @@ class WindowCell:
     decided_on: str | None  #: day at whose close the cell is known; None for years
     by: str
     cell: str | None
-    figure: float | None  #: of the rule
+    figure: float | None  #: figure of the rule
     reason: str | None
 
 
@@ -114,7 +120,7 @@ class CellReport:
     by: str
     unit: str  #: what `n` counts: window or day
     cards: Sequence[CellRow]  #: a row for each card and cell
-    tests: Sequence[CellTest]  #: a row for each pair of cards and cell
+    tests: Sequence[CellTest]  #: a row for each cell and pair of cards
     windows: Sequence[WindowCell]  #: empty if `unit` is day
     notes: Sequence[str]
 
@@ -124,12 +130,13 @@ class _Group(TaskGroup):
     """Cards of one task on one market."""
 
     market: str = ""  #: name of the snapshot
-    regimes: MarketRegimes | None = None  #: of the market; None if only years are asked for
+    #: regimes of the market; None if only years were requested
+    regimes: MarketRegimes | None = None
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """One metric of a card, or of a pair."""
+    """One metric of a card or of a pair of cards."""
 
     group: _Group
     metric: str
@@ -140,8 +147,8 @@ class _Compared:
 def by_cells(entrants: Sequence[EntrantCard], options: CellOptions) -> CellReport:
     """Report figures of cards, and paired differences of cards of one task, by cells of the market.
 
-    Raises CardError: if cards of a task and market can't be compared, a market can't be opened, or
-    ledgers are missing; UsageError: if no card has a metric, or `data` matches no card.
+    Raises CardError if cards of a task and market can't be compared, a market can't be opened, or
+    ledgers are missing. Raises UsageError if no card has a metric, or `data` matches no card.
     """
     if options.unit == "day" and options.metrics:
         raise UsageError("--metric applies to windows; --pairs day compares daily returns")
@@ -225,8 +232,8 @@ def _groups(entrants: Sequence[EntrantCard], options: CellOptions) -> list[_Grou
 
 
 def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
-    """Return the names of snapshots by their ids; if two have one name, the start of the id is
-    added.
+    """Return the names of snapshots by id; if two snapshots have the same name, the start of the id
+    is appended.
     """
     names = {entrant.card.snapshot.id: entrant.card.snapshot.name for entrant in entrants}
     counts = Counter(names.values())
@@ -237,7 +244,9 @@ def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
 
 
 def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[str, MarketRegimes]:
-    """Open the market of each card, by its id: a given market, or the one that its run recorded."""
+    """Open the market of each card, by id: one of the given markets, or the one that the run
+    recorded.
+    """
     markets = CardMarkets(_NO_MARKET)
     opened = markets.opened
     wanted = dict.fromkeys(entrant.card.snapshot.id for entrant in entrants)
@@ -268,7 +277,9 @@ def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[
 
 
 def _cells_at(group: _Group, by: str, fill_day: str) -> dict[str, Regime]:
-    """Return the cells of orders filled on a day, as known at the close of their decision."""
+    """Return the cells of orders that were filled on a day, as known at the close of their
+    decision.
+    """
     if by == "year":
         return {by: Regime(fill_day[:4])}
 
@@ -283,7 +294,7 @@ def _cells_at(group: _Group, by: str, fill_day: str) -> dict[str, Regime]:
 
 
 def _venues_at(market: MarketSnapshot, row: int) -> Regime:
-    """Return the venues of the members of a market on a day, joined to one name."""
+    """Return the venues of a market's members on a day, joined into one name."""
     members = market.member[row]
     venues = {venue for venue, is_member in zip(market.venues, members, strict=True) if is_member}
     if not venues:
@@ -292,7 +303,7 @@ def _venues_at(market: MarketSnapshot, row: int) -> Regime:
 
 
 def _window_cells(group: _Group, by: str) -> list[WindowCell]:
-    """Return the cells of each window of a group, by each rule."""
+    """Return the cells of each window in a group, by each rule."""
     windows = group.windows()
     rows = []
     for window, (first, _) in zip(windows, spans(group.entrants[0], windows), strict=True):
@@ -320,7 +331,9 @@ def _window_cells(group: _Group, by: str) -> list[WindowCell]:
 
 
 def _cell_names(by: str, known: Iterable[str | None]) -> list[str]:
-    """Return the cells to report: both regimes of a rule, even if empty; other cells as they occur."""
+    """Return the cells to report: both regimes of a rule, even if empty; other cells in order of
+    occurrence.
+    """
     if by in RULES:
         return [RULES[by].high, RULES[by].low]
     return sorted({name for name in known if name is not None})
@@ -366,7 +379,7 @@ def _window_rows(
 
 
 def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[_Compared]:
-    """Yield each card by itself, then each pair."""
+    """Yield each single card, then each pair."""
     for entrant in group.entrants:
         yield _Compared(group, metric, entrant)
 
@@ -472,8 +485,8 @@ def _contrast(names: Sequence[str]) -> str:
 def _rows_of_rule(
     compared: _Compared, by: str, estimates: Mapping[str, Estimate], alpha: float
 ) -> Iterator[CellRow]:
-    """Yield a row for each cell of a rule. A card's own figure has no p, because a rising market
-    moves it, too.
+    """Yield a row for each cell of a rule. A card's own figure has no p-value, because a rising
+    market would also move it.
     """
     unit, better = "fraction", "higher"
     if compared.metric != DAILY:

@@ -31,7 +31,7 @@ _PLACES = {
 
 
 def cell_parts(report: CellReport) -> Iterator[Part]:
-    """Parts of the report of `compare --by`."""
+    """Yield the parts of the report of `compare --by`."""
     places = _YEARS if report.by == "year" else _PLACES
     place = places[report.unit]
     yield f"Figures of each card, {_MEANS[report.unit]}; {place}"
@@ -88,7 +88,7 @@ def _row_grid(
 
 
 def _window_parts(windows: Sequence[WindowCell]) -> Iterator[Part]:
-    """One row a window, with its cell by each rule."""
+    """Yield one row per window, with its cell by each rule."""
     shown: Sequence[WindowCell] = windows
     for key in ("task", "market"):
         shown = unless_alone(shown, key)
@@ -114,7 +114,7 @@ def _first_of(name: str) -> Callable[[list[WindowCell]], str]:
 
 
 def _cell_of(number: int) -> Callable[[list[WindowCell]], str]:
-    """Return a function that formats the cell by one rule, with the figure that decided it."""
+    """Return a function that formats the cell by one rule, with the figure that determined it."""
 
     def cell(row: list[WindowCell]) -> str:
         one = row[number]

@@ -1,8 +1,8 @@
-"""Regimes of a market: classes of the past days of its index and members up to a close, by the
-rules of `regimes.yaml`.
+"""Market regimes: classifications of the past days of the index and its members up to a close, by
+the rules of `regimes.yaml`.
 
-A regime is computed from a `MarketView`, which has no later day. So it is known before anything
-that is decided at that close is filled.
+A regime is computed from a `MarketView`, which contains no later day. So it is known before any
+decision made at that close is filled.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ktdeval.values import build, load_yaml
 
 @dataclass(frozen=True)
 class RegimeRule:
-    """A rule that distinguishes two regimes; a figure above `split` is `high`."""
+    """A rule that distinguishes two regimes; a figure above the threshold `split` is `high`."""
 
     measure: str
     days: int
     split: float
-    high: str  #: names of the regimes
+    high: str  #: name of the regime above the threshold; `low` is the other one
     low: str
     source: str
-    past: int = 0  #: earlier values that a median needs
-    members: int = 0  #: members that a share needs
+    past: int = 0  #: minimum number of earlier values for a median
+    members: int = 0  #: minimum number of members for a share
 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Regime at the close of a day. `reason`: why it is undefined."""
+    """Regime at the close of a day. `reason`: why the regime is undefined."""
 
     name: str | None
     figure: float | None = None
@@ -89,7 +89,7 @@ def _breadth(view: MarketView, rule: RegimeRule) -> _Measured:
 
 
 def _levels(view: MarketView) -> FloatArray:
-    """Return the levels of the benchmark up to the day, without days that lack one."""
+    """Return the levels of the benchmark up to the day, omitting days without a level."""
     if not view.benchmark_code:
         return np.empty(0)
 
@@ -136,7 +136,7 @@ def regime_of(view: MarketView, rule: RegimeRule) -> Regime:
 
 @dataclass(frozen=True)
 class MarketRegimes:
-    """Regimes of one market; each is computed once."""
+    """Regimes of one market; each is computed only once."""
 
     market: MarketSnapshot
     _known: dict[tuple[int, str], Regime] = field(default_factory=dict)

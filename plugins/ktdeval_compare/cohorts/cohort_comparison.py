@@ -1,4 +1,4 @@
-"""`ktdeval compare cohorts`: differences between cohorts of models in style, and each model's
+"""`ktdeval compare cohorts`: differences in style between cohorts of models, and each model's
 figures over seeds (KTD-Fin §5.3, Tables 8 and 9).
 """
 
@@ -61,7 +61,7 @@ class ModelRun:
 
 @dataclass(frozen=True, slots=True)
 class CardEpisode:
-    """An episode and the card that it is on."""
+    """An episode, with the card that it is on."""
 
     entrant: EntrantCard
     episode: TradingEpisode
@@ -69,18 +69,20 @@ class CardEpisode:
 
 @dataclass(frozen=True)
 class CohortMember:
-    """One model with an agent, and its cards; `cohort` is empty if the model belongs to none."""
+    """One model with an agent, and its cards; `cohort` is empty if the model belongs to no
+    cohort.
+    """
 
     label: str
     cohort: str
     entrants: list[EntrantCard]
-    #: run -> window -> episode; empty until `of_task` has chosen a task
+    #: run -> window -> episode; empty until `of_task` has selected a task
     runs: dict[ModelRun, dict[str, CardEpisode]] = field(default_factory=dict)
 
     def of_task(self, task: str) -> CohortMember:
-        """Return the model with its cards of one task, and their episodes.
+        """Return the model with only its cards of one task, and their episodes.
 
-        Raises CardError: if two cards have one window and seed.
+        Raises CardError if two cards have the same window and seed.
         """
         entrants = [entrant for entrant in self.entrants if entrant.card.task.name == task]
         selected = CohortMember(self.label, self.cohort, entrants)
@@ -101,14 +103,14 @@ class CohortMember:
         windows[episode.window] = CardEpisode(entrant, episode)
 
     def episodes(self, windows: Sequence[str]) -> list[TradingEpisode]:
-        """Return the episodes of all runs over windows."""
+        """Return the episodes of all runs in the given windows."""
         episodes = []
         for run in self.runs.values():
             episodes += [run[window].episode for window in windows]
         return episodes
 
     def figures(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
-        """Return the figures of each run over windows; None if a figure is undefined."""
+        """Return the figures of each run in the given windows; None if a figure is undefined."""
         by_run = []
         for run in self.runs.values():
             by_run.append([_episode_figure(run[window], metric) for window in windows])
@@ -128,7 +130,7 @@ def _episode_figure(recorded: CardEpisode, metric: str) -> float | None:
 
 @dataclass(frozen=True)
 class CohortCard:
-    """A card behind a report."""
+    """A card that a report is based on."""
 
     model: str
     path: str
@@ -136,19 +138,19 @@ class CohortCard:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedFigure:
-    """A model's figure: the median over episodes, and the mean over seeds."""
+    """A figure of a model: the median over episodes, and the mean over seeds."""
 
     value: float | None  #: median over episodes, as on cards and in every table
-    mean: float | None  #: over seeds, of each seed's median over windows
-    low: float | None  #: t interval of `mean`, cut at the bounds of the figure
+    mean: float | None  #: mean over seeds of each seed's median over windows
+    low: float | None  #: lower end of the t interval of `mean`, clipped at the bounds of the figure
     high: float | None
-    n: int  #: seeds with a figure
+    n: int  #: number of seeds with a figure
     reason: str | None  #: why the interval is missing
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldFigure:
-    """A figure of the benchmark, bought and held."""
+    """A figure of the benchmark held over the window."""
 
     value: float | None
     low: None = None
@@ -157,11 +159,11 @@ class HeldFigure:
 
 @dataclass(frozen=True)
 class BaselineRow:
-    """Return and risk of a model, or of the benchmark."""
+    """Return and risk of a model or of the benchmark."""
 
     model: str
     cohort: str
-    seeds: int | None  #: None: the benchmark
+    seeds: int | None  #: None for the benchmark
     figures: Mapping[str, SeedFigure | HeldFigure]
 
 
@@ -182,10 +184,10 @@ class CohortReport:
 
 
 def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
-    """Report cohorts of models from their cards and run folders.
+    """Compare cohorts of models, from their cards and run folders.
 
-    Raises UsageError: if an item matches nothing, or a model has two cohorts; CardError: if cards
-    can't be combined.
+    Raises UsageError if an item matches nothing, or if a model has two cohorts. Raises CardError if
+    cards can't be combined.
     """
     definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
     everyone = _cohort_members(paths, definitions)
@@ -230,7 +232,9 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
 
 
 def _formulas() -> dict[str, Callable[[EntrantCard], str | None]]:
-    """Return the facts that all cards must share: the formula of each figure of the baseline."""
+    """Return the facts that must be equal on all cards: the formula of each figure of the
+    baseline.
+    """
 
     def formula_of(metric: str) -> Callable[[EntrantCard], str | None]:
         def formula(entrant: EntrantCard) -> str | None:
@@ -251,7 +255,7 @@ def _other_tasks(everyone: Sequence[CohortMember], task: str) -> list[str]:
 
 
 def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) -> list[str]:
-    """Return notes on figures that are not defined in every episode."""
+    """Return notes on figures that are not defined in all episodes."""
     notes = []
     for member in members:
         for column in BASELINE:
@@ -269,7 +273,7 @@ def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) 
 def _exposure_tables(
     members: Sequence[CohortMember], windows: Sequence[str], cohorts: Sequence[str]
 ) -> tuple[Tables, list[str]]:
-    """Return the exposures of each cohort's models, and notes on models without exposures."""
+    """Return the exposures of the models in each cohort, and notes on models without exposures."""
     tables: dict[str, dict[str, Exposures]] = {name: {} for name in cohorts}
     notes = []
     for member in members:
@@ -287,7 +291,7 @@ def _exposure_tables(
 
 
 def _note_unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
-    """Return notes on style factors to which some model, but not every cohort, has exposures."""
+    """Return notes on style factors that are measured for some models but not in every cohort."""
     given: set[str] = set()
     for table in tables.values():
         for exposures in table.values():
@@ -334,7 +338,9 @@ def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[Coh
 
 
 def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
-    """Return the files named by items of cohorts, then the paths given separately, each once."""
+    """Return the files named by items of cohorts, then the paths that are given separately, without
+    duplicates.
+    """
     files: list[Path] = []
     for items in definitions.values():
         for item in items:
@@ -351,7 +357,7 @@ def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
 
 
 def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
-    """Return the cards of all models, by model."""
+    """Return the cards of all models, grouped by model."""
     cards: list[EntrantCard] = []
     for member in members:
         cards += member.entrants
@@ -359,14 +365,14 @@ def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
 
 
 def _has_any(items: Sequence[str], cards: Sequence[EntrantCard]) -> bool:
-    """Return whether one of the items of a cohort matches one of the cards."""
+    """Return whether any item of a cohort matches any of the cards."""
     return any(is_of(card, item) for item, card in itertools.product(items, cards))
 
 
 def _check_task(definitions: Definitions, members: Sequence[CohortMember], task: str) -> None:
-    """Refuse an item of a cohort if all its cards are of other tasks.
+    """Check that no item of a cohort has only cards of other tasks.
 
-    Raises CardError: if there is such an item.
+    Raises CardError if there is such an item.
     """
     entrants = _all_cards(members)
     for name, items in definitions.items():
@@ -379,10 +385,10 @@ def _check_task(definitions: Definitions, members: Sequence[CohortMember], task:
 
 
 def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
-    """Return the task for which every cohort has a card. Of several, take the one with most models,
-    then a blinded one.
+    """Return the task for which every cohort has a card. If there are several, prefer the task with
+    the most models, then a blinded one.
 
-    Raises CardError: if the cohorts share no task.
+    Raises CardError if the cohorts share no task.
     """
     tasks_of: dict[str, set[str]] = {name: set() for name in names}
     for member in members:
@@ -409,11 +415,11 @@ def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
 
 
 def _shared_windows(members: Sequence[CohortMember], common: bool) -> tuple[list[str], list[str]]:
-    """Return the windows that every seed of every model has finished and that can share a figure,
-    and notes on the others.
+    """Return the windows that every seed of every model has finished and that can be combined in
+    one figure, and notes on the others.
 
-    Raises CardError: if a seed has not finished a window that another has (unless `common`), no
-    window is shared, or one name has two date ranges.
+    Raises CardError if a seed has not finished a window that another one has (unless `common`), if
+    no window is shared, or if a window name has two date ranges.
     """
     check_windows(_all_cards(members))
     by_run: list[set[str]] = []
@@ -442,7 +448,7 @@ def _shared_windows(members: Sequence[CohortMember], common: bool) -> tuple[list
 
 
 def _check_finished(member: CohortMember, required: set[str], shared: int) -> None:
-    """Refuse a model that has not finished a required window with one of its seeds."""
+    """Raise CardError if a seed of a model has not finished a required window."""
     for run, windows in member.runs.items():
         missing = sorted(required - set(windows))
         if not missing:
@@ -464,7 +470,7 @@ def _check_finished(member: CohortMember, required: set[str], shared: int) -> No
 def _baseline(
     members: Sequence[CohortMember], windows: Sequence[str], level: float
 ) -> list[BaselineRow]:
-    """Return the rows of models and of the benchmark, bought and held, by total return."""
+    """Return the rows of the models and of the benchmark, in order of total return."""
     rows = []
     for member in members:
         figures: dict[str, SeedFigure | HeldFigure] = {}
@@ -488,7 +494,7 @@ def _baseline(
 
 
 def _by_return(row: BaselineRow) -> tuple[float, str]:
-    """Return a sort key: best return first, models without a return last."""
+    """Return a sort key: highest return first, models without a return last."""
     value = row.figures["total_return"].value
     return (math.inf if value is None else -value), row.model
 
@@ -496,7 +502,7 @@ def _by_return(row: BaselineRow) -> tuple[float, str]:
 def _over_episodes(
     by_run: Sequence[Sequence[float | None]], level: float, column: BaselineColumn
 ) -> SeedFigure:
-    """Return the median over episodes, and the mean over seeds of their medians over windows."""
+    """Return the median over episodes, and the mean over seeds of the medians over windows."""
     known: list[Values] = []
     for values in by_run:
         defined = [value for value in values if value is not None]

@@ -27,7 +27,7 @@ from ktdeval_compare.table_columns import (
 
 
 def cohort_parts(report: CohortReport) -> Iterator[Part]:
-    """Parts of the report of `compare cohorts`."""
+    """Yield the parts of the report of `compare cohorts`."""
     if report.exposures:
         yield TITLES["exposures"]
         yield from _exposure_parts(report)
@@ -73,8 +73,8 @@ def _exposure_parts(report: CohortReport) -> Iterator[Part]:
 
 
 def _cohort_columns(name: str) -> list[ReportColumn[FactorRow]]:
-    """Return the columns of one cohort: its mean, and the number of members with the sign of the
-    mean.
+    """Return the columns of one cohort: its mean, and the number of members whose sign is that of
+    the mean.
     """
 
     def mean(row: FactorRow) -> str:
@@ -97,7 +97,8 @@ def _difference_parts(report: CohortReport) -> Iterator[Part]:
     yield f"  with every cohort's interval on that side of zero: {shown}"
     yield ""
 
-    # Two cohorts have one difference, named in the head. With more cohorts each row names its pair.
+    # Two cohorts have one difference, named in the heading. With more cohorts each row names its
+    # pair.
     pair = [text("first"), text("second")]
     head = "difference"
     if len(report.cohorts) == 2:
@@ -126,7 +127,7 @@ class _ReturnsLine:
     model: str
     cohort: str
     seeds: str
-    cells: Mapping[str, str]  #: by metric
+    cells: Mapping[str, str]  #: cells by metric
 
 
 def _baseline_parts(report: CohortReport) -> Iterator[Part]:

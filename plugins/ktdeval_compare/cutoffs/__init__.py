@@ -1,1 +1,1 @@
-"""Study of results before and after the end of a model's training data."""
+"""Study of results before and after the cutoff of a model's training data."""

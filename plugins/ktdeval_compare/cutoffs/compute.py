@@ -1,4 +1,4 @@
-"""`ktdeval compare cutoff`: results inside and outside a model's training time, never mixed. A card
+"""`ktdeval compare cutoff`: results before and after a model's training cutoff, never mixed. A card
 without a known cutoff gets no figures.
 """
 
@@ -49,7 +49,7 @@ _ONLY_A_BOUND = (
     "with --cutoff MODEL=DATE"
 )
 _NO_MARKET = "no daily excess, no alpha and no selection"
-_FEW = 3  #: fewest days on a side for which a beta is fitted
+_FEW = 3  #: minimum number of days on a side for fitting a beta
 
 
 #: Day -> figure
@@ -70,11 +70,11 @@ class DecayEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class CutoffRow:
-    """An annualised figure of one card before and after the cutoff of its model."""
+    """An annualised figure of one card before and after its model's cutoff."""
 
     card: str
     model: str
-    cutoff: str  #: a day, or `none` or `unknown`; with these two, all figures are unset
+    cutoff: str  #: a day, or `none` or `unknown`; without a day, all figures are unset
     confidence: str | None = None
     source: str | None = None
     figure: str | None = None
@@ -102,9 +102,9 @@ class CutoffReport:
 def decay(
     before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)
 ) -> DecayEstimate:
-    """Return the mean of daily values before the cutoff minus the mean after it, each times the
-    days a year of its side or day (`years`). The interval combines those of both means (stationary
-    bootstrap, studentised), which are taken as independent.
+    """Return the mean of daily values before the cutoff minus the mean after it, each annualised
+    with the days per year of its side or day (`years`). The interval combines the intervals of both
+    means (stationary bootstrap, studentised), assuming independence.
     """
     mean_before = float((before * years[0]).mean()) if len(before) else None
     mean_after = float((after * years[1]).mean()) if len(after) else None
@@ -137,8 +137,8 @@ def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: flo
     """Report each card's figures before and after the model's cutoff: `daily_return`, and with a
     market `daily_excess`, `daily_alpha` and `daily_selection`.
 
-    `dates`: by pattern of systems. Raises UsageError: if a cutoff is not a date, or matches no
-    card.
+    `dates`: cutoffs by pattern of systems. Raises UsageError: if a cutoff is not a date, or matches
+    no card.
     """
     for pattern, date in dates.items():
         check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
@@ -166,7 +166,9 @@ def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: flo
 
 
 def cutoff_report(entrants: Sequence[EntrantCard], options: CutoffOptions) -> CutoffReport:
-    """Return the report of the command. Raises UsageError: also if an option is not MODEL=DATE."""
+    """Return the report of the command. Raises UsageError as `cutoff` does, or if an option is not
+    MODEL=DATE.
+    """
     dates: dict[str, str] = {}
     for given in options.cutoffs:
         name, _, date = given.rpartition("=")
@@ -212,10 +214,10 @@ def _cutoff_rows(
 
 
 def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | str:
-    """Return the CutoffEntry given for the system of a card or recorded on it; without a date, the
+    """Return the cutoff given for a card's system or recorded on the card; without a date, its
     state (none, unknown).
 
-    Raises UsageError: if two are given.
+    Raises UsageError if two cutoffs are given.
     """
     matched = {date: pattern for pattern, date in dates.items() if entrant.system.matches(pattern)}
     if len(matched) > 1:
@@ -234,11 +236,12 @@ def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | 
 
 @dataclass(frozen=True, slots=True)
 class _DailySeries:
-    """Daily figures of a card: means over seeds, and over windows that share the day."""
+    """Daily figures of a card, as means over seeds and over windows that share the day."""
 
     figures: dict[str, dict[str, _Days]]  #: figure -> side of the cutoff -> day
-    days_a_year: dict[str, int]  #: by day, the largest number of its windows
-    notes: Sequence[str]  #: figures that are missing, and why
+    #: largest number of days per year in any of the day's windows, by day
+    days_a_year: dict[str, int]
+    notes: Sequence[str]  #: notes on missing figures, with the reason
 
 
 def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
@@ -294,10 +297,10 @@ def _means(samples: Mapping[str, Sequence[float]]) -> _Days:
 
 
 def _alpha(returns: _Days, excess: _Days) -> _Days:
-    """Return daily returns minus beta times those of the benchmark, with beta fitted by least
-    squares to the days of this side. Their mean is Jensen's alpha with a risk-free rate of 0.
+    """Return daily returns minus beta times the benchmark's returns, with beta fitted by least
+    squares to the days of this side. The mean is Jensen's alpha with a risk-free rate of 0.
 
-    Empty if there are too few days, or days without a benchmark.
+    Empty if there are too few days, or if the benchmark lacks a day.
     """
     own = np.array(list(returns.values()))
     market = own - np.array([excess.get(day, np.nan) for day in returns])
@@ -315,7 +318,9 @@ def _alpha(returns: _Days, excess: _Days) -> _Days:
 def _daily(
     ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]
 ) -> dict[str, Values]:
-    """Return the daily figures of a ledger; those against a market only if it can be read."""
+    """Return the daily figures of a ledger; figures relative to the market only if it can be
+    read.
+    """
     figures = {"daily_return": ledger.returns}
     if isinstance(market, str):
         return figures
@@ -327,7 +332,7 @@ def _daily(
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
         last = first + len(ledger.steps) - 1
-        # Seeds of a window share its days, and a fit takes long.
+        # The seeds of a window share its days, and a fit is slow.
         if (first, last) not in fits:
             fits[first, last] = fit_factors(market, first, last)
 

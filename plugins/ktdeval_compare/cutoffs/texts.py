@@ -12,7 +12,7 @@ from ktdeval_compare.table_columns import Part, declared_table, note_parts
 
 
 def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
-    """Parts of the report of `compare cutoff`."""
+    """Yield the parts of the report of `compare cutoff`."""
     yield (
         "Means a year, in %, before and after the end of the model's training data; decay: before"
         " less after"

@@ -1,7 +1,8 @@
-"""Planted cutoff: result of `compare cutoff` for a memory that ends between two windows.
+"""Planted cutoff: the result of `compare cutoff` for a memory that ends between two windows.
 
-Before its last day, a memory with `until` decides as a memory of the same dose; after it, as one of
-dose 0. So the earlier windows are those of the dose, and the later ones those of dose 0.
+A memory with `until` decides like a memory of the same dose up to that day, and like a memory of
+dose 0 afterwards. So the earlier windows are those of the dose, and the later windows those of dose
+0.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ _Z95 = 1.959964
 
 
 def daily_excess(ledger: Ledger, market: MarketSnapshot) -> dict[str, float]:
-    """Return an episode's returns minus the benchmark's, by day."""
+    """Return an episode's daily returns minus the benchmark's, by day."""
     levels = benchmark_levels(ledger, market)
     excess = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     return {str(day): float(value) for day, value in zip(ledger.days, excess, strict=True)}
 
 
 def cutoff_rows(studies: Mapping[tuple[float, int], Daily]) -> Iterator[DoseRow]:
-    """Yield, for each dose and seed, the increase over dose 0 of the annualised mean excess before
-    the cutoff minus that after it, and its standard error. `studies`: by dose and seed. Yield
-    nothing without dose 0, or if no window lies wholly after the others.
+    """For each dose and seed, yield the annualised mean excess before the cutoff minus that after
+    it, as an increase over dose 0, and its standard error. `studies`: daily excess by dose and
+    seed. Yield nothing without dose 0, or if no window lies wholly after the others.
     """
     nothing = studies.get((0.0, 0))
     if nothing is None:
@@ -66,7 +67,7 @@ def cutoff_rows(studies: Mapping[tuple[float, int], Daily]) -> Iterator[DoseRow]
 
 
 def _days(daily: Daily, windows: list[str]) -> FloatArray:
-    """Return the mean of each day over the windows that share it, in the order of days."""
+    """Return the mean of each day over the windows that share the day, in chronological order."""
     samples: dict[str, list[float]] = {}
     for window in windows:
         for day, value in daily[window].items():

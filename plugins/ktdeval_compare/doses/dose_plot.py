@@ -1,5 +1,5 @@
-"""Plot of the detection limit of memory: premium by dose, smallest dose by windows and probes, and
-separation of studies from a control.
+"""Plot of the detection limit of memory: premium by dose, smallest detectable dose by windows and
+probes, and separation of studies from a control.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ktdeval_pages.marks import (
 from ktdeval_pages.rendering import renderer, svg_of
 
 _PART = {"width": 400, "height": 190}  # pixels between the axes
-_CURVES = (0.001, 0.002, 0.005, 0.01)  # doses of curves: the smallest of the study
+_CURVES = (0.001, 0.002, 0.005, 0.01)  # doses of the curves: the smallest of the study
 _DOSES = {dose: f"{100 * dose:g} %" for dose in (0.001, 0.01, 0.1, 1.0)}
 _COUNTS = {count: str(count) for count in (6, 10, 20, 50, 100, 200, 400)}
 _SHARES = {share: f"{share:g}" for share in (0.1, 1, 10, 100)}
@@ -50,7 +50,7 @@ def dose_svg(report: DoseReport) -> bytes | None:
 
 
 def _premium(doses: Sequence[DoseLine]) -> Spec:
-    """Return mean returns under both masks, and the premium with its interval."""
+    """Return the mean returns under both masks, and the premium with its interval."""
     x = measure("x", "share of facts that is remembered", _LOG, **ticks(_DOSES))
     y = measure("y", "mean return of a window, %")
     figures = {"premium": "bright less blinded", "bright": "bright", "hidden": "blinded"}
@@ -62,7 +62,7 @@ def _premium(doses: Sequence[DoseLine]) -> Spec:
             name=words,
         )
 
-    for row, line in zip(rows, doses, strict=False):  # rows of the premium come first
+    for row, line in zip(rows, doses, strict=False):  # the rows of the premium come first
         row["low"] = finite(line.low, 100)
         row["high"] = finite(line.high, 100)
 
@@ -71,7 +71,7 @@ def _premium(doses: Sequence[DoseLine]) -> Spec:
 
 
 def _limits(limits: Sequence[LimitLine]) -> Spec:
-    """Return the smallest dose that is detected, by windows and by probes."""
+    """Return the smallest detectable dose, by windows and by probes."""
     x = measure("x", "windows or probes", {**_LOG, "domain": [6, 400]}, **ticks(_COUNTS))
     shown = {**_LOG, "domain": [0.1, 100]}
     y = measure("y", "smallest share of facts found, %", shown, **ticks(_SHARES))
@@ -87,9 +87,7 @@ def _limits(limits: Sequence[LimitLine]) -> Spec:
 
 
 def _told_apart(every: Sequence[CurveLine]) -> Spec:
-    """Return the share of studies detected against the share of false alarms, at the smallest
-    doses.
-    """
+    """Return the share of detected studies against the false-alarm rate, at the smallest doses."""
     chosen = [line for line in every if line.dose in _CURVES] or list(every[:4])
     x = measure("x", "false alarms, %")
     y = measure("y", "memories seen, %")

@@ -2,8 +2,8 @@
 
 The premium of a window is its return with labels shown minus its return with labels masked. It is
 tested as in `compare masks`, by a signed-rank test whose null distribution allows for shared days.
-Power is computed as in `compare power`: from normal differences with the mean and spread measured
-at the dose. Further windows share days among themselves as those of the study do.
+Power is computed as in `compare power`, from normal differences with the mean and spread measured
+at the dose. Additional windows are assumed to share days in the same pattern as those of the study.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Indices = npt.NDArray[np.int64]
 WINDOWS_SHOWN = (6, 8, 10, 15, 20, 30)
 CUTOFF_WINDOWS = (10, 20, 40)
 STUDY_WINDOWS = 10
-"""Windows of the study, half of them before the planted cutoff."""
+"""Number of windows in the study, half of them before the planted cutoff."""
 PROBES_SHOWN = (50, 100, 200, 400)
-#: probability that a random attacker names stock and day, or the stock, on the embedded market
+#: probability that a random attacker names stock and day, or only the stock, on the embedded market
 JOINT_BASELINE = 0.0051
 STOCK_BASELINE = 0.0473
-_DRAWS = 400  # of windows, for intervals of limits
-_STUDIES = 2_000  # drawn for a curve
+_DRAWS = 400  # number of resamples of windows, for intervals of limits
+_STUDIES = 2_000  # number of studies drawn for a curve
 _NOT_EVEN_ALL = "not even a full memory"
 _FALSE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -54,36 +54,36 @@ class DoseLine:
 
     dose: float
     windows: int
-    seeds: int  #: of the remembered facts
+    seeds: int  #: number of seeds that select the remembered facts
     bright: float  #: mean return with labels shown
     hidden: float  #: mean return with labels masked
     premium: float
     low: float | None
     high: float | None
-    sd: float  #: of a window's premium, one seed
-    effect_sd: float | None  #: premium over `sd`; None without any spread
-    found: int  #: seeds whose own test over all windows is significant and positive
-    power: float  #: of the model, with as many windows as the study
+    sd: float  #: standard deviation of a window's premium with one seed
+    effect_sd: float | None  #: premium divided by `sd`; None if there is no spread
+    found: int  #: number of seeds whose own test over all windows is significant and positive
+    power: float  #: modelled power with as many windows as in the study
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitLine:
-    """Smallest dose that a detector finds."""
+    """Smallest dose that a detector detects."""
 
     detector: str
-    count: int  #: windows or probes
+    count: int  #: number of windows or probes
     unit: str
-    limit: float | None  #: share of facts; None: not even a full memory
-    low: float | None = None  #: interval of the limit
-    high: float | None = None  #: None: it may be beyond a full memory
-    #: True if the smallest dose of the study is detected: the limit lies below it
+    limit: float | None  #: share of facts; None if even a full memory is not detected
+    low: float | None = None  #: lower end of the interval of the limit
+    high: float | None = None  #: upper end; None if it can lie beyond a full memory
+    #: True if the smallest dose of the study is detected, so that the limit lies below it
     is_below: bool = False
     reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmLine:
-    """Rate of false alarms: a test finds memory in a control without any."""
+    """False-alarm rate: how often a test finds memory in a control without any."""
 
     alarms: int
     studies: int
@@ -95,12 +95,12 @@ class AlarmLine:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveLine:
-    """Separation of a dose from the control, by a study of this number of windows."""
+    """Separation of a dose from the control, in studies with this number of windows."""
 
     dose: float
     windows: int
     auc: float
-    low: float  #: over resampled controls
+    low: float  #: lower end of the interval over resampled controls
     high: float
     false_rates: tuple[float, ...]
     true_rates: tuple[float, ...]
@@ -121,7 +121,7 @@ class DoseReport:
 
 
 class Premiums:
-    """Premiums by dose: window × seed, windows in the order of the study."""
+    """Premiums by dose, [windows, seeds] each, with windows in the order of the study."""
 
     def __init__(self, study: DoseStudy) -> None:
         self.bright: dict[float, FloatArray] = {}
@@ -139,7 +139,7 @@ class Premiums:
         self.doses = list(self.bright)
 
     def at(self, dose: float) -> FloatArray:
-        """Return the [windows, seeds] premiums at a dose."""
+        """Return the premiums at a dose, [windows, seeds]."""
         premiums: FloatArray = self.bright[dose] - self.hidden[dose]
         return premiums
 
@@ -149,7 +149,7 @@ class Premiums:
         return len(self.correlation)
 
     def test(self, alpha: float) -> RankTest:
-        """Return the test of the premium over windows that share days as those of the study do."""
+        """Return the premium's test over windows that share days in the pattern of the study."""
         return RankTest(alpha, pattern_of(self.correlation))
 
     def is_found(self, premiums: FloatArray, alpha: float) -> bool:
@@ -158,15 +158,15 @@ class Premiums:
         return p is not None and p <= alpha
 
     def drawn_windows(self, chance: np.random.Generator) -> Indices:
-        """Return windows drawn with replacement; windows that share days are drawn together."""
+        """Return windows resampled with replacement; windows that share days are drawn together."""
         count = len(self.blocks)
         return np.concatenate([self.blocks[index] for index in chance.integers(count, size=count)])
 
 
 def _table(rows: Sequence[DoseRow], mask: str, windows: Iterable[str]) -> FloatArray:
-    """Return the [windows, seeds] returns under a mask.
+    """Return the returns under a mask, [windows, seeds].
 
-    Raises DataError: if a cell is missing.
+    Raises DataError if a cell is missing.
     """
     cells = {(row.window, row.seed): row.value for row in rows if row.mask == mask}
     windows = list(windows)
@@ -197,8 +197,9 @@ def _controls(study: DoseStudy) -> list[FloatArray]:
 
 
 def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
-    """Return the [doses] mean premium over the spread of a window's premium, made non-decreasing in
-    the dose: a larger dose contains a smaller one. Infinite without any spread.
+    """Return the mean premium divided by the spread of a window's premium, [doses], made
+    non-decreasing in the dose, because a larger dose contains a smaller one. Infinite if there is
+    no spread.
     """
     sizes = []
     for table in premiums.values():
@@ -213,8 +214,8 @@ def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
 
 
 def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) -> float | None:
-    """Return the smallest dose with the effect size `needed`, interpolated between doses by their
-    logarithm; None if no dose reaches it. The smallest dose above 0 is the least value returned.
+    """Return the smallest dose with the effect size `needed`, interpolated on the logarithm of the
+    dose; None if no dose reaches it. The result is never below the smallest dose above 0.
     """
     if needed is None:
         return None
@@ -236,8 +237,8 @@ def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) ->
 
 
 def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
-    """Return the effect size at any dose: interpolated by the logarithm between two doses,
-    proportional to the dose below the smallest.
+    """Return the effect size at any dose: interpolated on the logarithm of the dose, and
+    proportional to the dose below the smallest one.
     """
     positive = [one for one in doses if one > 0]
     of_positive = sizes[len(doses) - len(positive) :]
@@ -267,7 +268,7 @@ def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[
 
 
 def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | None, float | None]:
-    """Return the percentile interval. An end that falls among values that are None is None."""
+    """Return the percentile interval. An end that falls on a value of None is None."""
     ordered = sorted(math.inf if value is None else value for value in values)
     last = len(ordered) - 1
     low = ordered[round(alpha / 2 * last)]
@@ -347,14 +348,14 @@ def effects_limit(
     windows: int,
     levels: tuple[float, float],
 ) -> LimitLine:
-    """Return the smallest dose that the test of the premium finds with `windows` windows, at
-    `levels` of significance and power.
+    """Return the smallest dose that the premium's test detects with `windows` windows, at the
+    significance level and power in `levels`.
     """
     alpha, wanted = levels
     needed = premiums.test(alpha).effect(windows, wanted)
     limit = limit_of(premiums.doses, sizes, needed)
     low, high = None, None
-    if len(premiums.blocks) > 1:  # one block drawn again is the same study
+    if len(premiums.blocks) > 1:  # resampling a single block gives the same study
         low, high = interval_of([limit_of(premiums.doses, one, needed) for one in drawn], alpha)
 
     smallest = next(dose for dose in premiums.doses if dose > 0)
@@ -378,7 +379,7 @@ def effects_limit(
 
 def probe_power(dose: float, probes: int, baseline: float, alpha: float) -> float:
     """Return the probability of detecting a memory that names the facts that it remembers and never
-    guesses: more correct answers than a guesser has in `1 - alpha` of cases.
+    guesses: it gives more correct answers than a guesser does with probability `1 - alpha`.
     """
     bar = binom.ppf(1.0 - alpha, probes, baseline)
     return float(binom.sf(bar, probes, dose))
@@ -417,9 +418,9 @@ def _probe_limits(alpha: float, wanted: float) -> Iterator[LimitLine]:
 
 
 def _cutoff_limits(rows: Sequence[DoseRow], alpha: float, wanted: float) -> Iterator[LimitLine]:
-    """Yield the smallest dose that `compare cutoff` finds at a planted cutoff. Its difference, in
-    standard errors, is so large that the interval excludes 0 with probability `wanted`. Errors are
-    assumed to shrink with the root of the number of windows.
+    """Yield the smallest dose that `compare cutoff` detects at a planted cutoff: its difference is
+    so many standard errors that the interval excludes 0 with probability `wanted`. Standard errors
+    are assumed to scale with the inverse square root of the number of windows.
     """
     added = _by_dose(rows, CUTOFF)
     errors = _by_dose(rows, CUTOFF_ERROR)
@@ -470,15 +471,15 @@ def _false_alarms(premiums: Premiums, alpha: float) -> AlarmLine:
 
 
 def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
-    """Yield how well studies of drawn windows at each dose are separated from the controls, by the
-    mean premium over its standard error.
+    """Yield how well resampled studies at each dose are separated from the controls, by the mean
+    premium divided by its standard error.
     """
     nulls = np.array([_standardise_mean(study) for study in premiums.controls])
     if not nulls.size:
         return
 
     chance = np.random.default_rng(0)
-    # The same controls are drawn for each dose.
+    # The same resampled controls are used for each dose.
     again = chance.integers(len(nulls), size=(_DRAWS, len(nulls)))
     for dose in premiums.doses:
         if dose <= 0:
@@ -504,7 +505,9 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
 
 
 def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) -> FloatArray:
-    """Return the scores of studies whose windows and seeds are drawn with replacement, [studies]."""
+    """Return the scores of studies whose windows and seeds are drawn with replacement,
+    [studies].
+    """
     table = premiums.at(dose)
     scores = []
     for _ in range(_STUDIES):
@@ -516,7 +519,9 @@ def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) 
 
 
 def _standardise_mean(study: FloatArray) -> float:
-    """Return the mean over its standard error; infinite without any spread, 0 if all values are 0."""
+    """Return the mean divided by its standard error; infinite if there is no spread, 0 if all
+    values are 0.
+    """
     sd = float(study.std(ddof=1))
     mean = float(study.mean())
     if sd > 0:
@@ -529,15 +534,16 @@ def _standardise_mean(study: FloatArray) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryPower:
-    """Power of a plan to detect a memory, from the study that comes with the package."""
+    """Power of a plan to detect a memory, from the study that is shipped with the package."""
 
     memory: float  #: share of facts
     windows: int
-    effective_windows: float  #: number of windows without shared days that would be as informative
+    #: number of windows without shared days that would give the same information
+    effective_windows: float
     alpha: float
     wanted: float
     power: float
-    low: float  #: of the power, over resampled windows
+    low: float  #: lower end of the power, over resampled windows
     high: float
     limit: LimitLine
     probes: Sequence[LimitLine]
@@ -546,12 +552,13 @@ class MemoryPower:
 def memory_power(
     study: DoseStudy, memory: float, windows: int, alpha: float, wanted: float
 ) -> MemoryPower:
-    """Return the probability that `windows` windows detect a memory of a share of facts."""
+    """Return the probability that `windows` windows detect a memory of a given share of facts."""
     premiums = Premiums(study)
     test = premiums.test(alpha)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
     drawn = drawn_sizes(premiums)
-    # Power rises with the effect, so the ends of the effect's interval give those of the power's.
+    # Power increases with the effect, so the ends of the effect's interval give the ends of the
+    # power's interval.
     of_memory = [size_at(premiums.doses, one, memory) for one in drawn]
     ends = np.quantile(of_memory, [alpha / 2, 1 - alpha / 2], method="nearest")
     low, high = (test.power(_finite(end), windows) for end in ends)
@@ -570,5 +577,7 @@ def memory_power(
 
 
 def _finite(size: float) -> float:
-    """Return an effect size that a simulation can use; 64 standard deviations are always detected."""
+    """Return an effect size that a simulation can use; an effect of 64 standard deviations is
+    always detected.
+    """
     return min(size, 64.0)

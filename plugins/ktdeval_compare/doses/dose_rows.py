@@ -1,4 +1,4 @@
-"""Figures of the detection limit of memory, one row an episode, and their file."""
+"""Figures for the detection limit of memory, one row per episode, and their file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ktdeval_compare.pairs.rank_test import Span, published_spans
 BRIGHT = "bright"
 HIDDEN = "blinded"
 MEMORY = "memory"
-"""Kind of rows of a model that remembers a share of the facts."""
+"""Kind of row for a model that remembers a share of the facts."""
 CONTROL = "control"
-"""Kind of rows of a model that invents its memories."""
+"""Kind of row for a model that invents its memories."""
 CUTOFF = "cutoff"
-"""Kind of rows of a dose's effect on the annualised mean before a planted cutoff minus that after
+"""Kind of row for a dose's effect on the annualised mean before a planted cutoff minus that after
 it.
 """
 CUTOFF_ERROR = "cutoff_error"
-"""Kind of rows of that effect's standard error."""
+"""Kind of row for that effect's standard error."""
 SHIPPED = "memory_doses.csv"
 SHIPPED_WINDOWS = "ktdfin-windows"
 ORIGIN = "memory_doses.yaml"
@@ -32,11 +32,11 @@ ORIGIN = "memory_doses.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class DoseRow:
-    """Return of one episode, or another figure of its kind."""
+    """Return of one episode, or another figure, by kind of row."""
 
     kind: str
     dose: float  #: share of remembered facts
-    seed: int  #: choice of the facts
+    seed: int  #: seed that selects the facts
     mask: str
     window: str
     value: float  #: total return, as a fraction
@@ -89,7 +89,7 @@ class DoseStudy:
 
 
 def shipped_study() -> DoseStudy:
-    """Return the study that comes with the package."""
+    """Return the study that is shipped with the package."""
     text = resources.files(__package__).joinpath(SHIPPED).read_text("utf-8")
     return DoseStudy(read_rows(text, SHIPPED), published_spans(SHIPPED_WINDOWS))
 

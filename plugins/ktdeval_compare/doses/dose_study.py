@@ -1,5 +1,5 @@
-"""Episodes of the detection limit of memory: `builtin/memory` at doses, under masks, and a control
-without knowledge. Resumable: a finished run in the folder is not repeated.
+"""Episodes for the detection limit of memory: `builtin/memory` at several doses and masks, and a
+control without knowledge. The study can be resumed: a finished run in the folder is not repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DOSES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WINDOWS = tuple(f"W{number}" for number in range(1, 11))
 SECONDS_PER_STEP = 0.02
 """On one core, measured on the embedded market."""
-_STEPS = 43  # of a window of the task, approximately
+_STEPS = 43  # approximate number of steps in a window of the task
 _MODE = "open_research"
 
 
@@ -43,10 +43,10 @@ class DosePlan:
     """Runs of the study."""
 
     doses: tuple[float, ...] = DOSES
-    seeds: int = 3  #: of the remembered facts
+    seeds: int = 3  #: number of seeds that select the remembered facts
     windows: tuple[str, ...] = WINDOWS
     masks: tuple[str, ...] = (BRIGHT, HIDDEN)
-    controls: int = 0  #: seeds of the control without knowledge
+    controls: int = 0  #: number of seeds of the control without knowledge
 
     def __post_init__(self) -> None:
         for dose in self.doses:
@@ -70,11 +70,11 @@ class DosePlan:
 
     def units(self) -> Iterator[DoseUnit]:
         """Yield the runs: each dose and seed with labels shown, each dose with labels masked, and
-        the controls. With labels masked nothing can be recalled, so one seed is enough.
+        the controls. With labels masked nothing can be recalled, so one seed is sufficient.
         """
         seen = tuple(mask for mask in self.masks if mask != HIDDEN)
         for dose in self.doses:
-            # Dose 0 and dose 1 are the same for every seed.
+            # Dose 0 and dose 1 are the same for all seeds.
             seeds = self.seeds if 0.0 < dose < 1.0 else 1
             for seed in range(seeds):
                 yield DoseUnit(MEMORY, dose, seed, seen)
@@ -97,7 +97,7 @@ class DoseUnit:
 
     @property
     def folder(self) -> str:
-        """Name of its folder."""
+        """Name of the run's folder."""
         if self.kind == CONTROL:
             return f"control-{self.seed}"
         if HIDDEN in self.masks:
@@ -105,14 +105,14 @@ class DoseUnit:
         return f"dose-{self.dose:g}-{self.seed}"
 
     def config(self, out: Path, windows: Sequence[str]) -> RunConfig:
-        """Return the options of its run."""
+        """Return the config of the run."""
         args: dict[str, float | int | bool] = {"seed": self.seed}
         if self.kind == CONTROL:
             args["invents"] = True
         else:
             args["recall"] = self.dose
 
-        # The control's labels are aliases: each of its runs draws its own.
+        # The labels of the control are aliases, drawn separately for each of its runs.
         key = f"{derive_seed(self.kind, self.seed, bits=128):032x}"
         if self.kind == MEMORY:
             key = "0" * 32
@@ -131,9 +131,9 @@ class DoseUnit:
 def plan_of(
     doses: Sequence[str], seeds: int | None, controls: int | None, windows: Sequence[str]
 ) -> DosePlan:
-    """Return the plan of the given options; the others have their defaults.
+    """Return the plan for the given options, with defaults for the others.
 
-    Raises UsageError: if a dose is not a share.
+    Raises UsageError if a dose is not a share.
     """
     plan = DosePlan()
     if doses:
@@ -156,7 +156,7 @@ def plan_of(
 def run_study(plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nobody) -> DoseStudy:
     """Run the unfinished units in `out`, and return the figures of all episodes.
 
-    Raises KtdevalError: if an episode did not finish, or a folder holds another run.
+    Raises KtdevalError if an episode did not finish, or if a folder contains another run.
     """
     excess: dict[tuple[float, int], Daily] = {}
     spans: dict[str, Span] = {}
@@ -178,7 +178,7 @@ def run_study(plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nob
 def run_units(
     units: Sequence[DoseUnit], windows: Sequence[str], out: Path, plugins: Plugins
 ) -> list[DoseRow]:
-    """Return the figures of some runs of a study. Raises KtdevalError as `run_study`."""
+    """Return the figures of some runs of a study. Raises KtdevalError as `run_study` does."""
     rows: list[DoseRow] = []
     for unit in units:
         rows += _rows(unit, _run(unit, windows, out, plugins))
@@ -189,14 +189,14 @@ def run_units(
 def _run(
     unit: DoseUnit, windows: Sequence[str], out: Path, plugins: Plugins
 ) -> Sequence[EntrantCard]:
-    """Run a unit if it is not finished, and return its cards."""
+    """Run a unit unless it is finished, and return its cards."""
     result = run_shown(unit.config(out, windows), plugins)
     check_finished(result)
     return load_entrants([result.folder])
 
 
 def _rows(unit: DoseUnit, entrants: Sequence[EntrantCard]) -> Iterator[DoseRow]:
-    """Yield the figures of a run, one row an episode."""
+    """Yield the figures of a run, one row per episode."""
     base = DoseRow(kind=unit.kind, dose=unit.dose, seed=unit.seed, mask="", window="", value=0.0)
     for entrant in entrants:
         mask = entrant.card.task.mask
@@ -211,7 +211,7 @@ def _rows(unit: DoseUnit, entrants: Sequence[EntrantCard]) -> Iterator[DoseRow]:
 def _bright_excess(
     entrants: Sequence[EntrantCard], plugins: Plugins
 ) -> dict[str, dict[str, float]]:
-    """Return the daily excess of a run with labels shown, by window."""
+    """Return the daily excess returns of a run with labels shown, by window."""
     excess = {}
     markets = CardMarkets("no excess over the benchmark", plugins=plugins)
     for entrant in entrants:

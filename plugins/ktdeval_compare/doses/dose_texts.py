@@ -32,7 +32,7 @@ def percent(share: float) -> str:
 
 
 def dose_parts(report: DoseReport) -> Iterator[Part]:
-    """Parts of the report of `compare masks --dose-response`."""
+    """Yield the parts of the report of `compare masks --dose-response`."""
     yield "Memory premium: return with visible labels minus return under the mask, per window"
     yield make_table(
         "doses",
@@ -104,7 +104,7 @@ def limit_text(row: LimitLine) -> str:
 
 
 def limit_interval(row: LimitLine) -> str:
-    """Return the interval of a limit; empty without one."""
+    """Return the interval of a limit; empty if there is none."""
     if row.low is None:
         return ""
 
@@ -124,7 +124,7 @@ def alarm_text(row: AlarmLine) -> str:
 
 
 def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Part]:
-    """Parts of the report of `compare power --memory`."""
+    """Yield the parts of the report of `compare power --memory`."""
     yield (
         f"A memory of {percent(report.memory)} of the facts, {report.windows} windows, level"
         f" {report.alpha:g}: seen with probability {report.power:.2f} (interval {report.low:.2f} …"

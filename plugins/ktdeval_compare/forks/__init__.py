@@ -1,1 +1,1 @@
-"""Forks: decisions that are repeated with one input changed."""
+"""Forks: decisions repeated with one input changed."""

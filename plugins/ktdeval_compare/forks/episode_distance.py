@@ -1,4 +1,4 @@
-"""Decisions and accounts of episodes in true identities, and distances between two of them."""
+"""Decisions and accounts of episodes with true identities, and distances between two episodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval.trading import Ledger, OrderRecord, StepRecord
 from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_compare.pairs.compared_cards import Values
 
-#: by figure: distance of two episodes, or the reason why it is not defined
+#: distance of two episodes by figure, or the reason why it is undefined
 Distances = Mapping[str, "float | str"]
 
 _Order = tuple[str, str, float | None, int | None, int | None]
@@ -24,11 +24,11 @@ _Trade = tuple[str, str]  #: asset and side
 
 @dataclass(frozen=True, slots=True)
 class PairFigure:
-    """Meaning of a figure of a pair of episodes."""
+    """Meaning of a figure for a pair of episodes."""
 
     label: str  #: name in tables
     formula: str
-    most: float | None  #: its largest value; None: unbounded
+    most: float | None  #: maximum value; None if unbounded
 
 
 WORDS: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("words.yaml"))
@@ -37,15 +37,17 @@ FIGURES = {name: PairFigure(*entry) for name, entry in WORDS["figures"].items()}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EpisodeCourse:
-    """Data of an episode that a comparison needs, in true identities instead of masked labels."""
+    """Data of an episode that a comparison needs, with true identities instead of masked labels."""
 
     days: tuple[str, ...]  #: fill days, ISO
-    #: by step, the orders as decided (executed or not), without confidence, reason and sequence
+    #: for each step, the orders as decided (executed or not), without confidence, reason and
+    #: sequence
     decisions: tuple[Counter[_Order], ...]
-    accounts: tuple[str, ...]  #: by step, positions and cash before it, as canonical text
-    #: by step, filled amount by asset and side, as a share of the NAV at that open (if any)
+    accounts: tuple[str, ...]  #: for each step, positions and cash before it, as canonical text
+    #: for each step, filled amounts by asset and side, as a share of the NAV at that open (if
+    #: positive)
     trades: tuple[Counter[_Trade], ...]
-    nav: Values  #: [steps + 1] units of currency
+    nav: Values  #: [steps + 1] NAV in units of currency
 
     @property
     def total_return(self) -> float:
@@ -56,7 +58,7 @@ class EpisodeCourse:
 def course_of(ledger: Ledger) -> EpisodeCourse:
     """Return the course that a ledger records."""
     steps = ledger.steps
-    # A step begins with the account that the previous step left.
+    # A step starts with the account left by the previous step.
     accounts = ["", *(_account_state(step) for step in steps[:-1])]
     return EpisodeCourse(
         days=tuple(step.filled_on for step in steps),
@@ -68,7 +70,7 @@ def course_of(ledger: Ledger) -> EpisodeCourse:
 
 
 def _true_order(order: OrderRecord) -> _Order:
-    # A stock_id that is not an asset has no true identity: it is kept.
+    # A stock_id that denotes no asset has no true identity, so it is kept.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
     return asset, order.side, order.target_weight, order.shares, order.limit_ticks
 
@@ -90,7 +92,9 @@ def _trades(step: StepRecord) -> Counter[_Trade]:
 
 
 def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
-    """Return the fill day of the first step with different decisions; None if all are equal."""
+    """Return the fill day of the first step with different decisions; None if all decisions are
+    equal.
+    """
     for day, left, right in zip(one.days, one.decisions, other.decisions, strict=True):
         if left != right:
             return day
@@ -98,7 +102,7 @@ def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
 
 
 def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
-    """Return all `FIGURES` of two courses over the same days."""
+    """Return all `FIGURES` for two courses over the same days."""
     changed = np.array(
         [left != right for left, right in zip(one.decisions, other.decisions, strict=True)]
     )
@@ -107,7 +111,7 @@ def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
     )
     return {
         "decisions": float(changed.mean()),
-        "decisions_alike": float(changed[alike].mean()),  # the first step begins from cash in both
+        "decisions_alike": float(changed[alike].mean()),  # the first step starts with cash in both
         "orders": _orders_distance(one, other),
         "turnover": _turnover_distance(one, other),
         "nav": _nav_distance(one, other),

@@ -70,7 +70,7 @@ def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
     the null. FIELD is a column of the candidates, SECTION.FIELD, or order; VALUE is a number, a
     text, +1 %, *-1, reversed or shuffled. A fork is no card and is never ranked.
     """
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval_compare.forks.fork_run import ForkSettings, fork_run, load_fork_again
     from ktdeval_compare.forks.fork_texts import fork_parts
     from ktdeval_compare.table_columns import print_result
@@ -101,8 +101,8 @@ def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
 
 
 def _agree(cost: ForkCost, *, has_agreed: bool) -> None:
-    """Print the cost of a fork, and ask for consent before money is spent if the terminal is
-    interactive. Raises click.Abort.
+    """Print the cost of a fork, and in an interactive terminal ask for consent before money is
+    spent. Raises click.Abort.
     """
     click.echo(f"fork: {cost.words}", err=True)
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,4 +1,6 @@
-"""Repeat a run's steps with one input changed, from its folder to the folder of the fork."""
+"""Repeat a run's steps with one input changed: reads the folder of the run, and writes the folder
+of the fork.
+"""
 
 from __future__ import annotations
 
@@ -60,23 +62,23 @@ from ktdeval_compare.forks.fork_statistics import (
 from ktdeval_compare.transplants.transplant_run import choose_tasks
 
 PLACEBOS = ("order=shuffled", "labels=shuffled")
-USUAL_SAMPLES = 5  #: of a model that draws; a deterministic one answers once
+USUAL_SAMPLES = 5  #: for a model that samples; a deterministic model is called once
 _ALL = "all"
 _MAX_SAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForkSettings:
-    """Steps to repeat, the changes of each, and the number of samples."""
+    """Steps to repeat, the changes at each step, and the number of samples."""
 
-    steps: tuple[str, ...] = ("0",)  #: numbers, or `all`
+    steps: tuple[str, ...] = ("0",)  #: step numbers, or `all`
     changes: tuple[str, ...] = (EACH,)
-    samples: int | None = None  #: None: `USUAL_SAMPLES`, or 1 if the model never draws
-    windows: tuple[str, ...] = ()  #: names or globs; empty: all
-    tasks: tuple[str, ...] = ()  #: empty: all trading tasks
-    seed: int = 0  #: of permutations and of the bootstrap
+    samples: int | None = None  #: None: `USUAL_SAMPLES`, or 1 for a deterministic model
+    windows: tuple[str, ...] = ()  #: names or globs; empty: all windows
+    tasks: tuple[str, ...] = ()  #: task names; empty: all trading tasks
+    seed: int = 0  #: seed of permutations and of the bootstrap
     data: str | None = None  #: folder of the market, if it has moved
-    #: options of a run: where its model is now, and spending limits
+    #: run options: the current address of the model, and spending limits
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -84,8 +86,8 @@ class ForkSettings:
 class ForkCost:
     """Expected cost of a fork, from the tokens of the recorded steps."""
 
-    decisions: int  #: number still to be asked
-    done: int  #: number on record
+    decisions: int  #: number of decisions still to be requested
+    done: int  #: number of decisions on record
     input_tokens: int
     output_tokens: int
     cost_usd: float | None  #: None if no price is known
@@ -93,7 +95,7 @@ class ForkCost:
 
     @property
     def words(self) -> str:
-        """The cost in one line of text."""
+        """Return the cost as one line of text."""
         told = f"{self.decisions} decisions to ask"
         if self.done:
             told += f", {self.done} on record"
@@ -108,7 +110,7 @@ class ForkCost:
 
 @dataclass(frozen=True)
 class _Point:
-    """A step of an episode, and the changes that can be made at it."""
+    """A step of an episode, with the changes that can be made at it."""
 
     forker: Forker
     spec: EpisodeSpec
@@ -117,21 +119,21 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Question:
-    """One decision to request."""
+    """One decision to be requested."""
 
     point: _Point
     forked: Forked
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """Key by which the decision is found on record."""
+        """Key of the decision in the record."""
         return (self.point.spec.id, self.point.step, self.forked.variant, self.forked.sample)
 
 
 def load_fork_again(path: Path, settings: ForkSettings) -> ForkFile | None:
-    """Return the document of a fork's folder; None for another folder.
+    """Return the document of a fork's folder; None if the folder is not a fork's.
 
-    Raises UsageError: if settings other than the defaults are given.
+    Raises UsageError if settings other than the defaults are given.
     """
     if not (path / FORK).exists() or (path / MANIFEST).exists():
         return None
@@ -152,11 +154,11 @@ def fork_run(
     out: Path | None = None,
     tell: Tell = tell_nobody,
 ) -> tuple[ForkFile, Path]:
-    """Repeat a run's steps; return the document and the folder that it was written to. Decisions on
-    record there are not requested again. `agree`: receives the cost before any request, and raises
-    to stop.
+    """Repeat a run's steps, and return the document and the folder that it was written to.
+    Decisions on record there are not requested again. `agree` is called with the cost before any
+    request, and raises an exception to stop.
 
-    Raises KtdevalError: if a setting doesn't fit, or the model can't be asked.
+    Raises KtdevalError if a setting doesn't fit, or if the model can't be called.
     """
     folder = open_run(path, plugins)
     target = fork_beside(path) if out is None else out
@@ -190,9 +192,9 @@ def fork_run(
 
 
 def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
-    """Return whether a run's model may answer one question in two ways.
+    """Return whether a run's model can give different answers to the same question.
 
-    Raises UsageError: if it can't be asked.
+    Raises UsageError if the model can't be called.
     """
     spec = folder.manifest.specs[0]
     model: Model = own_model(fork_config(spec, settings.run), plugins)
@@ -214,7 +216,7 @@ def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
 def _points(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> list[_Point]:
     """Return the steps to fork.
 
-    Raises UsageError: if the run lacks a task, window or step.
+    Raises UsageError if the run lacks a task, window or step.
     """
     tasks = choose_tasks(trading_tasks(folder, plugins), settings.tasks)
     known = {task.name: task for task in tasks}
@@ -273,7 +275,7 @@ def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
 
 class _Plan:
     """Questions of a fork: each step repeated unchanged, with the placebos, and with each change.
-    `notes` list what was left out. Raises UsageError: if a change can't be made at any step.
+    `notes` list what was omitted. Raises UsageError if a change can't be made at any step.
     """
 
     def __init__(self, points: Sequence[_Point], named: Sequence[str], samples: int) -> None:
@@ -318,9 +320,9 @@ class _Plan:
         return True
 
     def _settle(self, name: str, made: int, is_optional: bool) -> None:
-        """Note the steps at which a change is left out.
+        """Note the steps at which a change is omitted.
 
-        Raises UsageError: if it can't be made at any step although it was named.
+        Raises UsageError if an explicitly named change can't be made at any step.
         """
         reasons = self._left_out.get(name)
         if not reasons:
@@ -335,7 +337,7 @@ class _Plan:
         self.notes.append(f"{name}: left out: {reasons[0]}")
 
     def questions(self) -> Iterator[_Question]:
-        """Yield the questions, those of a step together."""
+        """Yield the questions, grouped by step."""
         for point, changes in self._at:
             asked: list[InputChange | None] = [None]
             asked += [change for change in changes if change.text in self.changes]
@@ -344,7 +346,7 @@ class _Plan:
                     yield _Question(point, Forked(change, sample))
 
     def variants(self) -> list[Variant]:
-        """Return the changes, the placebos first."""
+        """Return the changes, placebos first."""
         changes = sorted(self.changes.values(), key=lambda change: not change.is_placebo)
         return [Variant(each.text, each.field, each.is_placebo) for each in changes]
 
@@ -356,7 +358,7 @@ class _Plan:
 def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecision]]:
     """Open the record of a fork's decisions.
 
-    Raises StoreError: if it belongs to another run.
+    Raises StoreError if it belongs to another run.
     """
     manifest = file_sha256(folder.path / MANIFEST)
     journal = Journal(target / DECISIONS, ForkedDecision)
@@ -372,7 +374,7 @@ def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecisi
 def _access(
     folder: RunFolder, settings: ForkSettings, plugins: Plugins, target: Path
 ) -> Iterator[ModelAccess]:
-    """Open the access to a run's model; its calls are recorded in the fork's folder."""
+    """Open access to a run's model; calls are recorded in the fork's folder."""
     config = fork_config(folder.manifest.specs[0], settings.run)
     _, access = open_access(config, plugins, target, StopSignal())
     try:
@@ -382,7 +384,7 @@ def _access(
 
 
 class _Asking:
-    """Requests of the decisions that are not on record."""
+    """Requests for the decisions that are not on record."""
 
     def __init__(self, plan: _Plan, journal: Journal[ForkedDecision], folder: RunFolder) -> None:
         self._journal = journal
@@ -413,9 +415,9 @@ class _Asking:
         )
 
     def ask(self, access: ModelAccess, tell: Tell) -> list[ForkedDecision]:
-        """Request the remaining decisions, and return all of them.
+        """Request the remaining decisions, and return all decisions.
 
-        Raises KtdevalError: if the model can't be asked; decisions made until then stay on record.
+        Raises KtdevalError if the model can't be called; decisions made so far stay on record.
         """
         decisions = []
         errors = 0
@@ -436,7 +438,7 @@ class _Asking:
                     f"{errors} decisions in a row failed ({decision.failure}); fix it, then run the"
                     " same command again to resume"
                 )
-            if not is_failed:  # requested again by the next command
+            if not is_failed:  # failed decisions are requested again by the next command
                 self._journal.append(decision)
 
         return decisions
@@ -461,7 +463,7 @@ def _document(
     as_recorded = _as_recorded(plan.points, decisions)
     notes = [*plan.notes, *_failures(decisions)]
     if not draws and as_recorded != 1.0:
-        # if repeating makes a difference, no difference is exact
+        # if repeats can differ, no difference is exact
         draws = True
         notes.append(
             "asked again, it decided differently from the record: it is not deterministic, or "
@@ -496,8 +498,8 @@ def _document(
 
 
 def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) -> float | None:
-    """Return the share of repeated decisions that equal the recorded ones; None without repeated
-    decisions.
+    """Return the share of repeated decisions that equal the recorded ones; None if there are no
+    repeats.
     """
     by_place = {(point.spec.id, point.step): point for point in points}
     same = []

@@ -1,9 +1,9 @@
-"""Distance of decisions on a changed input from repeated ones, against the nulls.
+"""Distances between decisions on a changed input and repeated decisions, tested against nulls.
 
 Nulls are changes that should have no effect: an unchanged repeat, another order, other labels. An
 input is called read if two permutation tests reject: one of whether decisions on the changed input
-differ from repeated ones, and one of whether they lie further from these than the decisions of each
-placebo do. Both tests are exact at any number of samples. The larger p-value is used, so an input
+differ from repeated ones, and one of whether they are further from these than the decisions of each
+placebo are. Both tests are exact for any number of samples. The larger p-value is used, so an input
 without effect is called read in at most 5 % of forks.
 """
 
@@ -26,8 +26,8 @@ from ktdeval.stats import MIN_RESAMPLED, Interval, holm, studentised_mean
 from ktdeval.values import load_yaml
 
 LEVEL = 0.05
-DRAWS = 4999  #: of a permutation test
-_SMALL = 1e-9  # smaller differences of weights are rounding
+DRAWS = 4999  #: number of permutations in a test
+_SMALL = 1e-9  # smaller differences between weights are rounding
 
 FloatArray = npt.NDArray[np.float64]
 Decisions = Sequence[ForkedDecision]
@@ -63,7 +63,7 @@ def family_of(field: str) -> str:
 
 
 def turnover(one: ForkedDecision, other: ForkedDecision) -> float:
-    """Return half the sum of the absolute differences of weights, cash included."""
+    """Return half the sum of the absolute differences between weights, including cash."""
     differences = []
     for code in one.weights.keys() | other.weights.keys():
         differences.append(one.weights.get(code, 0.0) - other.weights.get(code, 0.0))
@@ -73,13 +73,13 @@ def turnover(one: ForkedDecision, other: ForkedDecision) -> float:
 
 
 def flips(one: ForkedDecision, other: ForkedDecision) -> int:
-    """Return the number of stocks that one buys and the other sells."""
+    """Return the number of stocks that one decision buys and the other sells."""
     shared = one.sides.keys() & other.sides.keys()
     return sum(one.sides[code] != other.sides[code] for code in shared)
 
 
 def differ(one: ForkedDecision, other: ForkedDecision) -> bool:
-    """Return whether two decisions differ in weights or in sides of orders."""
+    """Return whether two decisions differ in weights or in the sides of orders."""
     return turnover(one, other) > 0.0 or one.sides != other.sides
 
 
@@ -115,13 +115,15 @@ def _permute_groups(count: int, first: int, rng: np.random.Generator) -> FloatAr
 
 
 def _p_value(statistics: FloatArray) -> float:
-    """Return the share of statistics at least as large as the first, which is the observed one."""
+    """Return the share of statistics that are at least as large as the first, which is the observed
+    one.
+    """
     return float(np.mean(statistics >= statistics[0] - _SMALL))
 
 
 def p_of_difference(changed: ByPlace, again: ByPlace, seed: int = 0) -> float:
-    """Return the p-value of the energy distance between two groups of decisions, summed over steps:
-    labels are permuted within each step.
+    """Return the p-value of the energy distance between two groups of decisions, summed over steps.
+    Labels are permuted within each step.
     """
     rng = np.random.default_rng(seed)
     total = np.zeros(1 + DRAWS)
@@ -141,8 +143,8 @@ def p_of_difference(changed: ByPlace, again: ByPlace, seed: int = 0) -> float:
 
 
 def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) -> float:
-    """Return the one-sided p-value that changed decisions lie further from repeated ones than a
-    placebo's do. Labels of change and placebo are permuted within each step.
+    """Return the one-sided p-value for changed decisions being further from repeated ones than a
+    placebo's decisions are. The labels of change and placebo are permuted within each step.
     """
     rng = np.random.default_rng(seed)
     total = np.zeros(1 + DRAWS)
@@ -165,8 +167,8 @@ def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) 
 def p_against_nulls(
     changed: ByPlace, again: ByPlace, placebos: Sequence[ByPlace], draws: bool, seed: int = 0
 ) -> float:
-    """Return the largest p-value of a change against each null. `draws`: whether a repeat may give
-    another decision; if not, any difference from it is exact.
+    """Return the largest p-value of a change over all nulls. `draws`: whether a repeat can give a
+    different decision; if not, any difference from it is exact.
     """
     p_values = []
     if draws:
@@ -176,7 +178,7 @@ def p_against_nulls(
 
     for placebo in placebos:
         if not draws and not _is_moved(placebo, again):
-            continue  # an exact null without effect: the test against repeats is enough
+            continue  # an exact null without effect: the test against repeats is sufficient
         p_values.append(p_beyond(changed, placebo, again, seed))
 
     return max(p_values)
@@ -196,16 +198,16 @@ def _is_moved(variant: ByPlace, again: ByPlace) -> bool:
 
 @dataclass(frozen=True)
 class Asked:
-    """All decisions of a fork, and whether its model draws."""
+    """All decisions of a fork, and whether its model samples."""
 
-    decisions: Mapping[str, ByPlace]  #: by variant, those that did not fail
-    asked: Mapping[str, int]  #: by variant, the number requested
+    decisions: Mapping[str, ByPlace]  #: decisions that did not fail, by variant
+    asked: Mapping[str, int]  #: number of requested decisions, by variant
     draws: bool
-    seed: int = 0  #: of permutations and of the bootstrap
+    seed: int = 0  #: seed of permutations and of the bootstrap
 
     @classmethod
     def of(cls, decisions: Decisions, draws: bool, seed: int = 0) -> Asked:
-        """Sort decisions by variant and place."""
+        """Group decisions by variant and place."""
         found: dict[str, dict[ForkPlace, list[ForkedDecision]]] = {}
         counts: dict[str, int] = {}
         for decision in decisions:
@@ -217,14 +219,14 @@ class Asked:
         return cls(found, counts, draws, seed)
 
     def usable(self, variant: str) -> ByPlace:
-        """Return the decisions of a variant at places that also have repeated ones."""
+        """Return the decisions of a variant at places that also have repeated decisions."""
         again = self.decisions.get(AGAIN, {})
         own = self.decisions.get(variant, {})
         return {place: decisions for place, decisions in own.items() if again.get(place)}
 
 
 def variant_figures(asked: Asked, variants: Sequence[Variant]) -> list[VariantFigures]:
-    """Return the figures of each change; p-values are adjusted over the changes that are not
+    """Return the figures of each change. P-values are adjusted over the changes that are not
     placebos.
     """
     placebos = [asked.usable(each.name) for each in variants if each.is_placebo]
@@ -280,8 +282,8 @@ def _mean_over(own: ByPlace, again: ByPlace, measure: Any) -> float:
 
 
 def _direction(own: ByPlace, again: ByPlace) -> float | None:
-    """Return the mean over steps of the correlation between changes of inputs and changes of
-    weights; None if no step has both.
+    """Return the mean over steps of the correlation between input changes and weight changes; None
+    if no step has both.
     """
     values = []
     for place, decisions in own.items():
@@ -312,8 +314,8 @@ def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
 
 
 def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
-    """Return the ends of the interval of `beyond`: over steps, or over the samples of a few steps
-    by the jackknife's pseudo-values; or the reason why it is missing.
+    """Return the ends of the interval of `beyond`, or the reason why it is missing. The interval is
+    over steps, or, with few steps, over samples from the jackknife's pseudo-values.
     """
     by_step = _beyond_by_step(own, again)
     fewest = MIN_RESAMPLED
@@ -350,7 +352,9 @@ def _without(decisions: Decisions, index: int) -> Decisions:
 
 
 def family_figures(rows: Sequence[VariantFigures]) -> list[FamilyFigures]:
-    """Return by family the number of inputs changed, and the number called read."""
+    """Return, by family, the number of changed inputs and how many of these inputs are called
+    read.
+    """
     shown: dict[str, int] = {}
     read: dict[str, int] = {}
     for row in rows:

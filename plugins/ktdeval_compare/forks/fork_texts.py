@@ -15,7 +15,7 @@ _NULL = "asked again"
 
 
 def fork_parts(file: ForkFile) -> Iterator[Part]:
-    """Parts of the text of a fork."""
+    """Yield the parts of the text of a fork."""
     yield (
         f"Forked: {len(file.places)} steps of {file.model} ({file.run}), asked again with one input"
         " changed; never ranked"

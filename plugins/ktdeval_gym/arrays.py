@@ -25,7 +25,7 @@ _PER_FIGURE = 10.0  #: change in per cent that is scaled to 1
 
 
 class _Described(msgspec.Struct):
-    """Fields of a market task's description that bound the number of listed assets."""
+    """Fields of a market task's description that bound how many assets it lists."""
 
     shown: int | None = None  #: most assets in the table of a step
     assets: tuple[str, ...] = ()  #: codes of the only assets; none: all members

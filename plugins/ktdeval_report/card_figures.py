@@ -65,11 +65,11 @@ class WindowStudy:
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True):
-    """Orders with similar stated confidence, and how many of them were right."""
+    """Orders of similar stated confidence, and how many of them came out right."""
 
-    low: float  # lower edge of the bin; `high` is the upper one
+    low: float  # edges of the bin
     high: float
-    n: int  # number of orders
+    n: int  # orders
     mean_confidence: float
     accuracy: float
     accuracy_low: float | None = None  # 95 % interval; None without ledgers and market

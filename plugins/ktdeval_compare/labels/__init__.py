@@ -1,1 +1,1 @@
-"""Label invariance: share of a result that is due to labels."""
+"""Label invariance: the share of a result that is due to labels."""

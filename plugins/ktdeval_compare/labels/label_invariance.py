@@ -1,5 +1,5 @@
-"""Effect of labels on a result: one market under several alias maps and row orders. Cards in, one
-JSON report out.
+"""Effect of labels on a result: one market under several alias maps and row orders. Takes cards,
+and returns one JSON report.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _FACETS = facets(
     "task configs (hash)",
     *MARKET_FACETS,
 )
-"""Facts that must be equal: everything except the mask key, the windows and the seeds, which are
+"""Facts that must be equal: everything except the mask key, and the windows and seeds, which are
 paired.
 """
 
@@ -71,7 +71,7 @@ paired.
 
 @dataclass(frozen=True)
 class InvarianceOptions(LevelOptions, CommonOptions):
-    """Settings of an analysis."""
+    """Settings of the analysis."""
 
     #: unit of intervals. `episode`: each (window, seed), with independently drawn labels; the
     #: interval describes other labels in these windows. `window`: windows, each the mean over its
@@ -81,7 +81,7 @@ class InvarianceOptions(LevelOptions, CommonOptions):
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlay:
-    """One episode, its mask key, and its card."""
+    """One episode, with its mask key and its card."""
 
     card: EntrantCard
     cell: Cell
@@ -91,8 +91,8 @@ class EpisodePlay:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePair:
-    """Two episodes of one window, what they differ in, and their distances. `cell`: that of the
-    first.
+    """Two episodes of one window, how they differ, and their distances. `cell`: the cell of the
+    first episode.
     """
 
     between: str
@@ -114,14 +114,15 @@ class KeyCard:
 
 @dataclass(frozen=True, kw_only=True)
 class PairFigureRow:
-    """Distance of one kind of pair in one figure: a mean with its interval."""
+    """Distance in one figure for one kind of pair: a mean with its interval."""
 
     task: str
     between: str
     figure: str
     unit: str = "fraction"
     formula: str
-    pairs: int | None  #: pairs in which the figure is defined; None for a difference of two kinds
+    #: number of pairs in which the figure is defined; None for a difference of two kinds
+    pairs: int | None
     cells: int
     windows: int
     over: str  #: unit over which the interval varies
@@ -133,17 +134,18 @@ class PairFigureRow:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseRow:
-    """Spread of total return due to one kind of chance."""
+    """Spread of total return due to one source of randomness."""
 
     task: str
     between: str
     metric: str = "total_return"
     unit: str = "fraction"
-    sd: float  #: of an episode
+    sd: float  #: standard deviation of an episode
     cells: int
     episodes: int
-    difference_of_one: float  #: two episodes differ by less than this, at the level of the report
-    difference_of_means: float  #: the same for means over all episodes
+    #: threshold at the level of the report: two episodes differ by less than this by chance
+    difference_of_one: float
+    difference_of_means: float  #: the same threshold for means over all episodes
 
 
 class PlayRow(msgspec.Struct, frozen=True):
@@ -181,14 +183,14 @@ class InvarianceReport:
     cards: Sequence[KeyCard]
     figures: Sequence[PairFigureRow]  #: a row for each task, kind of pair and figure
     noise: Sequence[NoiseRow]
-    pairs: Sequence[PairRow]  #: every pair behind them
+    pairs: Sequence[PairRow]  #: all pairs that the rows are based on
     notes: Sequence[str]
 
 
 def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> InvarianceReport:
     """Compare the mask keys of each task.
 
-    Raises CardError: if the cards differ in more than the mask key, all have one key, can't be
+    Raises CardError if the cards differ in more than the mask key, all have the same key, can't be
     paired, or have no ledgers.
     """
     cards: list[KeyCard] = []
@@ -224,7 +226,9 @@ def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> I
 
 
 def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
-    """Return the cards by task, after a check that those of each group differ only in the mask key."""
+    """Return the cards by task, after checking that those of each group differ only in the mask
+    key.
+    """
     groups = by_task(entrants)
     for task, members in groups.items():
         check_same(
@@ -249,8 +253,8 @@ def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCa
 
 
 def _check_repeats(members: Sequence[EntrantCard]) -> None:
-    """Refuse a repeated key whose second run made no calls: replies from the cache are equal even
-    if the model is random.
+    """Refuse a repeated key whose second run made no model calls: cached replies are equal even if
+    the model is random.
     """
     counts = Counter(member.card.aliases for member in members)
     for member in members:
@@ -265,7 +269,7 @@ def _check_repeats(members: Sequence[EntrantCard]) -> None:
 
 
 def _episode_pairs(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
-    """Yield every two episodes of a window that differ only in the key, only in the seed, or in
+    """Yield all pairs of episodes of a window that differ only in the key, only in the seed, or in
     neither.
     """
     for window, plays in _plays(members, cells).items():
@@ -312,7 +316,9 @@ def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, l
 def _by_cell(
     pairs: Sequence[EpisodePair], between: str, value: Callable[[EpisodePair], float | str]
 ) -> dict[Cell, float]:
-    """Return the mean over the pairs of each (window, seed); for pairs of seeds, of each window."""
+    """Return the mean over the pairs of each (window, seed), or, for pairs of seeds, of each
+    window.
+    """
     values: dict[Cell, list[float]] = {}
     for pair in pairs:
         if pair.between != between:
@@ -334,7 +340,7 @@ def _by_cell(
 def _figure_rows(
     task: str, entrant: EntrantCard, pairs: Sequence[EpisodePair], options: InvarianceOptions
 ) -> list[PairFigureRow]:
-    """Yield one row for each kind of pair that occurs and each figure, by kind."""
+    """Return one row for each kind of pair that occurs and each figure, ordered by kind."""
     rows = []
     for name, figure in FIGURES.items():
         for kind, cells in _means_by_kind(pairs, name).items():
@@ -344,7 +350,7 @@ def _figure_rows(
             high = mean.high
             reason = mean.reason
             if low is not None and high is not None and kind != BEYOND:
-                # The figure has bounds, so its interval is cut at them.
+                # The figure has bounds, so its interval is clipped.
                 low = max(low, 0.0)
                 high = min(high, figure.most or high)
                 if low == 0.0 and high == figure.most:
@@ -381,8 +387,8 @@ def _figure_rows(
 
 
 def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Cell, float]]:
-    """Return the means of a figure by kind of pair; with repeated keys also of labels beyond
-    chance.
+    """Return the means of a figure by kind of pair; with repeated keys, also the effect of labels
+    in excess of chance.
     """
     by_kind: dict[str, dict[Cell, float]] = {}
     for kind in (LABELS, AGAIN, SEEDS):
@@ -403,7 +409,7 @@ def _mean_with_interval(
     entrant: EntrantCard, cells: Mapping[Cell, float], over: str, alpha: float
 ) -> MeanEstimate:
     """Return the mean with its interval over the given values, or over the means of their windows,
-    widened for shared days.
+    in which case the interval is widened for shared days.
     """
     if over == "episode":
         mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
@@ -423,8 +429,8 @@ def _mean_with_interval(
 
 
 def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseRow]:
-    """Yield the effect of each kind of chance on total return: the standard deviation of an
-    episode, and the difference of two runs.
+    """Return the effect of each source of randomness on total return: the standard deviation of an
+    episode, and the difference between two runs.
     """
     rows = []
     z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
@@ -451,7 +457,7 @@ def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseR
 
 
 def _half_squared_difference(pair: EpisodePair) -> float:
-    """Return an unbiased estimate of the variance of a total return, from two draws of it."""
+    """Return an unbiased estimate of the variance of a total return, from two draws."""
     return (pair.first.course.total_return - pair.second.course.total_return) ** 2 / 2
 
 
@@ -490,7 +496,7 @@ def _invariance_notes(
     pairs: Sequence[EpisodePair],
     options: InvarianceOptions,
 ) -> Iterator[str]:
-    """Yield the caveats of the report's tables."""
+    """Yield the caveats for the report's tables."""
     kinds = {pair.between for pair in pairs}
     yield from left_out_notes(members)
     yield from _label_notes(members[0], cells, pairs, options.alpha)
@@ -546,7 +552,7 @@ def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
 def _label_notes(
     entrant: EntrantCard, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
 ) -> Iterator[str]:
-    """Yield notes on the labels of this mask, and a bound on their effect if nothing changed."""
+    """Yield notes on the labels of this mask, and, if nothing changed, a bound on their effect."""
     name = entrant.card.task.name
     if entrant.card.task.mask == "bright":
         yield f"{name}: bright hides nothing, so draws differ only in the order of rows"
@@ -560,7 +566,7 @@ def _label_notes(
 
 
 def _run_notes(member: EntrantCard, has_repeats: bool) -> Iterator[str]:
-    """Yield notes on steps and replies of a run that are not the model's own."""
+    """Yield notes on steps and replies of a run that do not come from the model."""
     coverage = member.card.coverage
     calls = member.card.provenance.calls
     undecided = coverage.steps - coverage.steps_decided

@@ -1,5 +1,5 @@
-"""Rate at which a model placed no order under the mask, against its rate with identities shown
-(KTD-Fin §1 and §5.1).
+"""How often a model placed no order under the mask, compared with identities shown (KTD-Fin §1 and
+§5.1).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard, check_windows, tra
 BRIGHT, BLINDED = "bright", "blinded"
 MASKS = (BRIGHT, BLINDED)
 
-#: `traded`: an order was placed. `declined`: no order, and every step is a decision of the model.
-#: `not known`: no order, but some step is not a decision of the model
+#: `traded`: an order was placed. `declined`: no order was placed, and every step is a decision of
+#: the model. `not known`: no order was placed, but some step is not a decision of the model
 Outcome = Literal["traded", "declined", "not known"]
 
 
-# a tuple: sorted
+# a tuple, so that keys can be sorted
 class EpisodeKey(NamedTuple):
-    """Key by which two episodes of one model under two masks are paired."""
+    """Key that pairs two episodes of one model under two masks."""
 
     training_seed: str
     window: str
@@ -38,7 +38,7 @@ Outcomes = Mapping[EpisodeKey, Outcome]
 
 @dataclass(frozen=True, kw_only=True)
 class DeclinedShare:
-    """Share of episodes of one mask that were declined, with its Wilson interval."""
+    """Share of a mask's episodes that were declined, with its Wilson interval."""
 
     declined: int
     share: float | None
@@ -59,19 +59,19 @@ class PairedOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Declines:
-    """Declined episodes of one model in one mode under both masks."""
+    """Declined episodes of one model in one mode, under both masks."""
 
     model: str
     cohort: str
     mode: str
-    n: int  #: pairs with known outcomes under both masks
-    not_known: int  #: pairs with an unknown outcome
-    unmatched: int  #: episodes that only one mask has
+    n: int  #: number of pairs with known outcomes under both masks
+    not_known: int  #: number of pairs with an unknown outcome
+    unmatched: int  #: number of episodes under only one of the masks
     bright: DeclinedShare
     blinded: DeclinedShare
-    only_bright: int  #: pairs declined under bright and traded under blinded
+    only_bright: int  #: number of pairs declined under bright and traded under blinded
     only_blinded: int
-    p: float | None  #: McNemar's exact test; None if no pair is known
+    p: float | None  #: p-value of McNemar's exact test; None if no pair has known outcomes
     reason: str | None
     cells: Sequence[PairedOutcome]
 
@@ -82,8 +82,8 @@ def declines(
     """Yield a row for each mode of one model with cards under both masks, of tasks whose names
     differ only in the mask.
 
-    Raises CardError: if cards differ in more than the mask and the training seed, or two have one
-    window and seed.
+    Raises CardError if cards differ in more than the mask and the training seed, or if two have the
+    same window and seed.
     """
     groups: dict[tuple[str, str, str], list[EntrantCard]] = {}
     for entrant in entrants:
@@ -113,7 +113,7 @@ def declines(
 def _outcomes(entrants: Sequence[EntrantCard], mask: str) -> Outcomes:
     """Return the outcome of each episode under a mask.
 
-    Raises CardError: if two episodes have one key.
+    Raises CardError if two episodes have the same key.
     """
     outcomes: dict[EpisodeKey, Outcome] = {}
     for entrant in entrants:
@@ -197,8 +197,8 @@ def _declined_share(outcomes: Outcomes, keys: Sequence[EpisodeKey], alpha: float
 
 
 def _mcnemar_p(only_first: int, only_second: int) -> float:
-    """Return the p of McNemar's exact test: given the number of differing pairs, either direction
-    has probability 1/2.
+    """Return the p-value of McNemar's exact test: given the number of discordant pairs, each
+    direction has probability 1/2.
     """
     differing = only_first + only_second
     if differing == 0:

@@ -1,5 +1,5 @@
-"""Value of stock, date, data and tools: cards of one agent under several masks and modes in, one
-JSON report out.
+"""Value of stock, date, data and tools. Takes cards of one agent under several masks and modes, and
+returns one JSON report.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 
 @dataclass(frozen=True)
 class EffectsOptions(MetricTestOptions):
-    """Settings of an analysis."""
+    """Settings of the analysis."""
 
 
 @dataclass(frozen=True)
 class MaskDesign:
-    """One agent's cards by mask and mode, paired."""
+    """Cards of one agent by mask and mode, paired."""
 
     name: str  #: name of the agent in tables
     cards: Mapping[Variant, EntrantCard]  #: mask and mode -> card
-    cells: Sequence[Cell]  #: the (window, seed) that all cards have
+    cells: Sequence[Cell]  #: (window, seed) cells that all cards have
     metrics: Sequence[str]
 
     @property
     def first(self) -> EntrantCard:
-        """One of the cards, for facts that all of them share."""
+        """A representative card, for facts that all of them share."""
         return next(iter(self.cards.values()))
 
 
@@ -118,7 +118,7 @@ class EffectsReport:
     seed: int
     cards: Sequence[DesignCard]
     effects: Sequence[EffectRow]
-    ladder: Sequence[LadderRow]  #: rows that add up to their `total` row
+    ladder: Sequence[LadderRow]  #: rows whose sum is their `total` row
     notes: Sequence[str]
 
 
@@ -189,7 +189,7 @@ def _effect_verdict(value: float | None, p: float | None, alpha: float) -> str |
 def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
     """Return the cards by the label of their system.
 
-    Raises CardError: if a system has one card, and its counterpart has other settings of calls.
+    Raises CardError if a system has only one card, and its counterpart has different call settings.
     """
     groups = by_system(entrants)
     check_counterparts(groups, "an effect would mix that with mask and mode")
@@ -199,10 +199,10 @@ def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
 
 
 def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str) -> None:
-    """Refuse systems of one card each that differ only in the settings of calls but have other
-    masks or modes: they were meant to be one.
+    """Refuse single-card systems that differ only in their call settings but have different masks
+    or modes: they were meant to be one system.
 
-    Raises CardError: the message ends with `then`.
+    Raises CardError, whose message ends with `then`.
     """
     alone: dict[System, EntrantCard] = {}
     for system, members in groups.items():
@@ -222,7 +222,7 @@ def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str
 def check_variants(members: Sequence[EntrantCard], then: str) -> None:
     """Refuse cards that differ in more than mask and mode.
 
-    Raises CardError: the message ends with `then`.
+    Raises CardError, whose message ends with `then`.
     """
     fields: set[str] = set()
     for member in members:
@@ -234,7 +234,7 @@ def check_variants(members: Sequence[EntrantCard], then: str) -> None:
 
     check_same(members, same, then)
 
-    # Prompts and tools may differ from mode to mode, but not within one.
+    # Prompts and tools can differ between modes, but not within one.
     of_mode = {name: config_field(name) for name in ("prompts", "tools")}
     for mode in dict.fromkeys(member.card.task.mode for member in members):
         check_same([member for member in members if member.card.task.mode == mode], of_mode, then)
@@ -281,8 +281,8 @@ class _MetricTable:
         self.correlation = stats.overlap_correlation(spans(design.first, self.windows))
 
     def _figures(self) -> dict[Cell, list[float]]:
-        """Return the figures of every variant by cell, and count the cells in which one is
-        undefined by reason.
+        """Return the figures of every variant by cell. Also count, by reason, the cells in which a
+        figure is undefined.
         """
         episodes = {variant: card.episodes() for variant, card in self.design.cards.items()}
         figures: dict[Cell, list[float]] = {}
@@ -306,7 +306,7 @@ class _MetricTable:
             else:
                 figures[cell] = known
 
-        # Effects over the other cells would omit those in which a variant does worst.
+        # Effects over the remaining cells would omit those in which a variant does worst.
         if never:
             cells = len(self.design.cells)
             self.left_out = Counter({stats.never_in(never, cells): cells})
@@ -325,7 +325,7 @@ class _MetricTable:
 
     def ladders(self) -> list[LadderRow]:
         """Return order-averaged contributions: over modes for each mask, then over masks and modes
-        together.
+        jointly.
         """
         modes = list(dict.fromkeys(mode for _, mode in self.values))
         if len(modes) < 2:
@@ -367,8 +367,8 @@ class _MetricTable:
         return rows
 
     def _mean_fields(self, values: Values) -> dict[str, Any]:
-        """Return the fields that rows of effects and of ladders share: the mean over windows with
-        its interval, and the signed-rank test.
+        """Return the fields that rows of effects and ladders share: the mean over windows with its
+        interval, and the signed-rank test.
         """
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)
@@ -382,7 +382,7 @@ class _MetricTable:
         }
 
     def notes(self) -> Iterator[str]:
-        """Yield a line for each reason of undefined pairs, and one on windows that share days."""
+        """Yield a line for each reason why pairs are undefined, and one if windows share days."""
         for reason, count in self.left_out.items():
             yield f"{self.metric}: {count} (window, seed) left out: {reason}"
 

@@ -1,13 +1,13 @@
 """Effect of a mask key: spread over many keys of a baseline that uses only positions in a list.
 
-The baseline buys the first names that a list of the whole universe shows at the first decision, in
-equal parts, and keeps them to the end of the window (`builtin/first_listed`). Each key gives it a
-random portfolio. So its spread over keys is the gain from choosing a key, and the rank of a card's
+The baseline buys equal amounts of the first names in the list of the whole universe at the first
+decision, and holds them to the end of the window (`builtin/first_listed`). Each key gives a random
+portfolio. So the spread over keys measures the gain from choosing a key, and the rank of a card's
 own key shows whether that key was lucky.
 
-The mask gives the order, and the executor settles purchases. Names of a long portfolio that is paid
-in full do not affect each other, so each name is bought once by itself. A key's profit is the sum
-over its names, in whole minor units.
+The order comes from the mask, and the executor settles the purchases. Names in a fully paid long
+portfolio do not affect each other, so each name is simulated once, separately. A key's profit is
+the sum over its names, in whole minor units.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.ranking.random_players import quantiles_of
 
 POOLED = "all windows"
-INVESTED = 0.98  #: share of the cash that the baseline spends; the rest covers costs
-_LUCKY = 0.975  #: rank above which a note names the key
+INVESTED = 0.98  #: share of the cash that the baseline invests; the rest covers costs
+_LUCKY = 0.975  #: rank above which a note mentions the key
 _NO_MARKET = "the baseline trades on the run's market"
 
 
@@ -52,14 +52,14 @@ class KeySpreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class FirstPurchases:
-    """First purchases of a card's episodes, against the names listed first."""
+    """First purchases of a card's episodes, compared with the names listed first."""
 
-    bought: int  #: number of names
-    among_first: int  #: of these, names among the first listed
-    by_chance: float  #: their expected number if the names bought were drawn from the universe
+    bought: int  #: number of names bought
+    among_first: int  #: number of these names that are among the first listed
+    by_chance: float  #: expected number if the names bought were drawn at random from the universe
 
     def plus(self, other: FirstPurchases) -> FirstPurchases:
-        """Return the sums of both."""
+        """Return the sum of both, field by field."""
         return FirstPurchases(
             self.bought + other.bought,
             self.among_first + other.among_first,
@@ -69,21 +69,21 @@ class FirstPurchases:
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadRow:
-    """Total return of the baseline over keys in one window, and the card's own key among them."""
+    """Total return of the baseline over keys in one window, with the rank of the card's own key."""
 
     task: str
     card: str
     unit: str = "fraction"
-    n: int  #: keys
-    window: str  #: or `POOLED`
+    n: int  #: number of keys
+    window: str  #: name of the window, or `POOLED`
     q5: float
     q25: float
     q50: float
     q75: float
     q95: float
     sd: float
-    own: float  #: under the card's key
-    rank: float  #: share of keys that do worse than the card's; ties count half
+    own: float  #: return under the card's own key
+    rank: float  #: share of keys that do worse than the card's own; ties count half
     bought: int  #: see `FirstPurchases`
     among_first: int
     by_chance: float
@@ -95,14 +95,15 @@ class KeyReport:
 
     keys: int
     positions: int
-    spread: Sequence[SpreadRow]  #: a row for each card and window, and one for all of a card
+    #: a row for each card and window, and one for all windows of a card
+    spread: Sequence[SpreadRow]
     notes: Sequence[str]
 
 
 def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> KeyReport:
     """Compare each card's mask key with many others.
 
-    Raises CardError: if a card has no key or lies in no run folder, or its market can't be read.
+    Raises CardError if a card has no key or is not in a run folder, or if its market can't be read.
     """
     rows: list[SpreadRow] = []
     notes: list[str] = []
@@ -127,8 +128,8 @@ def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> Ke
 def _card_rows(
     entrant: EntrantCard, market: MarketSnapshot, keys: Sequence[str], positions: int
 ) -> Iterator[SpreadRow]:
-    """Yield the rows of the windows that the card's figures pool, then a row of all of them: its
-    mean over windows, each the mean over its seeds.
+    """Yield a row for each window that is pooled in the card's figures, then a row for all of them:
+    the mean over windows of the means over seeds.
     """
     card = entrant.card
     config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
@@ -164,8 +165,8 @@ def _over_keys(
     profit: HoldingProfits,
     keys: Sequence[str],
 ) -> tuple[Values, FirstPurchases]:
-    """Return the baseline's total return in a window under each key, and last under the card's own:
-    means over the seeds of `specs`.
+    """Return the baseline's total return in a window under each key, and as the last value under
+    the card's own key. The values are means over the seeds of `specs`.
     """
     base_row = window_rows(market.days, specs[0].span.first, specs[0].span.last)[0] - 1
     if not market.member[base_row].any():
@@ -191,12 +192,14 @@ def _over_keys(
 
 
 def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count: int) -> list[int]:
-    """Return the first names that an episode's mask lists at its first decision."""
+    """Return the names that are listed first at an episode's first decision."""
     return _list_universe(spec, market, base_row)[:count]
 
 
 def _list_universe(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> list[int]:
-    """Return the names of the universe as an episode lists them at its first decision."""
+    """Return the names of the universe in the order in which an episode lists them at its first
+    decision.
+    """
     order = asset_order(spec.mask_seed, len(market.codes))
     if spec.mode == "memory_only" and spec.mask is not None:
         return listed_assets(order, market.member, spec.mask, base_row)
@@ -207,18 +210,18 @@ def _list_universe(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class HoldingProfits:
-    """Profit of each name that is bought at the first open and kept, in minor units."""
+    """Profit of each name that is bought at the first open and held, in minor units."""
 
     of_each: npt.NDArray[np.int64]  #: [N] assets; 0 if nothing was filled
-    cash: int  #: at the start
-    names: int  #: number of names bought; each gets an equal part of the cash
+    cash: int  #: cash at the start
+    names: int  #: number of names bought, each with an equal part of the cash
 
 
 def profits_of(
     market: MarketSnapshot, tape: MarketTape, config: TradingConfig, spec: EpisodeSpec, names: int
 ) -> HoldingProfits:
-    """Buy each name of the universe by itself at a window's first open, and keep it to the window's
-    end. `names`: number that share the cash; in a smaller universe, all of them.
+    """Buy each name of the universe separately at a window's first open, and hold it to the
+    window's end. `names`: number of names that share the cash; in a smaller universe, all of them.
     """
     start, stop = window_rows(market.days, spec.span.first, spec.span.last)
     stop = stop if spec.limit is None else min(stop, start + spec.limit)
@@ -248,7 +251,9 @@ def profits_of(
 def _spread_row(
     entrant: EntrantCard, window: str, returns: Values, purchases: FirstPurchases
 ) -> SpreadRow:
-    """Return the quantiles over keys, and the rank of the last value, the card's own key."""
+    """Return the quantiles over keys, and the rank of the last value, which belongs to the card's
+    own key.
+    """
     others = returns[:-1]
     own = float(returns[-1])
     rank, _ = rank_among(own, others)
@@ -268,7 +273,7 @@ def _spread_row(
 def _first_purchases(
     entrant: EntrantCard, spec: EpisodeSpec, listed: Sequence[str], names: int
 ) -> FirstPurchases:
-    """Count the names that an episode bought at its first step; zero if its ledger can't be read.
+    """Count the names that an episode bought in its first step; zero if its ledger can't be read.
     `names`: size of the universe.
     """
     ledger = recorded_ledger(entrant, spec.id)
@@ -281,7 +286,7 @@ def _first_purchases(
 
 
 def _card_notes(entrant: EntrantCard, pooled: SpreadRow) -> Iterator[str]:
-    """Yield a line if a card's key is among the luckiest."""
+    """Yield a note if a card's key is among the luckiest."""
     if pooled.rank > _LUCKY:
         share = 100 * (1 - pooled.rank)
         yield (

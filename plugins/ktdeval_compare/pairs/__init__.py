@@ -1,1 +1,1 @@
-"""Comparison of cards in pairs, with tests corrected over a table."""
+"""Pairwise comparison of cards, with tests corrected over a table."""

@@ -13,16 +13,17 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 @dataclass(frozen=True)
 class CardMarkets:
-    """Opens the markets of cards, each once."""
+    """Opens the markets of cards, each only once."""
 
-    without: str  #: what is missing without a market, as the note on a missing one says
+    without: str  #: what can't be computed without a market, for the note on a missing one
     data: str | None = None  #: folder or provider of the market, if it has moved
     plugins: Plugins = field(default_factory=load_plugins)
-    opened: dict[str, MarketSnapshot] = field(default_factory=dict)  #: by snapshot id
+    #: opened markets by snapshot id
+    opened: dict[str, MarketSnapshot] = field(default_factory=dict)
 
     def find(self, entrant: EntrantCard) -> MarketSnapshot | str:
-        """Return the market of a card's run, or the reason why it can't be read. Raises DataError:
-        `data` names another market.
+        """Return the market of a card's run, or the reason why it can't be read. Raises DataError
+        if `data` is a different market.
         """
         wanted = entrant.card.snapshot.id
         if wanted in self.opened:
@@ -41,7 +42,7 @@ class CardMarkets:
         return market
 
     def need(self, entrant: EntrantCard) -> MarketSnapshot:
-        """Return the market of a card's run. Raises CardError: it can't be read."""
+        """Return the market of a card's run. Raises CardError if it can't be read."""
         market = self.find(entrant)
         if isinstance(market, str):
             raise CardError(f"{entrant.path}: {market}")

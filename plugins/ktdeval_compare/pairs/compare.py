@@ -1,5 +1,5 @@
-"""Compute a comparison: cards in, one JSON report out. It prints nothing and reads no clock; random
-draws come from a seed.
+"""Compute a comparison: takes cards, and returns one JSON report. It prints nothing and reads no
+clock; random draws are seeded.
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *
 class CompareOptions(MetricTestOptions):
     """Settings of a comparison."""
 
-    #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a
-    #: (window, seed)
+    #: `window`: a pair is a window, and its difference the median over seeds. `episode`: a pair is
+    #: a (window, seed)
     unit: Literal["window", "episode"] = "window"
-    against_first: bool = False  #: only the first card against each other one
+    against_first: bool = False  #: compare only the first card with each of the others
     draws: int = option(1000, help="bootstrap samples of the daily tests", minimum=1)
-    #: windows that lie on this side of the cutoff of every card that records one; None: all
+    #: only windows that lie on this side of the cutoff of every card that records one; None: all
+    #: windows
     side: Literal["before", "after"] | None = None
-    pool: bool = False  #: one estimate over the windows of all markets, in place of tests
+    pool: bool = False  #: one estimate over the windows of all markets, instead of tests
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
         """Return the pairs of cards to test, as indices below `cards`."""
@@ -93,12 +94,12 @@ class TaskGroup:
         return list(dict.fromkeys(window for window, _ in self.cells))
 
     def correlation(self, windows: Sequence[str]) -> Values:
-        """Correlation of the windows by the days they share."""
+        """Correlation of the windows due to shared days."""
         return stats.overlap_correlation(spans(self.entrants[0], windows))
 
     def null(self, windows: Sequence[str], seed: int) -> RankNull | None:
         """Return the null distribution of the signed-rank statistic over windows that share days;
-        None if they share none.
+        None if no days are shared.
         """
         return shared_null(pattern_of(self.correlation(windows)), seed)
 
@@ -109,7 +110,7 @@ class TaskGroup:
 def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> CompareReport:
     """Test every pair of cards of each task on each metric.
 
-    Raises CardError: if the cards can't be compared or paired; UsageError: if no card has a metric.
+    Raises CardError if the cards can't be compared or paired; UsageError if no card has a metric.
     """
     groups = make_groups(entrants, options)
     cards: list[ComparedCard] = []
@@ -145,7 +146,9 @@ def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> Compare
 
 
 def make_groups(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[TaskGroup]:
-    """Return the cards by task, after a check that those of each task can be compared and paired."""
+    """Return the cards by task, after checking that those of each task can be compared and
+    paired.
+    """
     if len(entrants) < 2:
         raise CardError(NEEDS_TWO)
 
@@ -163,7 +166,7 @@ def make_groups(entrants: Sequence[EntrantCard], options: CompareOptions) -> lis
 def paired_group(
     task: str, members: Sequence[EntrantCard], wanted: Sequence[str], common: bool, side: str | None
 ) -> TaskGroup:
-    """Return the cards of one task as a group, after a check that they can be compared and paired.
+    """Return the cards of one task as a group, after checking that they can be compared and paired.
     `wanted`: metrics.
     """
     check_same(members, TASK_FACETS, "they can't be compared")
@@ -177,7 +180,9 @@ def paired_group(
 
 
 def _refuse_alone(alone: EntrantCard, entrants: Sequence[EntrantCard]) -> NoReturn:
-    """Refuse a task with one card; name the mask or mode if another card differs in it."""
+    """Refuse a task with only one card; the message names the mask or mode if another card differs
+    in it.
+    """
     task = alone.card.task.name
     others = [entrant for entrant in entrants if entrant.card.task.name != task]
     shared = [name for name, members in by_task(entrants).items() if len(members) > 1]
@@ -264,11 +269,11 @@ def window_medians(values: Mapping[Cell, float]) -> dict[str, float]:
 def pair_figures(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Return figures by cell: those of one card, or of the first of two cards minus the second.
-    Also return the number of cells in which one is undefined, by reason.
+    """Return figures by cell, either those of one card or those of the first of two cards minus the
+    second. Also return, by reason, the number of cells in which a figure is undefined.
 
     The figures are empty if a card never reaches the value in some cell: a test of the other cells
-    would omit the cells where it does worst.
+    would omit the cells in which the card does worst.
     """
     is_alone = len(compared) == 1
     episodes = [entrant.episodes() for entrant in compared]
@@ -301,11 +306,11 @@ def pair_figures(
 
 @dataclass(frozen=True, slots=True)
 class _WindowDependence:
-    """Dependence of the differences of windows; a field is None if they are independent."""
+    """Dependence between the differences of windows; a field is None if they are independent."""
 
     every: RankNull | None = None  #: null distribution over all pairs
-    differing: RankNull | None = None  #: over the pairs that differ
-    blocks: npt.NDArray[np.int64] | None = None  #: of windows, for sign flips
+    differing: RankNull | None = None  #: null distribution over the pairs that differ
+    blocks: npt.NDArray[np.int64] | None = None  #: blocks of dependent windows, for sign flips
 
 
 def _dependence(
@@ -316,8 +321,8 @@ def _dependence(
 
     blocks = stats.blocks_of(group.correlation(windows))
     if options.unit == "episode":
-        # The paper's rule takes every (window, seed) as independent; sign flips keep the seeds of a
-        # window together.
+        # The paper's rule treats every (window, seed) as independent; sign flips keep the seeds of
+        # a window together.
         return _WindowDependence(blocks=blocks)
 
     differing = [window for window, value in zip(windows, sample, strict=True) if value != 0]
@@ -331,7 +336,7 @@ def _dependence(
 def _daily_test(
     group: TaskGroup, pair: tuple[int, int], table: DailyTable | str, options: CompareOptions
 ) -> DailyTest:
-    """Test the Sharpe ratios of two cards, from their daily returns."""
+    """Test the difference between the Sharpe ratios of two cards, from their daily returns."""
     row = DailyTest(
         task=group.task,
         first=group.entrants[pair[0]].label,
@@ -385,7 +390,7 @@ def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions
 def _comparison_notes(
     groups: Sequence[TaskGroup], tests: Sequence[PairTest], options: CompareOptions
 ) -> Iterator[str]:
-    """Yield the caveats of the report's tables."""
+    """Yield the caveats for the report's tables."""
     of_groups = {}
     for group in groups:
         own = [test for test in tests if test.task == group.task]
@@ -425,7 +430,7 @@ def _group_notes(
 
 
 def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield a line for each setting, other than the model, in which the cards differ."""
+    """Yield a line for each setting, other than the model, that differs between the cards."""
     cards = [entrant.card for entrant in entrants]
     if any(card.agent != cards[0].agent for card in cards):
         yield _together("agents (scaffolds)")
@@ -457,7 +462,7 @@ def _overlap_notes(group: TaskGroup) -> Iterator[str]:
 
 
 def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
-    """Yield a line for each test that has too few pairs to be significant, before or after
+    """Yield a line for each test with too few pairs to be significant, before or after
     correction.
     """
     family = sum(test.p is not None for test in tests)

@@ -1,4 +1,4 @@
-"""Load and name the cards of a comparison and their ledgers, and refuse those that can't be
+"""Load and label the cards of a comparison and their ledgers, and refuse cards that can't be
 compared.
 """
 
@@ -41,7 +41,7 @@ from ktdeval.values import encode_canonical, file_sha256, near_matches
 
 Values = npt.NDArray[np.float64]
 
-Cell = tuple[str, int]  #: window and seed: key by which figures of two cards are paired
+Cell = tuple[str, int]  #: window and seed, the key by which figures of two cards are paired
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ class _ComparedCard:
 
     path: Path
     card: Any
-    label: str = ""  #: name in tables; unique among the cards of one task
+    label: str = ""  #: name in tables; unique among the cards of a task
 
     @property
     def system(self) -> System:
-        """The evaluated system."""
+        """System that was evaluated."""
         return System.of(self.card)
 
     @property
     def run_folder(self) -> Path:
-        """Run folder of the card, if it lies in one (`is_in_run`)."""
+        """Run folder that contains the card; valid only if `is_in_run`."""
         return run_of(self.path)
 
     @property
     def is_in_run(self) -> bool:
-        """True if the card lies in a run folder."""
+        """True if the card is in a run folder."""
         return (self.run_folder / "manifest.json").is_file()
 
 
@@ -88,16 +88,16 @@ class EntrantCard(_ComparedCard):
 
 _Entry = TypeVar("_Entry", bound=_ComparedCard)
 _NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
-"""Labels that get no note here: those about the mask, which compared cards share, and those with
-notes of their own.
+"""Labels that get no note here: those about the mask, which compared cards share, and those that
+have a separate note.
 """
 
 
 def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[EntrantCard]:
-    """Return the trading cards of `load_cards`, and warn of each scoring card of a run folder,
-    which is left out.
+    """Return the trading cards of `load_cards`, and warn of each scoring card in a run folder,
+    which is ignored.
 
-    Raises UsageError: if all cards are of scoring tasks, or as `load_cards` does.
+    Raises UsageError if all cards are of scoring tasks, or as `load_cards` does.
     """
     entrants, scored = load_cards(paths, "trading", tasks)
     if not entrants:
@@ -110,7 +110,7 @@ def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[Entr
 
 
 def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
-    """Yield a line for each scoring card that is left out of a comparison of trading cards."""
+    """Yield a line for each scoring card that is omitted from a comparison of trading cards."""
     for card in scored:
         yield (
             f"{card.path}: is a scoring card and is left out of a comparison of trading cards; "
@@ -122,8 +122,8 @@ def load_cards(
     paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
 ) -> tuple[list[EntrantCard], list[ScoringEntrant]]:
     """Return the trading cards and the scoring cards of the given files and run folders
-    (`RUN/cards/*.json`), in order. `kind`: required kind of files that are named directly. `tasks`:
-    names or globs of the tasks to take; empty: all.
+    (`RUN/cards/*.json`), in order. `kind`: required kind of card files that are given directly.
+    `tasks`: names or globs of the tasks to load; empty: all.
 
     Raises UsageError: if a folder has no cards, a card is given twice, or a path has no card of
     `tasks`; CardError: if a card is not valid.
@@ -140,7 +140,7 @@ def load_cards(
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
 
             seen.add(real)
-            # A run may have cards of both kinds.
+            # A run can have cards of both kinds.
             card: object
             if kind and not path.is_dir():
                 card = load_card(file, kind)
@@ -172,7 +172,7 @@ def _is_of(task: str, patterns: Iterable[str]) -> bool:
 def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str]) -> None:
     """Refuse a name that matches no card, and a path without a card of the named tasks.
 
-    Raises UsageError: with the tasks that all paths have in common.
+    Raises UsageError, with the tasks that all paths have in common.
     """
     common = set.intersection(*map(set, by_path.values()))
     in_common = f"common tasks: {', '.join(sorted(common))}"
@@ -199,8 +199,8 @@ def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
 
 
 def label(entrants: Sequence[_Entry]) -> list[_Entry]:
-    """Label each card by what distinguishes its system from the others; cards of one system also by
-    their paths.
+    """Label each card by what distinguishes its system from the others; if a system has several
+    cards, also by their paths.
     """
     names = system_labels(entrant.system for entrant in entrants)
     counts = Counter(entrant.system for entrant in entrants)
@@ -226,7 +226,7 @@ def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
 
 def training_seed(entrant: EntrantCard) -> str:
     """Return the seeds among the model's arguments, as canonical JSON. Cards that differ only in
-    these are repeats of one model.
+    these are replicates of one model.
     """
     return encode_canonical(
         {name: value for name, value in entrant.card.model.args.items() if is_seed(name)}
@@ -236,10 +236,10 @@ def training_seed(entrant: EntrantCard) -> str:
 def check_same(
     entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str
 ) -> None:
-    """Refuse cards that differ in one of `facets` (name -> function that reads the value from a
-    card); name the first that differs.
+    """Refuse cards that differ in any of `facets` (name -> function that reads the value from a
+    card); the message names the first difference.
 
-    Raises CardError: the message ends with `then`.
+    Raises CardError, whose message ends with `then`.
     """
     first = entrants[0]
     for other in entrants[1:]:
@@ -274,28 +274,30 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "kinds of markets": lambda entrant: _market_kind(entrant.card),
 }
 MARKET_FACETS = ("snapshots", "metric rules", "limits of steps")
-"""Facts that must be equal in every comparison. Mask keys are not among them: each run has its own."""
+"""Facts that must be equal in every comparison. Mask keys are not among them: each run has its own
+key.
+"""
 
 
 def _market_kind(card: TradingCard) -> str:
-    """Return the kind of market: `placebo`, `synthetic` or `real`."""
+    """Return the kind of the market: `placebo`, `synthetic` or `real`."""
     if card.snapshot.is_placebo:
         return "placebo"
     return "synthetic" if card.snapshot.synthetic else "real"
 
 
 def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
-    """Return facts for `check_same`, in the order in which they are checked."""
+    """Return the facts for `check_same`, in the order in which they are checked."""
     return {name: _FACETS[name] for name in names}
 
 
 def config_field(name: str) -> Callable[[EntrantCard], Any]:
-    """Return a function that reads a field of the config of a card's task."""
+    """Return a function that reads a field of a card's task config."""
     return lambda entrant: entrant.card.task.config.get(name)
 
 
 def check_windows(entrants: Sequence[_ComparedCard]) -> None:
-    """Refuse cards on which one window name has two date ranges."""
+    """Refuse cards on which the same window name has different date ranges."""
     known: dict[str, tuple[_ComparedCard, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
@@ -311,9 +313,9 @@ def check_windows(entrants: Sequence[_ComparedCard]) -> None:
 def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
-    Windows that can't be combined with the others are left out (`left_out`). Raises CardError: if
-    no cell is shared, if cards have finished different cells and `common` is not set, or if one
-    window name has two date ranges.
+    Windows that can't be combined with the others are omitted (`left_out`). Raises CardError if no
+    cell is shared, if cards have finished different cells and `common` is not set, or if one window
+    name has two date ranges.
     """
     check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
@@ -333,7 +335,7 @@ def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
 
 
 def _check_finished(entrant: EntrantCard, missing: set[Cell], shared: int) -> None:
-    """Refuse a card that has not finished a cell that another has."""
+    """Refuse a card that has not finished a cell that another card has."""
     if not missing:
         return
 
@@ -346,8 +348,8 @@ def _check_finished(entrant: EntrantCard, missing: set[Cell], shared: int) -> No
 
 
 def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
-    """Return the windows that all cards have finished but that no figure over windows includes,
-    with the reason of each.
+    """Return the windows that all cards have finished but that are not included in figures over
+    windows, with the reason for each.
     """
     windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
     shared = list(windows)
@@ -360,9 +362,7 @@ def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
 
 
 def left_out_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield a line on cells that not all cards have finished, and one for each window that is left
-    out.
-    """
+    """Yield a line on cells that not all cards have finished, and one for each omitted window."""
     finished = [set(entrant.episodes()) for entrant in entrants]
     shared = len(set.intersection(*finished))
     lacking = len(set.union(*finished)) - shared
@@ -385,10 +385,10 @@ def chosen_metrics(
     wanted: Sequence[str],
     formula: Callable[[str], Callable[[EntrantCard], str]] = formula_of,
 ) -> list[str]:
-    """Return the metrics asked for, by default `total_return`; each must be on every card with one
-    `formula`.
+    """Return the requested metrics, by default `total_return`; each must be on every card with the
+    same formula.
 
-    Raises UsageError: if a card lacks a metric; CardError: if it was computed by different
+    Raises UsageError if a card lacks a metric; CardError if a metric was computed with different
     formulas.
     """
     names = list(dict.fromkeys(wanted)) or ["total_return"]
@@ -406,7 +406,7 @@ def chosen_metrics(
 
 
 def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the first and last day that the episodes of each window covered (a limit shortens
+    """Return the first and last days that the episodes of each window covered (a limit can shorten
     them).
     """
     covered = {
@@ -418,7 +418,7 @@ def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]
 def flag_notes(
     entrants: Sequence[_Entry], are_sides_mixed: bool = True, but: Sequence[str] = _NO_CAUTION
 ) -> Iterator[str]:
-    """Yield the caveats on cards: synthetic prices, limited or unfinished runs, and, if sides are
+    """Yield the caveats for cards: synthetic prices, limited or unfinished runs, and, if sides are
     mixed, windows on both sides of a cutoff.
     """
     flagged: dict[str, list[str]] = {}
@@ -438,8 +438,8 @@ def flag_notes(
 
 
 def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield the notes of groups of cards, each once. A note that not all groups have begins with
-    the names of its groups.
+    """Yield the notes of several groups of cards without duplicates. A note that not all groups
+    have is prefixed with the names of its groups.
     """
     groups: dict[str, list[str]] = {}
     for name, lines in notes.items():
@@ -481,8 +481,9 @@ def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -
 
 
 def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a line for each window that a card leaves out of its figures, and one on these metrics
-    if a median does not cover all episodes; then `flag_notes` except those on synthetic prices.
+    """Yield a line for each window that a card omits from its figures, and one for these metrics if
+    a median does not cover all episodes; then the notes of `flag_notes` except those on synthetic
+    prices.
     """
     for entrant in entrants:
         for window, reason in (entrant.card.left_out or {}).items():
@@ -503,8 +504,8 @@ def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> 
 
 
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
-    """Yield a line for each card with figures of days that its model may know from training. The
-    models of other cards may not know these days.
+    """Yield a line for each card whose figures include days that its model may know from training.
+    Models of the other cards may not know these days.
     """
     for entrant in entrants:
         block = recorded_cutoff(entrant.card)
@@ -522,7 +523,7 @@ def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
 
 def recorded_ledger(entrant: EntrantCard, episode: str) -> Ledger | str:
     """Return the ledger of an episode from which the card was made, or the reason why it can't be
-    used, such as bytes that changed since.
+    used, for example because its bytes have changed.
     """
     name = f"episodes/{episode}/ledger.parquet"
     path = run_file(entrant.run_folder, name)
@@ -543,8 +544,8 @@ class DailyTable:
 
     days: Sequence[str]  #: ISO fill days, in order
     returns: Values  #: [days, cards] simple returns of the NAV
-    days_a_year: int  #: the most of any window
-    #: coarsest `Ledger.return_resolution` of any episode: a smaller spread of returns is rounding
+    days_a_year: int  #: largest number of days per year of any window
+    #: coarsest `Ledger.return_resolution` of all episodes: a smaller spread of returns is rounding
     resolution: float
 
 
@@ -552,7 +553,8 @@ def daily_table(entrants: Sequence[EntrantCard], cells: Sequence[Cell]) -> Daily
     """Return the daily returns of cards over the same days, or the reason why they can't be
     tabulated.
 
-    A return is the mean over seeds and over windows that share the day, so no day is counted twice.
+    Each return is the mean over seeds and over windows that share the day, so no day is counted
+    twice.
     """
     columns: list[dict[str, float]] = []
     days_a_year = 0

@@ -1,8 +1,8 @@
-"""Signed-rank test over windows, which may share days, and its power. Both use one null
+"""Signed-rank test over windows, which may share days, and its power. Both use the same null
 distribution.
 
-Differences of windows that share days are modelled as normal, correlated by these days, with and
-without an effect. Without shared days the null distribution is exact.
+Differences of windows that share days are modelled as normal, with a correlation due to these days,
+with and without an effect. Without shared days the null distribution is exact.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def published_spans(name: str) -> dict[str, Span]:
 
 
 def pattern_of(correlation: FloatArray) -> Pattern:
-    """Return the pattern of shared days that gives this [n, n] correlation of windows."""
+    """Return the pattern of shared days that gives this [n, n] correlation between windows."""
     return tuple(map(tuple, correlation.tolist()))
 
 
 @functools.lru_cache(maxsize=256)
 def shared_null(pattern: Pattern, seed: int = 0) -> RankNull | None:
-    """Return the null distribution over windows of a pattern; None if they share no days."""
+    """Return the null distribution over the windows of a pattern; None if they share no days."""
     return overlap_null(np.array(pattern), seed)
 
 
 def rank_test_of(values: FloatArray, correlation: FloatArray, seed: int = 0) -> SignedRank:
-    """Test [n] differences of windows of this [n, n] correlation.
+    """Test [n] differences of windows with this [n, n] correlation.
 
-    Raises ValueError: if a difference is not finite.
+    Raises ValueError if a difference is not finite.
     """
     moving = np.flatnonzero(level_sizes(values))
     null = None
@@ -79,10 +79,10 @@ class RankTest:
     """
 
     alpha: float = 0.05
-    #: correlation of the first windows; further ones share days among themselves as these do
+    #: correlation of the first windows; additional windows share days in the same pattern
     pattern: Pattern = APART
-    draws: int = 20_000  #: of a power, whose standard error is then at most 0.004
-    seed: int = 0  #: of these, and of the null distribution
+    draws: int = 20_000  #: number of draws for a power, whose standard error is then at most 0.004
+    seed: int = 0  #: seed of these draws, and of the null distribution
 
     def correlation(self, windows: int) -> FloatArray:
         """Return the [windows, windows] correlation of planned windows."""
@@ -90,18 +90,18 @@ class RankTest:
         return np.kron(np.eye(repeats), np.array(self.pattern))[:windows, :windows]
 
     def effective(self, windows: int) -> float:
-        """Return how many independent windows would give a mean of the same uncertainty."""
+        """Return the number of independent windows whose mean would have the same uncertainty."""
         return effective_count(self.correlation(windows))
 
     def smallest_p(self, windows: int) -> float:
-        """Return the smallest p-value that `windows` windows can give: all differences have one
-        sign.
+        """Return the smallest p-value that `windows` windows can give, when all differences have
+        the same sign.
         """
         return _null(self.pattern, self.seed, windows).two_sided(0.0)
 
     @property
     def fewest(self) -> int:
-        """Fewest windows whose smallest p-value reaches alpha."""
+        """Minimum number of windows whose smallest p-value reaches alpha."""
         windows = 1
         while self.smallest_p(windows) > self.alpha and windows < _LARGEST_PLAN:
             windows += 1
@@ -121,21 +121,21 @@ class RankTest:
         return float(((sums <= cut) | (sums >= top - cut)).mean())
 
     def effect(self, windows: int, power: float = 0.8) -> float | None:
-        """Return the effect, in standard deviations of a window's difference, that the test finds
-        with probability `power`; None if no result of this number of windows can be significant.
+        """Return the effect, in standard deviations of a window's difference, that the test detects
+        with probability `power`; None if no result with this number of windows can be significant.
         """
         return _effect(self, windows, power)
 
     def windows_needed(self, effect: float, power: float = 0.8) -> int | None:
-        """Return the fewest windows with which the test finds an effect with probability `power`;
-        None if even a few hundred are not enough.
+        """Return the minimum number of windows with which the test detects an effect with
+        probability `power`; None if even a few hundred are not enough.
         """
         size = abs(effect)
         if size == 0:
             return None
 
-        # A z test needs a few windows less (the efficiency of signed ranks is 3/pi): a bracket
-        # around that saves most of the search.
+        # A z test needs slightly fewer windows (the efficiency of signed ranks is 3/pi): bracketing
+        # its result saves most of the search.
         shared = len(self.pattern) / self.effective(len(self.pattern))
         guess = math.pi / 3.0 * normal_effect(1.0, 1, self.alpha, power) ** 2 / size**2 * shared
         if guess > 1.2 * _LARGEST_PLAN:
@@ -166,15 +166,17 @@ class RankTest:
 
 @functools.cache
 def _null(pattern: Pattern, seed: int, windows: int) -> RankNull:
-    """Return the null distribution of the statistic if no difference is 0 and no two are equal."""
+    """Return the null distribution of the statistic, provided that no difference is 0 and no two
+    are tied.
+    """
     shared = shared_null(pattern_of(RankTest(pattern=pattern).correlation(windows)), seed)
     return shared or rank_null(np.arange(1.0, windows + 1.0))
 
 
 @functools.lru_cache(maxsize=2)
 def _normals(pattern: Pattern, draws: int, seed: int, windows: int) -> FloatArray:
-    """Return [draws, windows] differences without an effect. The same numbers serve every effect,
-    so that power rises with the effect and a search over it is smooth.
+    """Return [draws, windows] differences without an effect. The same draws are used for every
+    effect, so that power increases with the effect and a search over it is smooth.
     """
     correlation = RankTest(pattern=pattern).correlation(windows)
     return correlated_normals(correlation, draws, np.random.default_rng(seed))
@@ -182,7 +184,7 @@ def _normals(pattern: Pattern, draws: int, seed: int, windows: int) -> FloatArra
 
 @functools.cache
 def _critical_sum(test: RankTest, windows: int) -> int:
-    """Return the largest rank sum that is significant on the low side; -1 if none is."""
+    """Return the largest rank sum that is significant on the low side; -1 if there is none."""
     if test.smallest_p(windows) > test.alpha * (1 + 1e-12):
         return -1
 
@@ -195,7 +197,7 @@ def _effect(test: RankTest, windows: int, power: float) -> float | None:
     if _critical_sum(test, windows) < 0:
         return None
     if test.power(0.0, windows) >= power:
-        return 0.0  # the wanted power is so low that chance reaches it
+        return 0.0  # the requested power is so low that chance reaches it
 
     high = max(1e-3, normal_effect(math.sqrt(math.pi / 3.0), windows, test.alpha, power))
     while test.power(high, windows) < power and high < _LARGEST_EFFECT:

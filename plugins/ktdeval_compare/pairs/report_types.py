@@ -33,7 +33,7 @@ class PairDifference:
     """First minus second in one window, or in one window and seed."""
 
     window: str
-    seed: int | UnsetType = UNSET  #: unset: median over the seeds of the window
+    seed: int | UnsetType = UNSET  #: unset for the median over the window's seeds
     value: float
 
 
@@ -46,7 +46,7 @@ class Wilcoxon(SignedRank):
 
 @dataclass(frozen=True, kw_only=True)
 class PairTest:
-    """Test of one metric of one pair of cards."""
+    """Test of one metric for one pair of cards."""
 
     task: str
     metric: str
@@ -54,10 +54,10 @@ class PairTest:
     better: str
     first: str
     second: str
-    n: int  #: pairs
+    n: int  #: number of pairs
     windows: int
     seeds: int
-    left_out: Mapping[str, int]  #: how many (window, seed), by reason
+    left_out: Mapping[str, int]  #: number of omitted (window, seed) cells, by reason
     differences: Sequence[PairDifference]
     shift: Shift
     rank_biserial: float | None
@@ -72,7 +72,7 @@ class PairTest:
 
 @dataclass(frozen=True, kw_only=True)
 class DailyTest:
-    """Test of the Sharpe ratios of two cards, from their daily returns."""
+    """Test of the difference between two cards' Sharpe ratios, from their daily returns."""
 
     task: str
     test: str = "sharpe_difference"
@@ -82,12 +82,12 @@ class DailyTest:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    se: float | UnsetType | None = UNSET  #: unset: not tested
+    se: float | UnsetType | None = UNSET  #: standard error; unset if not tested
     p: float | None = None
-    n: int  #: days
+    n: int  #: number of days
     method: str | UnsetType = UNSET
     reason: str | None = None
-    p_hac: float | UnsetType | None = UNSET  #: by the normal distribution
+    p_hac: float | UnsetType | None = UNSET  #: p-value from the normal distribution
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None
@@ -101,9 +101,9 @@ class BestSet:
     test: str = "model_confidence_set"
     of: str = "mean daily return"
     tied_with_best: Sequence[str] | None = None
-    p: Mapping[str, float] | None = None  #: by card
-    n: int  #: days
-    block: int | UnsetType = UNSET  #: days of a block of the bootstrap
+    p: Mapping[str, float] | None = None  #: p-value of each card
+    n: int  #: number of days
+    block: int | UnsetType = UNSET  #: block length of the bootstrap, in days
     reason: str | UnsetType | None = UNSET  #: why the set can't be determined
 
 

@@ -35,7 +35,7 @@ def _drawing_seeds(scored: ScoringEntrant) -> Sequence[int] | None:
 
 
 _FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps") | {
-    # Questions about a market are drawn by window and seed.
+    # Questions about a market are drawn separately by window and seed.
     "seeds": _drawing_seeds,
 }
 
@@ -58,7 +58,7 @@ class ScoreRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTest:
-    """Difference of two cards in one score, paired by sample."""
+    """Difference between two cards in one score, paired by sample."""
 
     task: str
     score: str
@@ -66,8 +66,8 @@ class ScoreTest:
     better: str
     first: str
     second: str
-    n: int  #: samples
-    differing: int  #: samples in which the cards differ
+    n: int  #: number of samples
+    differing: int  #: number of samples in which the cards differ
     value: float | None
     low: float | None
     high: float | None
@@ -93,7 +93,7 @@ def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> 
 
     A test's units are samples: answers to one sample of a window under several seeds are averaged.
 
-    Raises CardError: if cards of one task can't be compared; UsageError: if no card has a score.
+    Raises CardError if cards of one task can't be compared; UsageError if no card has a score.
     """
     if len(cards) < 2:
         raise CardError(NEEDS_TWO)
@@ -131,7 +131,7 @@ def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> 
 
 
 def _chosen_scores(members: Sequence[ScoringEntrant], wanted: Sequence[str]) -> list[str]:
-    """Return the scores asked for, by default the headline scores."""
+    """Return the requested scores, by default the headline scores."""
     card = members[0].card
     for name in wanted:
         if name not in card.scores:
@@ -174,13 +174,13 @@ def _score_row(task: str, name: str, member: ScoringEntrant) -> ScoreRow:
 
 # ---- answers
 
-#: Figures of each sample, over seeds: score -> sample -> figures
+#: Figures of each sample, one per seed: score -> sample -> figures
 _Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _CardAnswers:
-    """Answers of a card: figures of each sample, and the number of answers without a figure, by
+    """Answers of a card: the figures of each sample, and the number of answers without a figure, by
     kind.
     """
 
@@ -198,7 +198,7 @@ class _AnsweredCard:
 
 def _answers(member: ScoringEntrant) -> _CardAnswers | str:
     """Return the figures of each sample, or the reason why they are missing. A failed call has no
-    figure, because it shows nothing about the model.
+    figure, because it reveals nothing about the model.
     """
     if not member.is_in_run:
         return f"{member.label}: no answers next to the card"
@@ -236,7 +236,7 @@ def _figures_of(
     figures: dict[str, dict[str, list[float]]] = {}
     for score, line in card.scores.items():
         key = recorded_as(card, score, recorded)
-        # Answers have scores, but not this one: only the card has it.
+        # Answers have scores, but not this one, which only the card has.
         if key is None and recorded:
             continue
 
@@ -253,8 +253,8 @@ def _figures_of(
 
 
 def sample_of(spec: EpisodeSpec, sample: str) -> str:
-    """Return the id of a sample, with its window if the task has windows: the first probe of
-    another window is another question.
+    """Return the id of a sample, including its window if the task has windows: the first probe of
+    another window is a different question.
     """
     if spec.window_name is None:
         return sample
@@ -321,7 +321,7 @@ def _test_score(
 
 
 def _absence(name: str, answered: _AnsweredCard) -> str:
-    """Return why samples of a card lack a figure of a score, as text; empty if none does."""
+    """Return why samples of a card have no figure for a score, as text; empty if all have one."""
     if isinstance(answered.answers, str):
         return ""
 

@@ -1,10 +1,10 @@
 """Test whether two Sharpe ratios are equal, for dependent and heteroscedastic returns (Ledoit and
 Wolf 2008).
 
-The delta method over the four moments (means and uncentred second moments), with a long-run
-covariance that allows for dependence and heteroscedasticity: quadratic spectral kernel, bandwidth
-of Andrews (1991), prewhitened as Andrews and Monahan (1992). In the studentised form a circular
-block bootstrap replaces the normal distribution of the ratio.
+The test uses the delta method over the four moments (means and uncentred second moments), with a
+long-run covariance that allows for dependence and heteroscedasticity: quadratic spectral kernel,
+Andrews' (1991) bandwidth, prewhitened as in Andrews and Monahan (1992). In the studentised form a
+circular block bootstrap replaces the normal distribution of the ratio.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ktdeval.stats import NO_VARIANCE, TRADING_DAYS
 
 Matrix = npt.NDArray[np.float64]
 
-MINIMUM_DAYS = 20  #: with fewer days the estimate of the long-run variance is useless
+MINIMUM_DAYS = 20  #: with fewer days the estimate of the long-run variance is unreliable
 
-#: A standard error this small, times sqrt(days), is rounding: one series is the other with another
-#: leverage.
+#: A standard error that is this small after multiplication by sqrt(days) is rounding: one series is
+#: a leveraged copy of the other.
 _NO_ERROR = 1e-6
 
 _LARGEST_ROOT = 0.97
@@ -37,13 +37,13 @@ class SharpeDifference:
 
     #: Sharpe ratio of the first series minus that of the second; None if either is undefined
     value: float | None = None
-    low: float | None = None  #: end of the interval, as `high` is
+    low: float | None = None  #: lower end of the interval
     high: float | None = None
     se: float | None = None
     p: float | None = None  #: two-sided
     n: int
     method: Literal["hac", "bootstrap"]
-    reason: str | None = None  #: why figures are None
+    reason: str | None = None  #: why the figures are None
 
 
 def sharpe_difference(
@@ -59,8 +59,8 @@ def sharpe_difference(
     returns over the same days.
 
     `first`: [n] simple daily returns; `second`: [n] returns of the other series on the same days. A
-    block of the bootstrap has `n**(1/3) / 2` days (2 for 43 days, 4 for 548): with this length its
-    measured size is nearest to the nominal one.
+    block of the bootstrap has `n**(1/3) / 2` days (2 for 43 days, 4 for 548): with this length the
+    test's measured size is closest to the nominal one.
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
@@ -78,7 +78,7 @@ def sharpe_difference(
     if draws:
         sample = _bootstrap_ratios(pair, draws, max(1, round(math.cbrt(n) / 2)), seed)
         p = (1.0 + float((sample >= ratio).sum())) / (draws + 1.0)
-        with np.errstate(invalid="ignore"):  # between two infinite ones
+        with np.errstate(invalid="ignore"):  # difference between two infinite ratios
             reach = float(np.quantile(sample, confidence)) * error
     else:
         p = float(2.0 * ndtr(-ratio))
@@ -139,12 +139,12 @@ def long_run_covariance(centred: Matrix) -> Matrix:
     """Return the long-run covariance of a centred series [n, k], [k, k], by the quadratic spectral
     kernel after prewhitening by a VAR(1).
 
-    The finite-sample factor n / (n - k) and the limit of 0.97 for roots of the VAR follow Andrews
-    and Monahan.
+    The finite-sample factor n / (n - k) and the bound of 0.97 on the roots of the VAR follow
+    Andrews and Monahan.
     """
     n, k = centred.shape
-    # Moments of returns and of their squares differ by orders of magnitude. On one scale, rounding
-    # affects them equally.
+    # Moments of returns and of their squares differ by orders of magnitude. On a common scale,
+    # rounding affects them equally.
     scale = np.sqrt((centred**2).mean(axis=0))
     series = centred / scale
     before = series[:-1]
@@ -161,8 +161,8 @@ def long_run_covariance(centred: Matrix) -> Matrix:
 
 
 def _andrews_bandwidth(series: Matrix) -> float:
-    """Return Andrews' (1991) plug-in bandwidth of the quadratic spectral kernel, from an AR(1) of
-    each column with equal weights.
+    """Return Andrews' (1991) plug-in bandwidth for the quadratic spectral kernel, from an AR(1) for
+    each column, with equal weights.
     """
     before = series[:-1]
     after = series[1:]
@@ -181,8 +181,8 @@ def _quadratic_spectral(series: Matrix, bandwidth: float) -> Matrix:
     n = len(series)
     lags = np.arange(1, n)
     x = 6.0 * np.pi * lags / (5.0 * max(bandwidth, 1e-8))
-    # The sum is the series times its filtered self; one transform of the zero-padded series and
-    # back computes the filter.
+    # The sum is the series times its filtered version; the filter takes one transform of the
+    # zero-padded series and back.
     size = 1 << (2 * n - 1).bit_length()
     kernel = np.zeros(size)
     kernel[0] = 1.0

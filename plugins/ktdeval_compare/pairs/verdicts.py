@@ -24,19 +24,19 @@ class TestedRow(Protocol):
 
     @property
     def better(self) -> str:
-        """Direction in which the figure is better, if it has one."""
+        """Direction in which the figure is better, if any."""
 
     @property
     def p(self) -> float | None:
-        """P-value before correction; None: not tested."""
+        """Uncorrected p-value; None if not tested."""
 
 
 _TestedT = TypeVar("_TestedT", bound=TestedRow)
 
 
 def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value") -> list[_TestedT]:
-    """Return the rows with p-values corrected over all of them, and their verdicts. `effect`: the
-    field whose sign shows which card is higher.
+    """Return the rows with corrected p-values and with verdicts. `effect`: the field whose sign
+    shows which card is higher.
     """
     p_values = [row.p for row in rows]
     by_holm = stats.holm(p_values)
@@ -55,7 +55,7 @@ def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value")
 def _test_verdict(
     row: TestedRow, effect: float | None, p: float | None, alpha: float
 ) -> str | None:
-    """Return the better card (the higher one if the figure has no direction), or `tied`."""
+    """Return the better card (or the higher one, if neither direction is better), or `tied`."""
     if p is None:
         return None
     if p > alpha or not effect:

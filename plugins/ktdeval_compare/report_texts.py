@@ -30,7 +30,7 @@ from ktdeval_compare.variances.variance import IdenticalRuns, JointRow, ShareRow
 
 
 def compare_parts(report: CompareReport) -> Iterator[Part]:
-    """Parts of the report of `compare`."""
+    """Yield the parts of the report of `compare`."""
     pair = "(window, seed) pairs"
     if report.unit == "window":
         pair = "windows, each the median over its seeds"
@@ -76,7 +76,7 @@ def _where(row: DailyTest | BestSet) -> str:
 
 
 def score_parts(report: ScoreReport) -> Iterator[Part]:
-    """Parts of the report of `compare` on cards of scoring tasks."""
+    """Yield the parts of the report of `compare` for cards of scoring tasks."""
     yield "Scores of each card"
     for task, rows in itertools.groupby(report.scores, key=lambda row: row.task):
         yield f"  {task}"
@@ -97,7 +97,7 @@ def score_parts(report: ScoreReport) -> Iterator[Part]:
 
 
 def variance_parts(report: VarianceReport) -> Iterator[Part]:
-    """Parts of the report of `compare --factor`."""
+    """Yield the parts of the report of `compare --factor`."""
     sizes = " × ".join(
         f"{count} {factor}s" for count, factor in zip(report.levels, report.factors, strict=True)
     )
@@ -135,7 +135,9 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
 
 
 def _joint_parts(report: VarianceReport) -> Iterator[Part]:
-    """Return the tests over all assets; tests of the first factor also without each of its levels."""
+    """Yield the tests over all assets; tests of the first factor also without each of its
+    levels.
+    """
     first = report.factors[0]
     shown = [row for row in report.joint if row.without is UNSET or row.source == first]
     yield ""
@@ -153,7 +155,7 @@ def _left_out(row: JointRow) -> str:
 
 def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
     fitted: list[ReportColumn[Any]] = []
-    # Without replicates no mixed model can separate interaction from chance.
+    # Without replicates no mixed model can separate the interaction from residual noise.
     if report.replicates > 1:
         fitted.append(plain("REML", "reml"))
 
@@ -173,7 +175,9 @@ def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
 
 
 def _identical(row: IdenticalRuns) -> str:
-    """Name identical runs by their agent, or by agents and models if the runs have several agents."""
+    """Return the label of identical runs: their agent, or their agents and models if the runs have
+    several agents.
+    """
     agents = {run[0] for run in row.runs}
     if len(agents) == 1:
         whose = row.runs[0][0]
@@ -195,7 +199,7 @@ def _identical(row: IdenticalRuns) -> str:
 
 
 def effects_parts(report: EffectsReport) -> Iterator[Part]:
-    """Parts of the report of `compare masks`."""
+    """Yield the parts of the report of `compare masks`."""
     if report.effects:
         yield "Effects of the mask: mean over windows, paired within window and seed"
         yield make_table(

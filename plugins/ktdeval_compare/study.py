@@ -1,5 +1,6 @@
-"""Studies of cards, each one folder: options, a function of the cards, columns, and a figure if it
-has one. `ktdeval_compare.cutoffs` is one; packages add theirs by the hook `ktdeval_commands`.
+"""Studies of cards, each in a folder of its own: options, a function of the cards, columns, and
+optionally a figure. `ktdeval_compare.cutoffs` is an example; packages add studies through the hook
+`ktdeval_commands`.
 """
 
 from __future__ import annotations
@@ -58,14 +59,16 @@ class CompareStudy:
 
     name: str
     help: str
-    #: with `columns.yaml`: the columns of each table, by the field of the report that has its rows;
+    #: folder with `columns.yaml`: the columns of each table, by the report field that has its rows;
     #: and, if `options` are StudyFigureOptions, `figure.json`: a Vega-Lite spec of the first table
     folder: Path
     options: type[JsonOptions]
-    #: `module:function` of the trading cards (a list of `EntrantCard`) and the options. It returns a
-    #: dataclass: the rows of each table, `notes`, and `alpha` if a column is an interval.
+    #: `module:function`, called with the trading cards (a list of `EntrantCard`) and the options.
+    #: It returns a dataclass: the rows of each table, `notes`, and `alpha` if a column is an
+    #: interval.
     compute: str
-    parts: str = ""  #: `module:function` of the text of a report, if it is more than its tables
+    #: `module:function` that returns the text of a report, if it is more than its tables
+    parts: str = ""
     example: str = ""
 
 
@@ -91,7 +94,9 @@ def study_command(study: CompareStudy) -> click.Command:
 
 
 def study_parts(study: CompareStudy, report: Any) -> Iterator[Part]:
-    """Yield the tables of a report, each below the field that has its rows, and its notes."""
+    """Yield the tables of a report, each below the name of the field that has its rows, and its
+    notes.
+    """
     for name, columns in load_yaml(study.folder / COLUMNS).items():
         yield name
         yield declared_table(columns, getattr(report, name), getattr(report, "alpha", 0.05))
@@ -102,7 +107,8 @@ def study_parts(study: CompareStudy, report: Any) -> Iterator[Part]:
 def write_figure(study: CompareStudy, report: Any, path: Path) -> None:
     """Draw the figure of a study from the rows of its first table.
 
-    Raises UsageError: the file has another ending, or vl-convert (extra `report`) is missing.
+    Raises UsageError if the file has an unsupported extension, or if vl-convert (extra `report`) is
+    missing.
     """
     if path.suffix not in (".svg", ".json"):
         raise UsageError(f"--out {path}: a figure of a study is written as .svg or .json")

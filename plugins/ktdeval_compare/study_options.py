@@ -1,4 +1,6 @@
-"""Settings that several studies share, for their commands and for the functions that these call."""
+"""Settings shared by several studies, both for their commands and for the functions that the
+commands call.
+"""
 
 from __future__ import annotations
 

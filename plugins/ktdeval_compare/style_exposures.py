@@ -1,10 +1,10 @@
-"""Style exposures of cards and cohorts: means over days and members, signs, and differences of
-cohorts with Welch's interval (KTD-Fin §5.3 and Table 8).
+"""Style exposures of cards and cohorts: means over days and members, signs, and differences between
+cohorts with Welch intervals (KTD-Fin §5.3 and Table 8).
 
-The units are models. An exposure is first averaged over the days of a model, so the dependence of
-days need not be modelled. The difference of two cohorts has Welch's (1947) interval over models.
-Cohorts are small and of unequal spread; resampling models gives lower coverage (measured in
-docs/variance.md).
+The units are models. Exposures are first averaged over the days of each model, so dependence
+between days need not be modelled. The difference between two cohorts has a Welch (1947) interval
+over models. Cohorts are small and have unequal spread; resampling models gives lower coverage
+(measured in docs/variance.md).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ktdeval.cards import TradingEpisode
 from ktdeval_compare.cohort_words import REASONS
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values
 
-SELECTION = "selection_alpha"  #: metric whose detail has the exposures of an episode
-_ROUNDING = 1e-12  #: spread of exposures that are equal except for rounding
+SELECTION = "selection_alpha"  #: metric whose detail contains the exposures of an episode
+_ROUNDING = 1e-12  #: spread below which exposures are equal up to rounding
 
 #: mean exposure to each factor; None if no holding ever had a value of the factor
 Exposures = Mapping[str, float | None]
@@ -38,15 +38,15 @@ class FactorMeans:
     """Exposures of several cards or models to one factor, and their mean."""
 
     factor: str
-    cards: Exposures  #: by card or model
-    mean: float | None  #: over those that have one
-    members: int  #: number of those that have one
-    same_sign: int  #: number of these with the sign of the mean; 0 if the mean is 0
+    cards: Exposures  #: exposures by card or model
+    mean: float | None  #: mean over those with an exposure
+    members: int  #: number of those with an exposure
+    same_sign: int  #: number of those whose sign is that of the mean; 0 if the mean is 0
 
 
 def card_exposures(entrants: Sequence[EntrantCard]) -> list[FactorMeans]:
-    """Return the mean style exposures of each card's holdings, and of all cards; empty if no card
-    has exposures.
+    """Return the mean style exposures of each card's holdings, and the mean over all cards; empty
+    if no card has exposures.
     """
     tables: dict[str, Exposures] = {}
     for entrant in entrants:
@@ -61,7 +61,7 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
     """Return the mean exposure to each style factor over all days of the episodes on which a
     holding had a value of the factor.
 
-    A factor is None if no day has a value; the result is empty if no episode has exposures.
+    A factor is None if no day has a value; the result is empty if no episode has any exposures.
     """
     total: dict[str, float] = {}
     days: dict[str, int] = {}
@@ -85,10 +85,10 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
 
 
 def cohort_means(members: Mapping[str, Exposures]) -> list[FactorMeans]:
-    """Return the mean exposure of a cohort to each factor, each member counted once.
+    """Return the mean exposure of a cohort to each factor; all members have equal weight.
 
-    `members`: exposures by card. Rows have the factor order of the first card. Return no rows if
-    cards of several versions have different factors.
+    `members`: exposures by card. Rows have the factor order of the first card. The result is empty
+    if cards of several versions have different factors.
     """
     factors = next(iter(members.values()), {})
     for table in members.values():
@@ -130,8 +130,8 @@ class FactorRow:
     factor: str
     cohorts: Mapping[str, CohortMean]
     models: Exposures
-    agree: bool  #: the means of all cohorts have one sign
-    agreement_shown: bool  #: their intervals, too, lie on that side of zero
+    agree: bool  #: whether the means of all cohorts have the same sign
+    agreement_shown: bool  #: whether their intervals, too, lie on that side of zero
     unit: str = "ratio"
 
 
@@ -150,7 +150,7 @@ class WelchTest:
 
 @dataclass(frozen=True, kw_only=True)
 class CohortDifference:
-    """Difference of two cohorts in one factor."""
+    """Difference between two cohorts in one factor."""
 
     factor: str
     unit: str
@@ -162,7 +162,7 @@ class CohortDifference:
     p: float | None
     reason: str | None
     p_holm: float | None = None  #: corrected over all rows of the report
-    verdict: str | None = None  #: the higher cohort, or `not shown`
+    verdict: str | None = None  #: the cohort with the higher exposure, or `not shown`
 
 
 @dataclass(frozen=True)
@@ -172,21 +172,22 @@ class CohortSummary:
     cohort: str
     models: Sequence[str]
     members: int
-    same_sign: int | None  #: models with the signs of the cohort's means in all factors
+    #: number of models that have the sign of the cohort's mean in all factors
+    same_sign: int | None
 
 
 @dataclass(frozen=True)
 class SignAgreement:
-    """Factors on which cohorts agree in sign."""
+    """Number of factors on which cohorts agree in sign."""
 
     agree: Sequence[str]
     agreement_shown: Sequence[str]
-    factors: int  #: how many were compared
+    factors: int  #: number of compared factors
 
 
 @dataclass(frozen=True)
 class CohortExposures:
-    """Exposures of cohorts, and their agreement."""
+    """Exposures of cohorts, and how far they agree."""
 
     cohorts: Sequence[CohortSummary]
     exposures: Sequence[FactorRow]
@@ -243,7 +244,7 @@ def _shared_factors(means: Mapping[str, Mapping[str, FactorMeans]]) -> list[str]
 
 
 def _known_exposures(exposures: Exposures) -> Values:
-    # A model whose holdings never had a value of the factor is not part of its mean.
+    # A model whose holdings never had a value for the factor is excluded from its mean.
     return np.array([value for value in exposures.values() if value is not None])
 
 
@@ -276,7 +277,7 @@ def _factor_row(factor: str, of_cohorts: Mapping[str, FactorMeans], alpha: float
 
 
 def _agree(figures: Sequence[float], cohorts: int) -> bool:
-    """Return whether the figures of at least two cohorts all lie on one side of zero."""
+    """Return whether there are at least two figures, all on the same side of zero."""
     return cohorts > 1 and (min(figures) > 0 or max(figures) < 0)
 
 
@@ -290,7 +291,7 @@ def _cohort_summary(
 
 
 def _has_signs_of(cohort: str, exposures: Exposures, rows: Sequence[FactorRow]) -> bool:
-    """Return whether a model has the signs of its cohort's means in all factors."""
+    """Return whether a model has the sign of its cohort's mean in all factors."""
     for row in rows:
         exposure = exposures[row.factor] or 0.0
         if exposure * row.cohorts[cohort].mean <= 0:

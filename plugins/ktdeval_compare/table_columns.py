@@ -1,4 +1,4 @@
-"""Columns of the tables that the commands on several cards print, and formats of their figures."""
+"""Columns of the tables printed by commands on several cards, and formats of their figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Record = TypeVar("_Record", bound="DataclassInstance | msgspec.Struct")
 
 @dataclass(frozen=True, slots=True)
 class ReportColumn(Generic[RowT]):
-    """Column of a table: its head, and a function that formats a row's cell."""
+    """Column of a table: its heading, and a function that formats a row's cell."""
 
     head: str
     cell: Callable[[RowT], str]
@@ -40,11 +40,11 @@ class ReportTable:
 
     heads: list[str]
     cells: list[list[str]]
-    left: list[str]  #: heads of the columns that are flush left
+    left: list[str]  #: headings of left-aligned columns
     indent: str = "  "
 
     def lines(self, width: int | None) -> list[str]:
-        """Return its lines, of at most `width` columns; None: of any length."""
+        """Return the lines of the table, at most `width` columns wide; None: unlimited."""
         return grid_lines(self.heads, self.cells, self.left, width, self.indent)
 
 
@@ -65,8 +65,8 @@ def print_result(
     document: object, parts: Iterable[Part], made: tuple[str, Path] | None, as_json: bool
 ) -> None:
     """Print the result of a command: its document as JSON, or its parts. With `made` (name and
-    folder), text also ends with the command's name and the folder that it wrote; None: the result
-    is shown again.
+    folder), the text also ends with the command's name and the folder that it wrote; None: an
+    existing result is shown.
     """
     if as_json:
         click.echo(dumps_pretty(to_plain(document)), nl=False)
@@ -81,7 +81,7 @@ def print_result(
 
 
 def grid(rows: Iterable[RowT], *columns: ReportColumn[RowT], indent: str = "  ") -> ReportTable:
-    """Return an aligned table."""
+    """Return an aligned table of text cells."""
     heads = [column.head for column in columns]
     left = [column.head for column in columns if column.is_left]
     cells: list[list[str]] = []
@@ -103,7 +103,9 @@ def make_table(
     cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
     indent: str = "  ",
 ) -> ReportTable:
-    """Return a table of `tables.yaml`; the rest as in `declared_table`."""
+    """Return a table that is declared in `tables.yaml`; for the other arguments see
+    `declared_table`.
+    """
     return declared_table(_columns_by_table()[name], rows, alpha, cells, indent)
 
 
@@ -114,8 +116,8 @@ def declared_table(
     cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
     indent: str = "  ",
 ) -> ReportTable:
-    """Return a table whose columns are declared. `alpha`: level of its intervals; `cells`: functions
-    by head, which format cells of columns of kind `own`.
+    """Return a table with declared columns. `alpha`: significance level of its intervals; `cells`:
+    functions by heading that format the cells of columns of kind `own`.
     """
     columns = []
     for declared in declared_columns:
@@ -133,7 +135,7 @@ def declared_table(
 
 
 def note_parts(notes: Sequence[str]) -> Iterator[Part]:
-    """Yield the notes of a report below a title; without notes, nothing."""
+    """Yield the notes of a report below a title; nothing if there are none."""
     if notes:
         yield ""
         yield "Notes"
@@ -141,7 +143,7 @@ def note_parts(notes: Sequence[str]) -> Iterator[Part]:
 
 
 def field_of(row: Any, name: str) -> Any:
-    """Return a field of a row by its name, or of a part of it, such as `shift.low`; None if the
+    """Return a field of a row, or of a part of the row, by name, such as `shift.low`; None if the
     part is None.
     """
     value = row
@@ -169,7 +171,7 @@ def text(
 def format_column(
     head: str, name: str, form: str, scale: int = 1, none: str = UNDEFINED
 ) -> ReportColumn[Any]:
-    """Return a column of figures, times `scale`, by a format such as `{:.0f} %`."""
+    """Return a column of figures, multiplied by `scale`, in a format such as `{:.0f} %`."""
 
     def cell(row: Any) -> str:
         value = field_of(row, name)
@@ -184,7 +186,7 @@ def figure_of(head: str, name: str = "value", unit: str | None = None) -> Report
 
 
 def figure_with_ends(head: str, value: str, ends: str = "") -> ReportColumn[Any]:
-    """Return a column of signed shares, each with the ends of its interval, if it has one, in
+    """Return a column of signed shares, each followed by the ends of its interval, if any, in
     brackets; `ends`: the part of a row that has `low` and `high`, by default the row itself.
     """
 
@@ -201,7 +203,7 @@ def figure_with_ends(head: str, value: str, ends: str = "") -> ReportColumn[Any]
 def plain(
     head: str, name: str, none: str = UNDEFINED, unit: str | None = None
 ) -> ReportColumn[Any]:
-    """Return a column of figures without the sign of positive ones."""
+    """Return a column of figures without a plus sign."""
 
     def cell(row: Any) -> str:
         value = field_of(row, name)
@@ -246,7 +248,7 @@ _COLUMN_KINDS: Mapping[str, Callable[..., ReportColumn[Any]]] = {
 def interval(
     alpha: float, is_signed: bool = True, unit: str | None = None, part: str = ""
 ) -> ReportColumn[Any]:
-    """Return a column of both ends of an interval, with its level; `part`: start of the names of
+    """Return a column of both ends of an interval, with its level; `part`: prefix of the names of
     both, such as `shift.`.
     """
 
@@ -260,12 +262,14 @@ def interval(
 
 
 def interval_head(alpha: float) -> str:
-    """Return the head of a column of intervals with `1 - alpha`."""
+    """Return the heading of a column of intervals at level `1 - alpha`."""
     return f"{100 * (1 - alpha):g} % interval"
 
 
 def unless_alone(rows: Sequence[_Record], key: str, others: Sequence[object] = ()) -> list[_Record]:
-    """Return the rows, with an empty `key` if all of them (and of the others) have the same."""
+    """Return the rows, with an empty `key` if all of them (and of the others) have the same
+    value.
+    """
     values = {getattr(row, key) for row in (*rows, *others)}
     if len(values) > 1:
         return list(rows)
@@ -281,7 +285,7 @@ def _blank_row(row: _Record, key: str) -> _Record:
 
 
 def figure(value: float | None, unit: str) -> str:
-    """Return a signed figure; fractions in per cent."""
+    """Return a signed figure as text; fractions in per cent."""
     if value is None:
         return UNDEFINED
 
@@ -300,7 +304,7 @@ def both(low: float | None, high: float | None, unit: str) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value with four digits, a small one as a power of ten."""
+    """Return a p-value with four digits, or, if it is small, as a power of ten."""
     if value is None:
         return UNDEFINED
     return f"{value:.4f}" if value >= 1e-4 else f"{value:.0e}"

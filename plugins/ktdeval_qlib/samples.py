@@ -189,7 +189,7 @@ class Samples:
     codes: tuple[str, ...]
     features: FloatArray  #: [T, N, 9] raw factors of all names
     member: BoolArray  #: [T, N]
-    labels: FloatArray  #: [T, N] labels; NaN where there is no sample
+    labels: FloatArray  #: [T, N] labels; NaN without a sample
 
     def rows(self, segment: str) -> slice:
         """Return the rows of a segment's used days. Raises DataError if the segment does not

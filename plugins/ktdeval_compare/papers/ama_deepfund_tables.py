@@ -19,28 +19,28 @@ VOTE = "Vote"
 BUY_AND_HOLD = "Buy & Hold"
 _HOLDING_MODEL = "builtin/buy_and_hold"
 _NO_MODEL = "-"
-#: facts that cards of one table of assets share, other than the asset itself
+#: facts that cards in one table of assets must share, other than the asset itself
 _RULES = ("mask", "hold", "sell", "exit", "trading", "answers")
 
 Column = tuple[str, str, str]
-"""Head, name in the frame, and format of the figures."""
+"""Heading, name in the frame, and format of the figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """Agent and model of a row."""
+    """Agent and model that name a row."""
 
     agent: str
     model: str
 
 
 def is_vote(card: TradingCard) -> bool:
-    """Return whether a majority of voters decided."""
+    """Return whether decisions were made by a majority vote."""
     return card.decisions.elected > 0
 
 
 def voting_agents(card: TradingCard) -> list[str]:
-    """Return the agents whose decisions were the votes, each once."""
+    """Return the agents whose decisions were the votes, without duplicates."""
     voters = card.model.args.get("voters")
     if voters:
         return list(dict.fromkeys(str(voter["agent"]) for voter in voters))
@@ -48,13 +48,15 @@ def voting_agents(card: TradingCard) -> list[str]:
 
 
 def _distinct_names(value: Any) -> list[str]:
-    """Return the names of a list, each once; on a command line the list is one text with commas."""
+    """Return the names in a list, without duplicates; on a command line the list is comma-separated
+    text.
+    """
     names = value.split(",") if isinstance(value, str) else value
     return list(dict.fromkeys(str(name).strip() for name in names))
 
 
 def _votes_over_models(card: TradingCard) -> bool:
-    """Return whether a vote is of one agent over several models, as in the paper."""
+    """Return whether a vote is held by one agent over several models, as in the paper."""
     over_models = "voters" in card.model.args or bool(card.agent.args.get("models"))
     return is_vote(card) and over_models and len(voting_agents(card)) == 1
 
@@ -77,11 +79,11 @@ def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
 def asset_frame(
     entrants: Sequence[EntrantCard], columns: Sequence[Sequence[str]], first: Sequence[str]
 ) -> tuple[pd.DataFrame, list[Column]]:
-    """Return [agent and model x asset and metric] of cards of single assets, and its columns: the
-    assets of `first` in this order, then others as given.
+    """Return [agent and model x asset and metric] for single-asset cards, and its columns: the
+    assets of `first` in this order, then the others as given.
 
-    Raises CardError: if a card does not trade exactly one asset, two belong to one cell, or cards
-    have different rules.
+    Raises CardError: if a card does not trade exactly one asset, two belong to the same cell, or
+    cards have different rules.
     """
     cells = asset_cells(zip(entrants, row_names(entrants), strict=True))
     check_asset_rules(entrants)
@@ -111,9 +113,9 @@ def asset_frame(
 def asset_cells(
     named: Iterable[tuple[EntrantCard, RowName]],
 ) -> dict[tuple[RowName, str], EntrantCard]:
-    """Return cards of single assets, given with their names, by name and asset.
+    """Return single-asset cards by name and asset.
 
-    Raises CardError: if a card does not trade exactly one asset, or two belong to one cell.
+    Raises CardError: if a card does not trade exactly one asset, or two belong to the same cell.
     """
     cells: dict[tuple[RowName, str], EntrantCard] = {}
     for entrant, name in named:
@@ -143,7 +145,7 @@ def asset_of(entrant: EntrantCard) -> str:
 
 
 def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
-    """Refuse cards of single assets that trade by different rules. Raises CardError."""
+    """Refuse single-asset cards with different trading rules. Raises CardError."""
     first = entrants[0]
     for entrant in entrants[1:]:
         for name in _RULES:
@@ -155,8 +157,8 @@ def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
 
 
 def _in_order(names: Sequence[RowName]) -> list[RowName]:
-    """Sort rows: Buy & Hold first, then agents as given. Each agent has its models as given, then
-    its vote.
+    """Sort rows: Buy & Hold first, then agents as given. Each agent's models are in the given
+    order, followed by its vote.
     """
     agents = list(dict.fromkeys(name.agent for name in names))
     return sorted(
@@ -172,10 +174,10 @@ def _in_order(names: Sequence[RowName]) -> list[RowName]:
 def fund_frame(
     entrants: Sequence[EntrantCard], metrics: Sequence[str], index: Mapping[str, float | None]
 ) -> pd.DataFrame:
-    """Return [model x metric] of cards of one fund, best return first, and last the index with the
-    figures of `index`.
+    """Return [model x metric] for cards of one fund, best return first; the last row is the index
+    with the figures in `index`.
 
-    Raises CardError: if tasks differ, or two cards belong to one row.
+    Raises CardError if tasks differ, or if two cards belong to the same row.
     """
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
@@ -198,7 +200,7 @@ def fund_frame(
     frame = frame.sort_values("total_return", ascending=False, kind="stable")
     if any(value is not None for value in index.values()):
         name = entrants[0].card.snapshot.benchmark_name
-        # Against itself the index has a beta of 1 and an alpha of 0.
+        # Relative to itself the index has a beta of 1 and an alpha of 0.
         row = {"df_beta": 1.0, "df_alpha": 0.0, **index}
         frame = pd.concat([frame, pd.DataFrame([row], [name], list(metrics), float)])
 

@@ -11,11 +11,11 @@ from ktdeval.cards import no_match, split_patterns
 from ktdeval.errors import UsageError
 from ktdeval_compare.pairs.compared_cards import EntrantCard
 
-Definitions = Mapping[str, Sequence[str]]  #: items of each cohort by its name
+Definitions = Mapping[str, Sequence[str]]  #: items of each cohort, by cohort name
 
 
 def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the items of each cohort by its name. Items of the same name are joined. Raises
+    """Return the items of each cohort, by cohort name. Items of the same cohort are merged. Raises
     UsageError if a text is not NAME=ITEM,….
     """
     definitions: dict[str, list[str]] = {}
@@ -41,7 +41,7 @@ def item_path(item: str) -> Path | None:
 
 
 def is_of(entrant: EntrantCard, item: str) -> bool:
-    """Return whether an item is a card's file or run folder, or a pattern that matches the card's
+    """Return whether an item is the card's file, its run folder, or a pattern that matches its
     system.
     """
     path = item_path(item)

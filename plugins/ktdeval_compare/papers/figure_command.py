@@ -32,7 +32,7 @@ _FORMS = (".svg", ".html", ".json")
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions(PaperOptions):
-    """Options of a figure."""
+    """Options of `paper figure`."""
 
     out: Path | None = flag(
         None,
@@ -68,7 +68,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
     RUN is a run folder, whose cards are all taken, or a card inside one. A figure has the paper's
     axes and lines, with counts and intervals where it shows means, and names its runs.
     """
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval_compare.papers.figures.definitions import (
         FigureChoices,
         figure_frame,
@@ -99,7 +99,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
 
 
 def _draw_figure(made: PaperFigure, frame: pd.DataFrame, form: str) -> str | bytes:
-    """Return the file of a figure."""
+    """Return the content of a figure's file."""
     if form == ".svg":
         from ktdeval_compare.papers.figures.drawing import figure_svg
 

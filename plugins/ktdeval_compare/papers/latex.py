@@ -1,4 +1,4 @@
-"""Tables in LaTeX that any engine compiles: pure ASCII, with every special character escaped."""
+"""LaTeX tables that any engine compiles: pure ASCII, with all special characters escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ktdeval.values import load_yaml
 
-#: The line above a table; rules are those of booktabs
+#: The line above a table, whose rules are those of booktabs
 PREAMBLE = "% needs \\usepackage{booktabs}"
 
 _COMMANDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("latex.yaml"))
@@ -41,7 +41,7 @@ def _escaped_letter(letter: str) -> str:
 def latex_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], layout: str, caption: str
 ) -> str:
-    """Return a table: `layout` has a letter for each column, `l` or `r`."""
+    """Return a table. `layout` has one letter for each column, `l` or `r`."""
     lines = [
         PREAMBLE,
         r"\begin{table}",

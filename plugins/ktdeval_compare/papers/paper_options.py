@@ -1,4 +1,4 @@
-"""Options that tables and figures of papers share, and the lists of both."""
+"""Options shared by tables and figures of papers, and the function that lists both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PaperOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptio
 
 
 def list_papers(known: Iterable[PaperTable], as_json: bool, more: Sequence[str] = ()) -> None:
-    """Print tables or figures with what each shows and its place in the paper. `more`: further
+    """Print tables or figures, each with its content and its place in the paper. `more`: additional
     fields to print.
     """
     papers = list(known)

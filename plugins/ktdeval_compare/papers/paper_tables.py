@@ -1,7 +1,7 @@
 """Tables of papers made from the user's own cards and runs: their names, and their rows as numbers.
 
 A table is declared in the YAML of its paper's package (`ktdeval.registry.paper_tables`). Its rows
-are computed here from cards, or by a function of that package.
+are computed from cards, either here or by a function of that package.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ _OPTIONS = {
 
 
 def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices) -> pd.DataFrame:
-    """Return [rows x columns] of a table as numbers at full precision; `notes` are in its `attrs`.
+    """Return the data of a table, [rows x columns], at full precision; `notes` are in `attrs`.
 
-    Raises UsageError, CardError: if the cards lack its figures, or a choice does not apply.
+    Raises UsageError or CardError if the cards lack its figures, or if a choice does not apply.
     """
     check_choices(table, choices, _OPTIONS, known_tables(choices.plugins))
     rows = table.rows
@@ -122,7 +122,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
 
     check_alike(entrants, paths[0])
 
-    # Columns that are computed from a metric of another name.
+    # Columns that are computed from a metric with another name.
     made_of = {"excess": "total_return", "selection_rank": "selection_alpha"}
     used = dict.fromkeys(made_of.get(name, name) for name in metrics)
     for note in card_notes(entrants, list(used)):
@@ -134,7 +134,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
 
 
 def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Return a table of the metrics of alike cards."""
+    """Return a table of the metrics of cards with equal settings."""
     rows = table.rows
     if rows == "funds":
         return _fund_frame(entrants, table)
@@ -158,7 +158,9 @@ def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.Data
 
 
 def _several_note(entrants: Sequence[EntrantCard]) -> str:
-    """Return a note that figures are medians over several episodes; empty if every card has one."""
+    """Return a note that figures are medians over several episodes; empty if every card has only
+    one.
+    """
     counts = {len(entrant.card.pooled) for entrant in entrants}
     most = max(counts)
     if most < 2:
@@ -172,7 +174,7 @@ def _several_note(entrants: Sequence[EntrantCard]) -> str:
 
 
 def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
-    """Refuse cards that can't share a table or figure. Raises CardError."""
+    """Refuse cards that can't be combined in a table or figure. Raises CardError."""
     what = figures_differ_in(entrant.card for entrant in entrants)
     if what:
         raise CardError(
@@ -182,7 +184,7 @@ def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
 
 
 def check_rule_sets(entrants: Sequence[EntrantCard], what: str) -> None:
-    """Refuse cards of several rule sets in one table or figure. Raises CardError."""
+    """Refuse cards with several rule sets in one table or figure. Raises CardError."""
     if len({entrant.card.rules for entrant in entrants}) > 1:
         raise CardError(
             f"the cards' figures have different metric rules ({entrants[0].path} …); a {what} is of"
@@ -191,8 +193,8 @@ def check_rule_sets(entrants: Sequence[EntrantCard], what: str) -> None:
 
 
 def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Return agents and models x assets. The cards of each asset must be alike; markets may differ
-    between assets.
+    """Return [agents and models x assets]. The cards of each asset must have equal settings;
+    markets can differ between assets.
     """
     frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
     for members in by_task(entrants).values():
@@ -207,7 +209,7 @@ def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataF
 
 
 def _fund_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Return the models of one fund, and its index."""
+    """Return the models of one fund, with its index."""
     settings = table.settings
     card = entrants[0].card
     windows = dict.fromkeys((episode.window for episode in card.pooled), card)
@@ -219,8 +221,8 @@ def _fund_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFr
 
 
 def risk_free_of(bill: float, rules: str) -> float:
-    """Return the sum over a year's days of the daily risk-free rate: the paper divides the yield of
-    a bill by 252, and strict rules take the 252nd root of its growth.
+    """Return the sum of the daily risk-free rates over a year: the paper divides a bill's yield by
+    252, and strict rules take the 252nd root of its growth.
     """
     if rules == "paper":
         return bill
@@ -241,8 +243,8 @@ def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
 
 
 def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:
-    """Return the median over windows, one card each, of a metric of the benchmark, bought and held;
-    None without one.
+    """Return the median over windows, one card each, of a metric of the benchmark bought and held;
+    None if there is none.
     """
     known: list[float] = []
     for window, card in cards.items():
@@ -255,10 +257,11 @@ def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | Non
 
 
 def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | None:
-    """Return the median over windows of the annualised Sharpe ratio of the benchmark over
-    `risk_free`, a fraction a year; None without one.
+    """Return the median over windows of the benchmark's annualised Sharpe ratio over `risk_free`,
+    an annual fraction; None if there is none.
 
-    A card has the ratio over 0, S, and the annualised volatility V: over f it is S - f / V.
+    A card has the ratio for a risk-free rate of 0, S, and the annualised volatility V: for a rate
+    of f the ratio is S - f / V.
     """
     known: list[float] = []
     for window, card in cards.items():
@@ -272,7 +275,7 @@ def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | 
 
 
 def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
-    """Return the figures of one card; a metric that the card lacks is undefined."""
+    """Return the figures of one card; a metric that is not on the card is undefined."""
     return {
         metric: excess_return(card) if metric == "excess" else _value(card, metric)
         for metric in metrics
@@ -280,7 +283,7 @@ def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
 
 
 def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each model, best return first. In a table with excess returns, add the
+    """Return a row for each model, best return first. In a table with excess returns, insert the
     benchmark at its rank.
     """
     tasks = {entrant.card.task.name for entrant in entrants}
@@ -309,7 +312,7 @@ def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.
 
 
 def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
-    """Return models and modes x masks: the median of each (`bright`) and its quartiles
+    """Return [models and modes x masks]: the median for each mask (`bright`) and its quartiles
     (`bright_low`, `bright_high`).
     """
     cells: dict[tuple[str, ...], Row] = {}
@@ -322,7 +325,7 @@ def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
         _check_new(card.task.mask not in row, entrant, name)
         row[card.task.mask] = line.value
 
-        # One episode has a bootstrap interval instead.
+        # A single episode has a bootstrap interval instead.
         if line.quartiles:
             row[f"{card.task.mask}_low"] = line.quartiles.low
             row[f"{card.task.mask}_high"] = line.quartiles.high
@@ -332,7 +335,7 @@ def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
 
 
 def _mask_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return one row a model and mask."""
+    """Return one row per model and mask."""
     if len({entrant.card.task.mode for entrant in entrants}) > 1:
         raise CardError("a table of masks is of one mode; give cards of one, such as open_research")
 
@@ -365,7 +368,9 @@ def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataF
 
 
 def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> pd.DataFrame:
-    """Return factors x models, or factors x cohorts and, if there are two, their difference."""
+    """Return [factors x models], or [factors x cohorts] with the difference if there are two
+    cohorts.
+    """
     rows = card_exposures(entrants)
     if not rows:
         raise UsageError(
@@ -409,7 +414,7 @@ def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> 
 def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[str]) -> list[str]:
     """Return the labels of the cards whose systems belong to a cohort.
 
-    Raises UsageError: if a pattern matches none.
+    Raises UsageError if a pattern matches none.
     """
     for pattern in patterns:
         check_match(pattern, (entrant.system for entrant in exposed), f"--cohort {cohort}")
@@ -422,7 +427,7 @@ def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[
 
 
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
-    """Yield one row an attacker, best first, then the rates of chance on the same probes."""
+    """Yield one row per attacker, best first, then the chance level on the same probes."""
     _, scored = load_cards(paths)
     entrants = label([entrant for entrant in scored if "ticker_top1" in entrant.card.scores])
     if not entrants:

@@ -1,4 +1,4 @@
-"""Tables of QFinZero's suites: several models' scores of tool calling and planning, the parts in
+"""Tables of QFinZero's suites: scores of several models for tool calling and planning, the parts in
 which they lose points, and their scores by kind of task.
 """
 
@@ -20,10 +20,10 @@ _NONE = "no card of tool calling or planning here; run --tasks qfinzero_calling,
 
 
 def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd.DataFrame:
-    """Return one row a model, with the scores of each suite (`calling_tm`) or the shares of its
-    missing points (`calling_lost_tm`), best overall first.
+    """Return one row per model, with the scores of each suite (`calling_tm`) or the shares of its
+    lost points (`calling_lost_tm`), best overall first.
 
-    Raises UsageError, CardError: if the cards lack the scores.
+    Raises UsageError or CardError if the cards lack the scores.
     """
     rows: dict[str, dict[str, float | None]] = {}
     best: dict[str, list[float]] = {}
@@ -57,20 +57,20 @@ def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd
 def _check_first(
     entrant: ScoringEntrant, model: str, suite: str, seen: set[tuple[str, str]]
 ) -> None:
-    """Raise CardError for a second card of a model and suite."""
+    """Raise CardError for a second card of the same model and suite."""
     if (model, suite) in seen:
         raise CardError(f"{entrant.path}: {model} has two cards of the suite {suite}; give one")
     seen.add((model, suite))
 
 
 def suite_of(card: ScoringCard) -> str | None:
-    """Return the suite of a card; None for a card of another task."""
+    """Return the suite of a card; None if its task belongs to no suite."""
     suite = card.task.config.get("suite")
     return suite if suite in ("calling", "planning") else None
 
 
 def _score_values(card: ScoringCard) -> dict[str, float | None]:
-    """Return the scores of a card by name, and the shares of its missing points as `lost_tm`, …"""
+    """Return the scores of a card by name, and the shares of its lost points as `lost_tm`, …"""
     values = {name: line.value for name, line in card.scores.items()}
     missing = {}
     for part in PARTS:
@@ -81,7 +81,7 @@ def _score_values(card: ScoringCard) -> dict[str, float | None]:
 
     total = math.fsum(missing.values())
     for part, share in missing.items():
-        # a model without missing points has no shares
+        # a model without lost points has no shares
         values[f"lost_{part}"] = share / total if total > 0 else None
 
     return values
@@ -115,7 +115,7 @@ def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
 
 
 def _by_kind(card: ScoringCard) -> dict[str, float | None]:
-    """Return the overall score of each kind of task in a card's detail."""
+    """Return the overall score for each kind of task in a card's detail."""
     line = card.scores.get("overall")
     groups: JsonValue = None if line is None else line.detail.get("by_category")
     if not isinstance(groups, Mapping):

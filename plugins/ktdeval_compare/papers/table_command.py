@@ -24,7 +24,7 @@ from ktdeval_compare.papers.paper_options import PaperOptions, list_papers
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(PaperOptions):
-    """Options of a table."""
+    """Options of `paper table`."""
 
     like: str | None = flag(
         None,
@@ -68,7 +68,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
         list_papers(tables, as_json)
         return
 
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval_compare.papers.paper_tables import paper_frame, table_of
     from ktdeval_compare.papers.table_writing import table_json, write_table
 

@@ -17,7 +17,7 @@ from ktdeval_compare.papers.latex import latex_table
 from ktdeval_compare.table_columns import Part, ReportTable, lines_of
 
 UNDEFINED = "-"
-#: format of a figure for each form of a column
+#: format of a figure, for each form of a column
 FORMS = {
     "percent": "+z.2f",
     "share": ".2f",
@@ -27,11 +27,11 @@ FORMS = {
     "rank": "g",
 }
 _IN_PERCENT = ("percent", "share")
-#: kinds of rows whose tables show a column only if a card has its figure
+#: kinds of rows whose tables show a column only if a card has a figure for it
 _SPARSE = ("modes", "models", "masks", "factors", "suites", "kinds")
 
 Column = tuple[str, str, str]
-"""Head, field and format."""
+"""Heading, field and format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _TextTable:
 
     heads: list[str]
     rows: list[list[str]]
-    words: list[str]  #: heads of the columns that are words
+    words: list[str]  #: headings of the text columns
     notes: tuple[str, ...]
 
 
@@ -52,7 +52,8 @@ def notes_of(frame: pd.DataFrame) -> tuple[str, ...]:
 
 def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | None = None) -> str:
     """Return a frame in one of the formats, with the caption, source and notes of its table; CSV
-    has the names of the fields, and fractions. `width`: most columns of a line of text.
+    has field names as headings, and fractions. `width`: maximum number of characters in a line of
+    text.
     """
     if form == "csv":
         for note in notes_of(frame):
@@ -74,8 +75,8 @@ def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | 
 
 
 def table_json(table: PaperTable, frame: pd.DataFrame) -> dict[str, JsonValue]:
-    """Return a frame as JSON: its columns by the fields' names, each with its printed heading, and
-    its rows at full precision; null if a figure is undefined.
+    """Return a frame as JSON: its columns by field name, each with its printed heading, and its
+    rows at full precision; null if a figure is undefined.
     """
     headings = {name: heading for heading, name, _ in _columns_of(table, frame)}
     columns: list[JsonValue] = []
@@ -101,7 +102,7 @@ def table_json(table: PaperTable, frame: pd.DataFrame) -> dict[str, JsonValue]:
 
 
 def _rows_of(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield the words that name each row, and its fields."""
+    """Yield, for each row, the texts that name it, and its fields."""
     names = [str(name) for name in frame.index.names if name is not None]
     columns = [str(column) for column in frame]
     for key, values in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
@@ -127,14 +128,14 @@ def _is_undefined(value: Any) -> bool:
 
 
 def _columns_of(table: PaperTable, frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns of a table; if the table declares none, those of the frame."""
+    """Return the columns of a table; if it declares none, those of the frame."""
     listed: Sequence[Column] = frame.attrs.get("columns", table.columns)
     return listed or [(str(name), str(name), "ratio") for name in frame]
 
 
 def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
-    """Return the figures of a frame as its table shows them. Columns without any figure are omitted
-    in tables whose cards may lack them.
+    """Return the figures of a frame as its table shows them. If cards need not have all figures of
+    a table, columns without any figure are omitted.
     """
     columns = _columns_of(table, frame)
     if table.rows == "modes":
@@ -177,7 +178,7 @@ def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
 
 
 def _format_fields(fields: Mapping[str, Any], form: str) -> str:
-    """Return fields of a row by a format, in which `NAME_pct` is a fraction in per cent."""
+    """Return fields of a row in a format in which `NAME_pct` is a fraction in per cent."""
     values = dict(fields)
     for name, value in fields.items():
         if isinstance(value, bool):
@@ -189,7 +190,7 @@ def _format_fields(fields: Mapping[str, Any], form: str) -> str:
 
 
 def _pivot_table(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
-    """Return a table with one numbered column a name; the long names are listed below the table."""
+    """Return a table with one numbered column per name; the full names are listed below it."""
     cells: dict[str, dict[str, str]] = {}  #: first column -> name -> figure
     names: dict[str, None] = {}
     for _, fields in _rows_of(frame):
@@ -216,7 +217,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
     rule = ["---" if head in cells.words else "---:" for head in cells.heads]
     lines = [caption, ""]
     for row in (cells.heads, rule, *cells.rows):
-        # A vertical bar, as in a model's name, would end the cell.
+        # A vertical bar, for example in a model's name, would end the cell.
         texts = [text.replace("|", "\\|") for text in row]
         lines.append(f"| {' | '.join(texts)} |")
 
@@ -227,7 +228,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
 
 
 def _spell_quartiles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the median and quartiles of each mask in one text."""
+    """Return the median and quartiles of each mask as one text."""
     texts: dict[str, list[str]] = {}
     for mask in MASK_KINDS:
         if mask in frame:

@@ -1,8 +1,8 @@
-"""Power of a plan of windows and seeds, before money is spent on it.
+"""Power of a plan with given windows and seeds, before money is spent on it.
 
 The test is that of `compare`: a two-sided Wilcoxon signed-rank test over windows. Each window gives
-one difference, the median over its seeds. Differences are assumed normal. Windows of cards share
-the days of those cards' windows; other windows share none.
+one difference, the median over its seeds. Differences are assumed to be normal. Windows from cards
+share days as they do on the cards; other windows share none.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def median_variance(seeds: int) -> float:
         return float((x**2 * density).sum() * step)
 
     # Even: the mean of the two middle values u < v has variance E[(u + v)^2] / 4 under their joint
-    # density n! / (half!)^2 * F(u)^half * f(u) * f(v) * (1 - F(v))^half; inner integrals over v > u
-    # from cumulative sums.
+    # density n! / (half!)^2 * F(u)^half * f(u) * f(v) * (1 - F(v))^half; the inner integrals over v
+    # > u are computed by cumulative sums.
     left = np.exp(half * log_below + log_density)
     right = np.exp(half * log_above + log_density)
     moments = [_from_above(x**power * right, step) for power in range(3)]
@@ -90,14 +90,14 @@ class DifferenceSpread:
     #: standard deviation over seeds of one agent's figure in one window: decoding
     seed_sd: float = 0.0
     window_variance: float | None = (
-        #: estimate whose root is `window_sd` (0 if the estimate is negative); None: given
-        #: given
+        #: variance estimate whose root is `window_sd` (0 if the estimate is negative); None if
+        #: `window_sd` is given
         None
     )
 
     def of_pairs(self, seeds: int) -> float:
-        """Return the standard deviation of a window's difference that is the median over `seeds`
-        paired differences.
+        """Return the standard deviation of a window's difference, if the difference is the median
+        over `seeds` paired differences.
         """
         return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
 
@@ -105,13 +105,13 @@ class DifferenceSpread:
 def estimate_spread(
     differences: npt.NDArray[np.float64],
 ) -> tuple[DifferenceSpread | None, str | None]:
-    """Estimate the window and seed variance of the difference of two agents, from a table of paired
-    differences, by moments.
+    """Estimate the window and seed variances of the difference between two agents from a table of
+    paired differences, by the method of moments.
 
-    One-way random effects: the variance within windows estimates twice that of a seed. The variance
-    of window means, minus the part due to seeds, estimates that of windows; if it is negative the
-    spread is 0 and keeps the estimate. `differences`: [windows, seeds] finite differences. Return
-    the spread, or None and the reason.
+    One-way random effects: the variance within windows estimates twice the seed variance. The
+    variance of window means, minus the part due to seeds, estimates the window variance; if the
+    estimate is negative, the spread is 0 and the estimate is kept. `differences`: [windows, seeds]
+    finite differences. Return the spread, or None and the reason.
     """
     windows, seeds = differences.shape
     if windows < 2:
@@ -135,31 +135,31 @@ _MANY = 1_000_000
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """A plan and the known noise."""
+    """A plan, with the noise as far as it is known."""
 
     windows: int = 10
-    seeds: int = 1  #: of each window and agent
-    #: difference that must be found, in the metric's unit; None when not asked
+    seeds: int = 1  #: number of seeds per window and agent
+    #: difference to be detected, in the unit of the metric; None if not requested
     effect: float | None = None
     window_sd: float | None = None  #: this and `seed_sd`: see `DifferenceSpread`; None if not known
     seed_sd: float | None = None
-    tracking_error: float | None = None  #: annual, instead of `window_sd`
-    #: trading days of a window; None if a figure is not per time and can't be annualised
+    tracking_error: float | None = None  #: annual tracking error, instead of `window_sd`
+    #: trading days per window; None if a figure is not per time and can't be annualised
     window_days: float | None = 43
-    days_per_year: float = TRADING_DAYS  #: for annual figures
-    alpha: float = 0.05  #: level; `wanted` is the power
+    days_per_year: float = TRADING_DAYS  #: days per year, for annual figures
+    alpha: float = 0.05  #: significance level; `wanted` is the power
     wanted: float = 0.8
-    comparisons: int = 1  #: tests that share `alpha`
-    seed: int = 0  #: of the simulation
-    #: of cards: the estimate that `window_sd` is the root of, which may be negative
+    comparisons: int = 1  #: number of tests that share `alpha`
+    seed: int = 0  #: seed of the simulation
+    #: from cards: the estimate whose root is `window_sd`, which may be negative
     window_variance: float | None = None
     problem: str | None = None  #: why there is no spread, if one was requested from cards
-    pattern: Pattern = APART  #: how the cards' windows share days
-    unit: str = "fraction"  #: of the metric
+    pattern: Pattern = APART  #: pattern in which the cards' windows share days
+    unit: str = "fraction"  #: unit of the metric
 
     @property
     def level(self) -> float:
-        """Level of one test."""
+        """Significance level of one test."""
         return self.alpha / self.comparisons
 
     @property
@@ -175,13 +175,13 @@ class PowerPlan:
         return None if sd is None else DifferenceSpread(sd, self.seed_sd or 0.0)
 
     def per_year(self, figure: float | None) -> float | None:
-        """Return a figure of a window as one a year; None if it is not per time."""
+        """Return a figure of a window as an annual figure; None if it is not per time."""
         if figure is None or self.window_days is None:
             return None
         return figure * (self.days_per_year / self.window_days)
 
     def power_at(self, pair_sd: float) -> float | None:
-        """Return the probability that the plan finds the wanted effect."""
+        """Return the probability that the plan detects the wanted effect."""
         if self.effect is None:
             return None
         if pair_sd == 0:
@@ -191,34 +191,35 @@ class PowerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowReach:
-    """Results that a number of windows can give."""
+    """What a number of windows can show."""
 
     windows: int
     smallest_p: float
-    tests: int  #: number of tests that can share the level
-    #: effect that is found, in standard deviations; None: no effect is found
+    tests: int  #: maximum number of tests that can share the level
+    #: detectable effect in standard deviations; None if no effect can be detected
     effect_sd: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsRow:
-    """Results of the plan with a number of seeds."""
+    """What the plan can show with a given number of seeds."""
 
-    seeds: int | None  #: None: unlimited
+    seeds: int | None  #: None for an unlimited number
     pair_sd: float  #: standard deviation of a window's difference
-    effect: float | None  #: effect that is found, in the metric's unit; None: no effect is found
+    #: detectable effect in the unit of the metric; None if no effect can be detected
+    effect: float | None
     effect_per_year: float | None
-    effect_normal: float  #: by the normal approximation
+    effect_normal: float  #: detectable effect by the normal approximation
     effect_normal_per_year: float | None
-    windows_needed: int | None  #: for the wanted effect
-    power: float | None  #: probability of finding the wanted effect
+    windows_needed: int | None  #: number of windows needed for the wanted effect
+    power: float | None  #: probability of detecting the wanted effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerReport:
     """Report of `ktdeval compare power` on one plan."""
 
-    pair: str = ""  #: labels of the two cards that the plan is made of
+    pair: str = ""  #: labels of the two cards that the plan is based on
     unit: str
     windows: int
     seeds: int
@@ -227,7 +228,7 @@ class PowerReport:
     effect: float | None
     window_sd: float | None
     seed_sd: float | None
-    power: float  #: wanted
+    power: float  #: wanted power
     smallest_p: float
     windows_for_any_result: int
     reach: Sequence[WindowReach]
@@ -237,7 +238,7 @@ class PowerReport:
 
 
 def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
-    """Report the results that the plan can give, and the plan that would be needed."""
+    """Report what the plan can detect, and the plan that would be needed."""
     spread = plan.spread()
     rows: list[SeedsRow] = []
     if spread is not None:
@@ -297,13 +298,13 @@ def _by_seeds(plan: PowerPlan, spread: DifferenceSpread, seeds: int | None) -> S
 
 
 def _windows_needed(plan: PowerPlan, pair_sd: float) -> int | None:
-    """Return the windows that the plan needs to find its effect; None if no effect is given, or no
-    number is enough.
+    """Return the number of windows that the plan needs to detect its effect; None if no effect is
+    given, or if no number is enough.
     """
     if not plan.effect:
         return None
     if pair_sd == 0:
-        # Without noise every difference is found as soon as the number of windows allows a
+        # Without noise, every difference is detected once the number of windows allows a
         # significant result.
         return plan.test.fewest
     return plan.test.windows_needed(plan.effect / pair_sd, plan.wanted)
@@ -369,12 +370,12 @@ def _amount(value: float, unit: str) -> str:
 class CardPlan(NamedTuple):
     """Plan and noise from two cards."""
 
-    pair: str  #: labels of both
+    pair: str  #: labels of both cards
     fields: PlanFields
 
 
 class PlanFields(TypedDict, total=False):
-    """Fields of a `PowerPlan` that cards give."""
+    """Fields of a `PowerPlan` that come from cards."""
 
     windows: int
     seeds: int
@@ -389,9 +390,9 @@ class PlanFields(TypedDict, total=False):
 
 
 def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
-    """Yield the plan of each pair of cards.
+    """Yield the plan for each pair of cards.
 
-    Raises CardError, UsageError: as `compare` does.
+    Raises CardError or UsageError as `compare` does.
     """
     entrants = load_entrants(paths)
     if len(entrants) < 2:
@@ -404,7 +405,7 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
         card = group.entrants[0].card
         window_days: float | None = None
         days_a_year: float = TRADING_DAYS
-        # Only a return is a figure per time, which can be annualised.
+        # Only returns are per time, so that they can be annualised.
         if metric == "total_return":
             window_days, days_a_year = _length(group)
 
@@ -425,9 +426,9 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
 
 
 def _length(group: TaskGroup) -> tuple[float, float]:
-    """Return the mean days of a window, and the days a year with which they last as many years as
-    the windows do on average. In a mixed market each window has its own days a year, recorded in
-    its ledgers.
+    """Return the mean number of days in a window, and the days per year that make this number as
+    many years as the windows last on average. In a mixed market each window has its own days per
+    year, recorded in its ledgers.
     """
     entrant = group.entrants[0]
     limit = entrant.card.limit
@@ -454,7 +455,7 @@ def _length(group: TaskGroup) -> tuple[float, float]:
 
 def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> PlanFields:
     """Return the spread of the paired differences, or the reason why it is undefined, and the
-    number of seeds of each window.
+    number of seeds per window.
     """
     of_windows = by_window(differences)
     rows = [of_windows.get(window, []) for window in windows]

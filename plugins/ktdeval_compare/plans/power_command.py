@@ -1,5 +1,5 @@
-"""`ktdeval compare power`: differences that a plan of windows and seeds can detect, before it is
-run.
+"""`ktdeval compare power`: differences that a plan with given windows and seeds can detect, before
+it is run.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
     reports = []
     if cards:
         for pair, fields in spreads_of_cards(cards, metric):
-            # Options override the values from cards.
+            # Options override values from cards.
             unset: dict[str, Any] = {
                 name: value for name, value in fields.items() if name not in chosen
             }
@@ -171,7 +171,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
 def _show_memory_power(
     context: click.Context, cards: tuple[Path, ...], options: PowerOptions
 ) -> None:
-    """Print the probability that a plan detects a memory, from the study that comes with the
+    """Print the probability that a plan detects a memory, from the study that is shipped with the
     package.
     """
     from ktdeval_compare import functions

@@ -1,4 +1,4 @@
-"""Plans of a comparison as text: the number of windows and seeds needed."""
+"""Power of a comparison's plan as text: the number of windows and seeds needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_TESTS = 1000  #: larger numbers of tests are not printed
 
 
 def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
-    """Parts of the reports of `compare power`, one for each pair of cards."""
+    """Yield the parts of the reports of `compare power`, one report for each pair of cards."""
     shown: Sequence[WindowReach] = ()
     for report in reports:
         if report.reach != shown:

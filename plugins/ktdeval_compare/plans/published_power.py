@@ -1,4 +1,4 @@
-"""Power of designs and figures of published papers. The input is tables of facts that come with the
+"""Power of published designs and figures. The input is tables of facts that are shipped with the
 package, never a user's run.
 """
 
@@ -19,8 +19,9 @@ from ktdeval.values import csv_rows
 from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of, published_spans
 
 PUBLISHED = Path(__file__).with_name("published")
-TRACKING_ERROR = 0.1  #: annual, used if none is given
-#: of the daily returns of two models: no paper prints it, so the report covers a range
+TRACKING_ERROR = 0.1  #: annual tracking error, used by default
+#: correlations of the daily returns of two models: no paper reports one, so the report covers a
+#: range
 CORRELATIONS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -29,25 +30,27 @@ CORRELATIONS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class DesignReach:
-    """Power of a published design to show a difference between two of its systems."""
+    """Power of a published design to detect a difference between two of its systems."""
 
     paper: str
     design: str
     source: str  #: section and table of the paper
-    systems: int  #: agents, models or conditions that are compared
-    pairs: int  #: comparisons of two systems
+    systems: int  #: number of agents, models or conditions compared
+    pairs: int  #: number of pairwise comparisons
     windows: int
-    days: int  #: trading days of a window
-    runs: int | None  #: repetitions of each; None: the paper does not say
-    #: number of independent windows that would give a mean of the same uncertainty
+    days: int  #: trading days per window
+    runs: int | None  #: number of repetitions; None if the paper does not report it
+    #: number of independent windows whose mean would have the same uncertainty
     effective_windows: float
-    smallest_p: float  #: of the signed-rank test over windows
-    tests: int  #: number of tests that can share the level
-    #: found over windows, in SD of a window's difference; None: no effect is found
+    smallest_p: float  #: smallest possible p-value of the signed-rank test over windows
+    tests: int  #: maximum number of tests that can share the level
+    #: detectable effect over windows, in SD of a window's difference; None if no effect can be
+    #: detected
     effect_sd: float | None
-    effect: float | None  #: the same as a return of a window, at the tracking error
+    effect: float | None  #: the same effect as a return per window, at the tracking error
     effect_per_year: float | None
-    #: found by a z test over the days themselves, as a return of a window: about these days only
+    #: effect detectable by a z test over the days themselves, as a return per window; it
+    #: generalises only to these days
     effect_of_days: float
 
 
@@ -56,8 +59,8 @@ class DesignsReport:
     """Report of `ktdeval compare power --published designs`."""
 
     alpha: float
-    power: float  #: wanted
-    tracking_error: float  #: annual, of the difference of two systems
+    power: float  #: wanted power
+    tracking_error: float  #: annual tracking error of the difference between two systems
     designs: Sequence[DesignReach]
 
 
@@ -101,8 +104,8 @@ def designs_report(
 
 
 def _pattern(name: str) -> Pattern:
-    """Return the shared days of a design's windows. `name`: of the file with their dates; empty if
-    they share none.
+    """Return the pattern in which a design's windows share days. `name`: name of the file with
+    their dates; empty if they share none.
     """
     if not name:
         return APART
@@ -119,26 +122,30 @@ class PrintedModel:
 
     model: str
     source: str
-    total_return: float  #: of the path, a fraction
-    sharpe: float  #: annual, as printed
+    total_return: float  #: total return over the path, a fraction
+    sharpe: float  #: annual Sharpe ratio, as printed
     beta: float
-    t: float  #: of the mean daily excess return against 0
-    p: float  #: two-sided, Student's t
-    volatility: float  #: annual, from return and Sharpe ratio
-    low: float  #: of the volatility, over the figures that round to the printed ones
+    t: float  #: t statistic of the mean daily excess return against 0
+    p: float  #: two-sided p-value, Student's t
+    volatility: float  #: annual volatility, implied by return and Sharpe ratio
+    low: float  #: lower end of the volatility, over all figures that round to the printed ones
     high: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairsReach:
-    """Differences of two models that the path can show, if their returns have this correlation."""
+    """Differences between two models that the path can show, if their returns have this
+    correlation.
+    """
 
     correlation: float
-    sd: float  #: of the difference of two returns of the path, median over pairs
-    effect: float  #: smallest true difference found with the wanted power, median over pairs
-    effect_of_all: float  #: the same if the level is shared by all pairs
-    beyond: int  #: pairs whose printed difference is significant at the level, uncorrected
-    beyond_all: int  #: the same if the level is shared by all pairs
+    #: standard deviation of the difference between two returns over the path, median over pairs
+    sd: float
+    effect: float  #: smallest true difference detected with the wanted power, median over pairs
+    effect_of_all: float  #: the same if all pairs share the level
+    #: number of pairs whose printed difference is significant at the level, uncorrected
+    beyond: int
+    beyond_all: int  #: the same if all pairs share the level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,19 +154,19 @@ class PathReport:
 
     table: str
     alpha: float
-    power: float  #: wanted
-    returns: int  #: daily returns of the path
+    power: float  #: wanted power
+    returns: int  #: number of daily returns in the path
     models: Sequence[PrintedModel]
     pairs: int
-    largest_difference: float  #: of two printed returns
+    largest_difference: float  #: largest difference between two printed returns
     by_correlation: Sequence[PairsReach]
-    tau: float  #: Kendall's, of returns and betas
-    tau_p: float  #: exact
+    tau: float  #: Kendall's tau between returns and betas
+    tau_p: float  #: exact p-value of Kendall's tau
 
 
 def path_report(table: str, alpha: float = 0.05, wanted: float = 0.8) -> PathReport:
-    """Report the power of one path of printed figures: for each model against no excess return, and
-    for pairs of models by the correlation of their returns.
+    """Report the power of one path of printed figures: for each model against zero excess return,
+    and for pairs of models by the correlation of their returns.
     """
     rows = csv_rows(PUBLISHED / f"{table}.csv")
     models = [_printed_model(row) for row in rows]
@@ -193,7 +200,9 @@ def path_report(table: str, alpha: float = 0.05, wanted: float = 0.8) -> PathRep
 
 
 def _pair_sds(models: Sequence[PrintedModel], correlation: float) -> npt.NDArray[np.float64]:
-    """Return the [pairs] annual standard deviation of the difference of two models' returns."""
+    """Return the annual standard deviation of the difference between two models' returns,
+    [pairs].
+    """
     sds = []
     for first, second in itertools.combinations(models, 2):
         shared = 2.0 * correlation * first.volatility * second.volatility
@@ -251,18 +260,18 @@ def _printed_model(row: dict[str, str]) -> PrintedModel:
 
 
 def _last_digit(printed: str) -> float:
-    """Return the unit of the last digit of a printed number."""
+    """Return the value of one unit in the last digit of a printed number."""
     return 10.0 ** -len(printed.partition(".")[2])
 
 
 def implied_volatility(total_return: float, sharpe: float, years: float, risk_free: float) -> float:
-    """Return the annual volatility that a total return and an annual Sharpe ratio of arithmetic
-    means imply.
+    """Return the annual volatility implied by a total return and an annual Sharpe ratio of
+    arithmetic means.
 
-    The log growth a year is the arithmetic mean minus half the variance, so `s² / 2 - SR s + g -
-    r_f = 0`. If both roots are positive the lower one is returned.
+    The annual log growth is the arithmetic mean minus half the variance, so `s² / 2 - SR s + g -
+    r_f = 0`. If both roots are positive, the smaller one is returned.
 
-    Raises ValueError: if no volatility fits the figures.
+    Raises ValueError if no volatility fits the figures.
     """
     excess_growth = math.log1p(total_return) / years - risk_free
     root = sharpe**2 - 2.0 * excess_growth

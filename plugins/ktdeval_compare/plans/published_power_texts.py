@@ -1,4 +1,4 @@
-"""Power of designs and figures of published papers, as text."""
+"""Power of published designs and figures, as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktdeval_compare.table_columns import (
 
 
 def designs_parts(report: DesignsReport) -> Iterator[Part]:
-    """Parts of the report on designs."""
+    """Yield the parts of the report on designs."""
     error = f"{100 * report.tracking_error:g}"
     yield (
         f"What published designs can show at {report.alpha:g} with probability {report.power:g},"
@@ -37,7 +37,7 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
 
 
 def path_parts(report: PathReport) -> Iterator[Part]:
-    """Parts of the report on one path of printed figures."""
+    """Yield the parts of the report on one path of printed figures."""
     yield f"Each model of {report.table} against no excess return, over {report.returns} days"
     yield make_table("printed_models", report.models, cells={"as rounded": _round_figure})
     yield (

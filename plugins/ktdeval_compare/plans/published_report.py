@@ -1,4 +1,4 @@
-"""Reports of `compare power --published`: options in, text or JSON out."""
+"""Reports of `compare power --published`: takes options, and prints text or JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def show_published(name: Published, settings: dict[str, Any], cards: Sequence[ob
 
 
 def _options_of_plans(name: Published, settings: dict[str, Any]) -> list[str]:
-    """Return the options that only an unpublished plan has and that are not at their defaults."""
+    """Return the options that only apply to a user's own plan and that are not at their
+    defaults.
+    """
     taken = {"published", "alpha", "wanted", "as_json"}
     if name == "designs":
         taken.add("tracking_error")

@@ -1,1 +1,1 @@
-"""One estimate over windows and markets."""
+"""Pooled estimates over windows and markets."""

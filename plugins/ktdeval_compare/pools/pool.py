@@ -1,7 +1,8 @@
-"""One estimate over windows and markets: `ktdeval compare --pool`.
+"""Pooled estimate over windows and markets: `ktdeval compare --pool`.
 
 Cards of the same systems and question on several markets become cells: figures with their
-variances. The cells are pooled with random effects. Cards of another question are refused.
+variances. The cells are pooled with random effects. Cards that ask a different question are
+refused.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ _RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("pool.yaml"))
 MARKET_FIELDS = frozenset(_RULES["market_fields"])
 ZEROS: Mapping[str, str] = _RULES["zeros"]
 _WITHOUT_CURRENCY = frozenset(_RULES["units_without_currency"])
-#: p of Q at or below which a note says that markets differ; with few markets Q has little power
+#: p-value of Q at or below which a note says that markets differ; with few markets Q has little
+#: power
 _MARKETS_DIFFER = 0.1
 _THEN = "they measure different things and can't be pooled (choose cards of one task with --tasks)"
 
@@ -66,19 +68,20 @@ class PooledCell:
     cell: str
     windows: int
     unit: str
-    value: float  #: as measured: the mean over seeds and windows
+    value: float  #: observed value: the mean over seeds and windows
     se: float
-    #: empirical-Bayes estimate, shrunk towards the pooled one; None without one
+    #: empirical-Bayes estimate, shrunk towards the pooled estimate; None if there is none
     shrunk: float | None
-    weight: float | None  #: in the pooled estimate, 0 … 1; None without one
+    #: weight in the pooled estimate, 0 … 1; None if there is no pooled estimate
+    weight: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledMarket:
-    """The estimate of one market over its cells."""
+    """Estimate for one market over its cells."""
 
     market: str
-    k: int  #: cells
+    k: int  #: number of cells
     unit: str
     value: float
     se: float
@@ -86,7 +89,7 @@ class PooledMarket:
 
 @dataclass(frozen=True, kw_only=True)
 class OverMarkets:
-    """An estimate whose cells are markets. It applies to further markets, not to further windows of
+    """An estimate whose cells are markets. It generalises to other markets, not to other windows of
     these.
     """
 
@@ -96,8 +99,8 @@ class OverMarkets:
     high: float | None
     p: float | None
     tau: float | None  #: standard deviation of the true figures between markets
-    tau_within: float  #: the same between windows of a market
-    q: float | None  #: of the markets' figures; larger if they differ more than their cells do
+    tau_within: float  #: the same between the windows of a market
+    q: float | None  #: Q of the markets' figures; larger if they differ by more than their cells do
     q_p: float | None
     reason: str | None
 
@@ -114,25 +117,27 @@ class PooledTest:
     markets: int
     windows: int
     seeds: int
-    source: str | None  #: of the cells' variances: `days` or `seeds`
-    k: int  #: cells
+    source: str | None  #: source of the cells' variances: `days` or `seeds`
+    k: int  #: number of cells
     value: float | None = None
-    low: float | None = None  #: Hartung and Knapp's interval, as `high` is
+    low: float | None = None  #: lower end of Hartung and Knapp's interval
     high: float | None = None
     se: float | None = None
     p: float | None = None
-    plain_low: float | None = None  #: interval with the normal distribution and tau² taken as known
+    #: lower end of the interval with the normal distribution and tau² assumed known
+    plain_low: float | None = None
     plain_high: float | None = None
-    scale: float | None = None  #: Hartung and Knapp's factor of the variance
+    scale: float | None = None  #: Hartung and Knapp's scale factor for the variance
     tau: float | None = None  #: standard deviation of the true figures between windows
     q: float | None = None
     q_p: float | None = None
     i2: float | None = None
-    prediction_low: float | None = None  #: interval of the true figure of a further window
+    prediction_low: float | None = None  #: lower end of the prediction interval for another window
     prediction_high: float | None = None
     cells: Sequence[PooledCell] = ()
-    over_markets: OverMarkets | None = None  #: None: only one market, or cells that span several
-    left_out: Mapping[str, int]  #: number of (window, seed), by reason
+    #: None if there is only one market, or if a cell spans several
+    over_markets: OverMarkets | None = None
+    left_out: Mapping[str, int]  #: number of omitted (window, seed) cells, by reason
     reason: str | None = None
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
@@ -150,11 +155,11 @@ class PoolReport:
 
 
 def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport:
-    """Pool each metric of each pair of systems over the windows of all markets; with one system,
-    against 0 if 0 has a meaning for the metric.
+    """Pool each metric of each pair of systems over the windows of all markets; a single system is
+    compared with 0 if 0 has a meaning for the metric.
 
-    Raises CardError: if cards ask different questions, or a market lacks a system; UsageError: if
-    no card has a metric, or its 0 has no meaning.
+    Raises CardError if cards ask different questions, or if a market lacks a system. Raises
+    UsageError if no card has a metric, or if its 0 has no meaning.
     """
     if options.unit != "window":
         raise UsageError("--pool combines windows; leave out --pairs episode")
@@ -189,7 +194,7 @@ def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport
 
 @dataclass(frozen=True)
 class _Market:
-    """Cards of one task on one snapshot, one of each system."""
+    """Cards of one task on one snapshot, one for each system."""
 
     name: str
     entrants: list[EntrantCard]
@@ -206,7 +211,9 @@ def entrants_of(markets: Sequence[_Market]) -> list[EntrantCard]:
 
 
 def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_Market]:
-    """Return the cards by market, after a check that all ask the same question of the same systems."""
+    """Return the cards by market, after checking that all ask the same question about the same
+    systems.
+    """
     check_same(entrants, _question(entrants), _THEN)
     groups: dict[tuple[str, str], list[EntrantCard]] = {}
     for entrant in entrants:
@@ -229,8 +236,8 @@ def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_
 
 
 def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]]:
-    """Return the facts that define a question, by their names: those of `pool.yaml`, then each
-    field of the cards' configs that does not describe the market.
+    """Return the facts that define a question, by name: those in `pool.yaml`, then each field of
+    the cards' configs that does not describe the market.
     """
     question = facets(*_RULES["question"])
     fields: set[str] = set()
@@ -244,8 +251,8 @@ def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]
 
 
 def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
-    """Return names of markets, from a card of each: the snapshot's name; if two are equal, with its
-    task's name; if that is not enough, with the start of its id.
+    """Return names of markets, given one card of each: the snapshot's name; if two are equal, with
+    the task's name; if that is not enough, with the start of the id.
     """
     names = [entrant.card.snapshot.name for entrant in firsts]
     if len({entrant.card.task.name for entrant in firsts}) > 1:
@@ -265,7 +272,7 @@ def _one_of_each(
 ) -> list[EntrantCard]:
     """Return the cards of a market in the order of the systems.
 
-    Raises CardError: if it lacks a system, or has two cards of one.
+    Raises CardError: if the market lacks a system, or has two cards of one.
     """
     by_system: dict[System, EntrantCard] = {}
     for member in members:
@@ -295,8 +302,8 @@ def _check_finished_any(entrants: Sequence[EntrantCard]) -> None:
 
 
 def _year_free_formula(metric: str) -> Callable[[EntrantCard], str]:
-    """Return a function that reads a metric's formula from a card, with the market's number of days
-    a year replaced by these words: annual figures of several markets are then alike.
+    """Return a function that reads a metric's formula from a card, with the market's days per year
+    replaced by words, so that annual figures of several markets have equal formulas.
     """
 
     def formula(entrant: EntrantCard) -> str:
@@ -348,7 +355,7 @@ def _pooled_test(
         "seeds": len(seeds),
         "left_out": dict(left_out),
     }
-    # Without the markets in which a figure is never reached, the others would look better.
+    # If markets in which a figure is never reached were omitted, the others would look better.
     source = lacking[0] if lacking else source_of(figures)
     if source not in ("days", "seeds"):
         return PooledTest(**shared, source=None, k=0, reason=source), []
@@ -360,7 +367,7 @@ def _pooled_test(
 def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]) -> str:
     """Return what the first system is compared with: the second system, or the meaning of 0.
 
-    Raises UsageError: if the only system is compared with a 0 that has no meaning for the metric.
+    Raises UsageError if a single system is compared with a 0 that has no meaning for the metric.
     """
     if len(pair) == 2:
         return markets[0].entrants[pair[1]].label
@@ -374,7 +381,7 @@ def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]
 
 
 def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
-    """Refuse a figure in money if the markets have different currencies."""
+    """Refuse a monetary figure if the markets have different currencies."""
     if unit in _WITHOUT_CURRENCY:
         return
 
@@ -389,8 +396,8 @@ def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
 def _values(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Return the figures of one card, or the differences of two, by cell; and the number of
-    undefined ones by reason.
+    """Return the figures of one card, or the differences between two, by cell, and the number of
+    undefined figures by reason.
     """
     values, excluded = pair_figures(compared, metric, cells)
     if len(compared) == 2:
@@ -436,8 +443,8 @@ def _estimate_test(
 
 
 def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> OverMarkets | None:
-    """Pool cells within markets, and then the markets; None if a cell belongs to several markets or
-    there is only one market.
+    """Pool cells within markets, then pool the markets; None if a cell belongs to several markets
+    or if there is only one market.
     """
     in_order: dict[str, None] = {}
     for cell in cells:
@@ -449,7 +456,8 @@ def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> 
 
     values = np.array([cell.value for cell in cells])
     variances = np.array([cell.variance for cell in cells])
-    labels = np.array([names.index(min(cell.markets)) for cell in cells])  # each of one market
+    # each cell belongs to one market
+    labels = np.array([names.index(min(cell.markets)) for cell in cells])
     shares = np.array([cell.share for cell in cells])
     found = stats.grouped_effects(values, variances, labels, confidence, shares)
     over = found.over
@@ -486,7 +494,7 @@ def _market_notes(markets: Sequence[_Market], options: CompareOptions) -> Iterat
 
 
 def _test_notes(test: PooledTest, cells: Sequence[CellFigure]) -> Iterator[str]:
-    """Yield the caveats of one pooled estimate."""
+    """Yield the caveats for one pooled estimate."""
     for reason, count in test.left_out.items():
         yield f"{test.metric}: {count} (window, seed) left out: {reason}"
 

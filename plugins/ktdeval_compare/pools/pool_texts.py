@@ -23,7 +23,7 @@ from ktdeval_compare.table_columns import (
 
 
 def pool_parts(report: PoolReport) -> Iterator[Part]:
-    """Parts of the report of `compare --pool`."""
+    """Yield the parts of the report of `compare --pool`."""
     yield "Pooled over the windows of all markets, first - second, random effects"
     yield make_table("pooled", report.pooled, report.alpha)
     yield "  interval and p: Hartung-Knapp over cells; verdict: by Holm p"
@@ -79,7 +79,7 @@ def _each_market(row: PooledTest) -> str:
 
 
 def _cell_parts(row: PooledTest) -> Iterator[Part]:
-    """Yield the cells of one estimate, as measured and shrunk."""
+    """Yield the cells of one estimate, both observed and shrunk."""
     yield ""
     yield f"Cells of {row.metric}, {row.first} - {row.second}"
     yield make_table("pooled_cells", row.cells)

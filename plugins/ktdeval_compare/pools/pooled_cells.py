@@ -1,5 +1,5 @@
-"""Cells of a pooled estimate: the figure of each window of each market with its variance. Windows
-that share days are combined.
+"""Cells of a pooled estimate: the figure and variance of each window of each market. Windows that
+share days are combined.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WindowFigure:
     venues: frozenset[str]
     value: float
     by_days: float | str  #: standard error from daily series, or the reason why it is missing
-    by_seeds: float | None  #: standard error from seeds; None with one
+    by_seeds: float | None  #: standard error from seeds; None with only one seed
 
     @property
     def name(self) -> str:
@@ -46,9 +46,9 @@ class CellFigure:
     """Windows that share days, as one value that is independent of other cells."""
 
     windows: Sequence[WindowFigure]
-    value: float  #: their mean
+    value: float  #: mean of the windows
     variance: float
-    share: float  #: variance of its true figure in units of a single window's
+    share: float  #: variance of the cell's true figure relative to that of a single window
 
     @property
     def name(self) -> str:
@@ -67,8 +67,8 @@ class CellFigure:
 def window_figures(
     entrants: Sequence[EntrantCard], metric: str, values: Mapping[Cell, float], market: str
 ) -> Iterator[WindowFigure]:
-    """Return the figures of one card, or of the difference of two, from `values` by window and
-    seed.
+    """Yield the window figures of one card, or of the difference between two, from `values` by
+    window and seed.
     """
     by_window: dict[str, dict[int, float]] = {}
     for (window, seed), value in values.items():
@@ -100,8 +100,8 @@ def window_figures(
 
 
 def _growth_terms(ledger: Ledger) -> Values:
-    """Return [n] daily terms of the total return `exp(sum of log growth) - 1`, by the delta method:
-    the error of their mean is its error.
+    """Return the [n] daily terms of the total return `exp(sum of log growth) - 1`, by the delta
+    method: the standard error of their mean is that of the total return.
     """
     growth = np.log1p(ledger.returns)
     total = math.exp(math.fsum(growth))
@@ -109,8 +109,8 @@ def _growth_terms(ledger: Ledger) -> Values:
 
 
 def _sharpe_terms(ledger: Ledger) -> Values:
-    """Return [n] daily terms of an annualised Sharpe ratio that is defined, `z - S / 2 * (z**2 -
-    1)` of each day's standardised return z.
+    """Return the [n] daily terms of a defined annualised Sharpe ratio, `z - S / 2 * (z**2 - 1)` of
+    each day's standardised return z.
     """
     returns = ledger.returns
     spread = float(returns.std(ddof=1))
@@ -125,7 +125,7 @@ _TERMS: Mapping[str, Callable[[Ledger], Values]] = {
     "total_return": _growth_terms,
     "sharpe": _sharpe_terms,
 }
-"""Metrics that need only a ledger and whose error is that of a mean over days."""
+"""Metrics that need only a ledger and whose standard error is that of a mean over days."""
 
 
 def _difference_error(
@@ -157,7 +157,8 @@ def _difference_error(
         rows.append(of_cards[0] - of_cards[1])
 
     terms = np.mean(rows, axis=0)
-    # The lags of the intervals of one episode (Lazarus, Lewis, Stock and Watson 2018)
+    # The number of lags is that of the intervals of one episode (Lazarus, Lewis, Stock and Watson
+    # 2018)
     return stats.newey_west_mean(terms, int(1.3 * math.sqrt(len(terms)))).se
 
 
@@ -172,8 +173,8 @@ def _ledger_problem(ledger: Ledger) -> str:
 
 def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) -> float | str:
     """Return the standard error of one card's figure, as recorded on the card, or the reason why it
-    is missing. Seeds trade the same days, so the error of their mean is assumed to be that of one
-    seed.
+    is missing. Seeds trade the same days, so the standard error of their mean is assumed to be that
+    of one seed.
     """
     episodes = entrant.episodes()
     errors = []
@@ -188,8 +189,8 @@ def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) ->
 
 
 def _card_error(figure: EpisodeMetric) -> float | None:
-    """Return the standard error of a figure: from the error of the mean daily value in its detail,
-    or from its interval.
+    """Return the standard error of a figure, from that of the mean daily value in its detail, or
+    from its interval.
     """
     daily: Any = figure.detail.get("daily") if isinstance(figure.detail, Mapping) else None
     if isinstance(daily, Mapping):
@@ -207,8 +208,8 @@ def _card_error(figure: EpisodeMetric) -> float | None:
 
 
 def source_of(figures: Sequence[WindowFigure]) -> Source | str:
-    """Return the source of the variance of all cells, or the reason why a cell lacks one. Days are
-    preferred: seeds show only the randomness of decoding, days also that of the market.
+    """Return the source of the variance for all cells, or the reason why a cell has none. Days are
+    preferred: seeds reveal only the randomness of decoding, days also that of the market.
     """
     lacking = [figure for figure in figures if isinstance(figure.by_days, str)]
     if not lacking:
@@ -227,8 +228,8 @@ def source_of(figures: Sequence[WindowFigure]) -> Source | str:
 
 
 def _error(figure: WindowFigure, source: Source) -> float:
-    """Return the standard error of a window. An error from days is at least the one from seeds: a
-    choice that a seed keeps through a window is a shift that no single day shows.
+    """Return the standard error of a window. A standard error from days is at least the one from
+    seeds: a choice that a seed keeps throughout a window is a shift that no single day reveals.
     """
     by_seeds = figure.by_seeds or 0.0
     if source == "seeds" or isinstance(figure.by_days, str):
@@ -238,7 +239,7 @@ def _error(figure: WindowFigure, source: Source) -> float:
 
 def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[CellFigure]:
     """Combine windows that share days of a venue; a cell is their mean. Errors from days are
-    correlated by the days that two windows share; errors from seeds are independent.
+    correlated according to the days that two windows share; errors from seeds are independent.
     """
     correlation = shared_correlation(figures)
     blocks = stats.blocks_of(correlation)
@@ -253,7 +254,7 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
         variance = float(errors @ together @ errors) / len(windows) ** 2
         value = stats.mean(window.value for window in windows)
-        # True figures of windows correlate by the days that they share.
+        # True figures of windows are correlated according to shared days.
         share = 1.0 / stats.effective_count(correlation[np.ix_(members, members)])
         cells.append(CellFigure(windows, value, variance, share))
 
@@ -261,8 +262,8 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
 
 def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = True) -> Values:
-    """Return the [n, n] correlation of windows by the weekdays that they share. Pairs without a
-    common venue get 0; with `at_one_venue` False, pairs with one do.
+    """Return the [n, n] correlation of windows according to the weekdays that they share. Pairs
+    without a common venue get 0; if `at_one_venue` is False, pairs with a common venue do.
     """
     correlation = stats.overlap_correlation([figure.span for figure in figures])
     for i, one in enumerate(figures):
@@ -275,7 +276,9 @@ def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = Tru
 
 
 def lengths_problem(figures: Sequence[WindowFigure]) -> str:
-    """Return why windows have lengths that can't be combined; empty if they can."""
+    """Return why the lengths of the windows prevent their combination; empty if they can be
+    combined.
+    """
     lengths = [(stats.shared_days(figure.span, figure.span), figure) for figure in figures]
     shortest, short = min(lengths, key=lambda each: each[0])
     longest, long = max(lengths, key=lambda each: each[0])

@@ -1,1 +1,1 @@
-"""Rankings: how much of one is luck."""
+"""Rankings: how much of a ranking is luck."""

@@ -1,6 +1,4 @@
-"""Shares of luck and selection in a ranking: deflated Sharpe ratios, two rankings, exposures by
-factor.
-"""
+"""Luck and selection in a ranking: deflated Sharpe ratios, two rankings, exposures by factor."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.ranking.random_players import PlayersRow, PlayersTable
 from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
 
-#: metrics that rank cards: a card has a rank if both are defined in all its episodes
+#: metrics that rank cards: a card has a rank if both are defined in all of its episodes
 _RANKED = ("total_return", SELECTION)
 
 #: trials by window and snapshot
@@ -52,7 +50,7 @@ class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return":
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Agreement of the rankings by return and by selection. `reason`: why it is undefined."""
+    """Agreement between the rankings by return and by selection. `reason`: why it is undefined."""
 
     spearman: float | None = None
     kendall: float | None = None  #: tau b
@@ -76,7 +74,7 @@ def luck(
     entrants: Sequence[EntrantCard], stores: Sequence[Path], players: PlayersTable | None = None
 ) -> LuckReport:
     """Report the part of each card's result that chance and style do not explain, and its rank
-    among random `players`. Trials are counted in the cards' own runs and in `stores`, and in the
+    among random `players`. Trials are counted in the cards' own runs, in `stores`, and in the
     ledgers of studies next to them.
     """
     named = label(entrants)
@@ -124,7 +122,7 @@ def _trials_by_window(entrants: Sequence[EntrantCard], roots: Sequence[Path]) ->
 
 
 def _is_whole(card: TradingCard) -> bool:
-    """Return whether the figures that rank a card are medians over all its episodes."""
+    """Return whether the figures that rank a card are medians over all of its episodes."""
     for name in _RANKED:
         line = card.metrics.get(name)
         if line is not None and line.n != len(card.pooled):
@@ -135,8 +133,8 @@ def _is_whole(card: TradingCard) -> bool:
 def rank(
     rows: Sequence[LuckRow], are_whole: Sequence[bool] | None = None
 ) -> tuple[list[LuckRow], RankCorrelation]:
-    """Return the rows with their ranks by return and by selection (1: the best), and the
-    correlation of the two rankings. Ties share the mean of their ranks.
+    """Return the rows with their ranks by return and by selection (1 is the best), and the
+    correlation of the two rankings. Tied cards get their mean rank.
 
     A card has no rank if it lacks a figure, or if its figures do not cover all its episodes
     (`are_whole`).
@@ -174,7 +172,9 @@ def _correlation(returns: Values, selections: Values) -> RankCorrelation:
 
 
 def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
-    """Return the study with most tries that holds the plan of a judged card, or None."""
+    """Return the study with the most tries that contains the plan of a judged card; None if there
+    is none.
+    """
     plan = entrant.card.model.args.get("sha256")
     holding = []
     for study in studies:
@@ -184,7 +184,9 @@ def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
 
 
 def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> LuckRow:
-    """Return the row of a card. Its trials are those of the runs, or of its study if that has more."""
+    """Return the row of a card. Its trials are those of the runs, or those of its study if the
+    study has more.
+    """
     card = entrant.card
     values: list[float] = []
     reasons: set[str] = set()
@@ -231,7 +233,8 @@ def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> Lu
 
 def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> TrialReturns | str:
     """Return the daily returns of an episode from which the card was made, or the reason why they
-    are missing. Returns of the trials are used if they come from the ledger that the card names.
+    are missing. The returns in `counted` are reused if they come from the ledger that the card
+    references.
     """
     recorded = entrant.card.artefacts.get(f"episodes/{episode}/ledger.parquet")
     trial = counted.returns.get(episode)

@@ -1,12 +1,12 @@
 """Rank of an entrant among random players of the same game (`compare luck --players`).
 
-A random player is a random trader of `ktdeval.stats.random_envelope`. It starts with the entrant's
-cash on the episode's own days, and the project's executor fills its orders under the card's rules,
-fees and limits. It trades only on days on which the entrant's ledger has fills. It buys the same
-number of names for the same shares of NAV, keeps the entrant's number of names, and adds and
-reduces likewise, so turnover, positions and cash are matched. Only the names are random: each is
-drawn from the members that can be bought that day. A row shows how well turnover and names are
-matched.
+A random player is a random trader from `ktdeval.stats.random_envelope`. It starts with the
+entrant's cash on the episode's own days, and the project's executor fills its orders under the
+card's rules, fees and limits. It trades only on days on which the entrant's ledger has fills. It
+buys the same number of names for the same shares of NAV, keeps the entrant's number of names, and
+adds to and reduces positions in the same way, so turnover, positions and cash are matched. Only the
+names are random: each is drawn from the members that can be bought on that day. A row shows how
+well turnover and names are matched.
 
 The method is that of random portfolios: an entrant's result is compared with those of portfolios
 that could have been held under the same constraints (J. H. Lorie 1965; P. Burns, "Performance
@@ -14,11 +14,11 @@ Measurement via Random Portfolios", 2004, revised as "Random Portfolios for Perf
 in Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis, Springer).
 
 All players of a day are executed as arrays. If that is impossible (the price of a fill depends on
-its size), they are executed one by one with the same result, and the progress line gives the
+its size), they are executed one at a time with the same result, and the progress line gives the
 reason.
 
 The rank is the share of players that the entrant beats; ties count half. Players are a sample of
-all possible ones, so the rank has a 95 % Wilson interval, from the rank without ties to the rank
+all possible players, so the rank has a 95 % Wilson interval, from the rank without ties to the rank
 with all of them. The interval covers only the sampling error; the rank itself measures the chance
 in the episode's own outcome.
 """
@@ -49,7 +49,7 @@ from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-POOLED = "all"  #: window of the row of all episodes of a card
+POOLED = "all"  #: window of the row over all episodes of a card
 _NO_MARKET = "random players trade on the run's market"
 
 
@@ -95,7 +95,7 @@ class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quantiles_of(returns: Values) -> dict[str, Any]:
-    """Return the quantiles of returns, [n], at `LEVELS`, by the names of their fields: q5, …"""
+    """Return the quantiles of returns, [n], at `LEVELS`, by field name: q5, …"""
     names = [f"q{100 * level:g}" for level in LEVELS]
     return dict(zip(names, np.quantile(returns, LEVELS).tolist(), strict=True))
 
@@ -122,7 +122,7 @@ def standing_of(own: float, returns: Values) -> PlayersStanding:
 
 @dataclass
 class PlayersTable:
-    """Runs random players for cards; a market is opened and turned into a tape once."""
+    """Runs random players for cards; each market is opened and converted to a tape only once."""
 
     options: PlayersOptions
     tell: Tell = tell_nobody
@@ -130,8 +130,8 @@ class PlayersTable:
     _tapes: dict[tuple[str, TradingConfig], MarketTape] = field(default_factory=dict)
 
     def rows(self, entrants: Sequence[EntrantCard]) -> list[PlayersRow]:
-        """Return a row for each finished episode of labelled cards, and one over all episodes of a
-        card with several.
+        """Return a row for each finished episode of labelled cards, and for cards with several
+        episodes a row over all of them.
         """
         rows: list[PlayersRow] = []
         total = sum(len(entrant.card.pooled) for entrant in entrants)
@@ -150,7 +150,7 @@ class PlayersTable:
         return rows
 
     def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> Envelope | str:
-        """Return the random players of an episode, or the reason why it can't have any."""
+        """Return the random players of an episode, or the reason why there can be none."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             return ledger
@@ -202,7 +202,9 @@ class PlayersTable:
         )
 
     def _pooled_row(self, entrant: EntrantCard, played: Sequence[Envelope]) -> PlayersRow:
-        """Return the row over all episodes: the n-th players of the episodes are one player."""
+        """Return the row over all episodes: the n-th players of all episodes are treated as one
+        player.
+        """
         own = float(np.mean([envelope.agent_return for envelope in played]))
         means = np.mean([envelope.returns for envelope in played], axis=0)
         return PlayersRow(

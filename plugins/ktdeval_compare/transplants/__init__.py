@@ -1,1 +1,1 @@
-"""Transplants: decisions executed again with other capitals and costs."""
+"""Transplants: decisions executed again with different capital and costs."""

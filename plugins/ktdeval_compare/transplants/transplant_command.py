@@ -1,4 +1,4 @@
-"""`ktdeval transplant`: execute decisions of a run again with other capitals and costs."""
+"""`ktdeval transplant`: execute a run's decisions again with different capital and costs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def transplant(run: Path, options: TransplantOptions) -> None:
     these fills: the cards are labelled `transplanted` and never ranked. Returns are withheld where
     less than 80 % of what was ordered is filled.
     """
-    # not at the top, so that help is quick
+    # not at the top, so that help is fast
     from ktdeval_compare.table_columns import print_result
     from ktdeval_compare.transplants.transplant_run import (
         TransplantSettings,
@@ -98,8 +98,8 @@ def transplant(run: Path, options: TransplantOptions) -> None:
 
 
 def at_capital(cards: tuple[Path, ...], capital: str | None) -> tuple[Path, ...]:
-    """Return the folders of transplants at a capital instead of runs; without a capital, the same
-    paths.
+    """Return the folders of transplants with this capital in place of the runs; without a capital,
+    the same paths.
     """
     if capital is None:
         return cards

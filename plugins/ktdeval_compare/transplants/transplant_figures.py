@@ -1,11 +1,11 @@
-"""Figures of decisions that were executed again with other capitals: means over windows, costs by
-part, and the capital at which an edge vanishes.
+"""Figures of decisions that were executed again with different capital: means over windows, costs
+by part, and the capital at which an edge vanishes.
 
 The capital at which a mean falls to zero is interpolated linearly between two neighbouring
-capitals, on the logarithm of the capital. Its interval is found likewise from the ends of the
-means' intervals: it contains the capitals at which a test does not distinguish the mean from zero.
-An end is null if it is not above zero at the smallest capital, or is still above zero at the
-largest.
+capitals, on the logarithm of the capital. Its interval is interpolated in the same way from the
+ends of the means' intervals: it contains the capitals at which a test does not distinguish the mean
+from zero. An end is null if it is not above zero at the smallest capital, or is still above zero at
+the largest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Figure = Callable[[TradingCard, TradingEpisode], float | None]
 CONFIDENCE = 0.95
 MEASURES = ("excess_return", "net_selection")
 MIN_YEARS = 0.5
-"""Shortest episode, in years, whose return is annualised."""
+"""Minimum length of an episode, in years, for annualising its return."""
 _PARTS = ("commission", "duties", "execution", "financing")
 _RETURNS = ("total_return", "excess_return", "selection_alpha", "net_selection")
 
@@ -52,8 +52,8 @@ def _metric(name: str) -> Figure:
 
 
 def _net_selection(_card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Return selection plus the trading effect: the parts of a return that neither market nor style
-    explains, minus the cost of fills and fees.
+    """Return selection plus the trading effect: the part of the return that neither market nor
+    style explains, minus the cost of fills and fees.
     """
     total = 0.0
     for name in ("selection_alpha", "trading_effect"):
@@ -77,19 +77,19 @@ _FIGURES: Mapping[str, Figure] = {
 
 @dataclass(frozen=True)
 class WindowValues:
-    """A figure of one task at one capital: the mean over seeds of each window that has it."""
+    """A figure of one task with one capital: the mean over seeds for each window that has it."""
 
     values: Mapping[str, float]
-    spans: Mapping[str, tuple[str, str]]  #: days that each window covered
+    spans: Mapping[str, tuple[str, str]]  #: first and last day of each window
 
     @property
     def correlation(self) -> Values:
-        """[windows, windows] correlation of the windows by the days they share."""
+        """[windows, windows] correlation of the windows due to shared days."""
         return overlap_correlation([self.spans[window] for window in self.values])
 
 
 def window_values(made: TransplantedTask, figure: Figure) -> WindowValues:
-    """Return a figure by window, for the windows that the card's own figures include."""
+    """Return a figure by window, for the windows that are included in the card's own figures."""
     by_window: dict[str, list[float]] = {}
     spans = {}
     for episode in made.card.pooled:
@@ -102,7 +102,7 @@ def window_values(made: TransplantedTask, figure: Figure) -> WindowValues:
 
 
 def capital_line(made: TransplantedTask) -> CapitalLine:
-    """Return the figures of a task at one capital."""
+    """Return the figures of a task with one capital."""
     first = made.episodes[0].ledger
     figures = _fills(made)
     filled = filled_share(made)
@@ -133,7 +133,7 @@ def capital_line(made: TransplantedTask) -> CapitalLine:
 
 
 def _fills(made: TransplantedTask) -> FillFigures:
-    """Return the sums over episodes."""
+    """Return the sums of fill figures over episodes."""
     figures = FillFigures()
     for episode in made.episodes:
         figures += episode.figures
@@ -142,7 +142,7 @@ def _fills(made: TransplantedTask) -> FillFigures:
 
 
 def filled_share(made: TransplantedTask) -> float | None:
-    """Return the filled share of the notional that orders asked for; None without an order."""
+    """Return the filled share of the ordered notional; None if there were no orders."""
     figures = _fills(made)
     if not figures.ordered_minor:
         return None
@@ -151,7 +151,7 @@ def filled_share(made: TransplantedTask) -> float | None:
 
 
 def withheld_reason(filled: float | None) -> str | None:
-    """Return why returns with this filled share are withheld; None if they are not."""
+    """Return why returns are withheld at this filled share; None if they are not."""
     if filled is None or filled >= MIN_FILLED:
         return None
 
@@ -208,8 +208,8 @@ def _mean_line(of: WindowValues) -> MeanLine:
 
 
 def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
-    """Return the capital at which a measure's mean over windows falls to zero. `made`: one task at
-    several capitals, ascending. Capitals whose returns are withheld are ignored.
+    """Return the capital at which a measure's mean over windows falls to zero. `made`: one task
+    with several capitals, in ascending order. Capitals whose returns are withheld are ignored.
     """
     reason: str | None
     usable = [each for each in made if withheld_reason(filled_share(each)) is None]
@@ -252,7 +252,8 @@ def crossing_interval(
     capitals: Values, means: Sequence[MeanEstimate]
 ) -> tuple[float | None, float | None]:
     """Return the capitals at which the ends of the means' intervals fall to zero: between them a
-    test does not distinguish the mean from zero. None beyond the capitals, or without an interval.
+    test does not distinguish the mean from zero. None beyond the range of capitals, or without an
+    interval.
     """
     lows = [mean.low for mean in means]
     highs = [mean.high for mean in means]
@@ -260,8 +261,8 @@ def crossing_interval(
 
 
 def zero_crossing(capitals: Values, means: Sequence[float | None]) -> float:
-    """Return the first capital at which means [capitals] fall from above zero to zero or below; 0
-    if they are not above it at the smallest, infinity if they always are, NaN if one is missing.
+    """Return the first capital at which means, [capitals], fall from above zero to zero or below; 0
+    if the first mean is not above zero, infinity if all are, NaN if one is missing.
     """
     values = np.array(means, dtype=np.float64)
     if np.isnan(values).any():

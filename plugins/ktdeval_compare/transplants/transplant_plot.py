@@ -1,4 +1,4 @@
-"""Capacity curves as a plot: mean returns net of costs by capital, with their intervals."""
+"""Plot of capacity curves: mean returns net of costs by capital, with their intervals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def curve_svg(file: TransplantFile) -> bytes | None:
 
 
 def _curves(capitals: Sequence[CapitalLine]) -> Spec:
-    """Return the curves of one task, ascending by capital, in per cent."""
+    """Return the curves of one task, in ascending order of capital, in per cent."""
     rows: Rows = []
     for name, words in _MEASURES.items():
         for line in capitals:

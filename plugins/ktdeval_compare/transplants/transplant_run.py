@@ -1,4 +1,6 @@
-"""Execute a run's decisions with several capitals, from its folder to the folder of the transplant."""
+"""Execute a run's decisions with several capitals: reads the folder of the run, and writes the
+folder of the transplant.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ class TransplantSettings:
 
 
 def load_again(path: Path, settings: TransplantSettings) -> TransplantFile | None:
-    """Return the document of a transplant's folder; None for another folder.
+    """Return the document of a transplant's folder; None if the folder is not a transplant's.
 
     Raises UsageError: if settings other than the defaults are given.
     """
@@ -100,7 +102,7 @@ def transplant_run(
     out: Path | None = None,
     tell: Tell = tell_nobody,
 ) -> tuple[TransplantFile, Path]:
-    """Execute a run's decisions at each capital; return the document and the folder that it was
+    """Execute a run's decisions with each capital; return the document and the folder that it was
     written to.
 
     Raises StoreError: if the run has no finished trading episode; DataError: if its market can't be
@@ -213,7 +215,7 @@ def _orders(made: Sequence[TransplantedTask]) -> Iterator[OrderRecord]:
 
 
 def _write(out: Path, file: TransplantFile, made: dict[str, list[TransplantedTask]]) -> None:
-    """Write the whole folder; it replaces an earlier transplant."""
+    """Write the complete folder, replacing any earlier transplant."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(f".{out.name}.new-", out.parent) as temporary:
         fresh = temporary / "content"

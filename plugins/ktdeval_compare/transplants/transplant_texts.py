@@ -12,7 +12,7 @@ from ktdeval_compare.table_columns import (
 
 
 def transplant_parts(file: TransplantFile) -> Iterator[Part]:
-    """Parts of the text of a transplant."""
+    """Yield the parts of the text of a transplant."""
     yield (
         f"Transplanted: the decisions of {file.model} ({file.run}), executed again without the"
         " model"
@@ -33,7 +33,7 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
 
 
 def _missing(lines: Sequence[CapitalLine]) -> Iterator[str]:
-    """Yield why figures are missing."""
+    """Yield the reasons why figures are missing."""
     for line in lines:
         if line.withheld is not None:
             yield f"{line.capital:,}: {line.withheld}"

@@ -1,1 +1,1 @@
-"""Variance of a metric, split by factor."""
+"""Variance of a metric, decomposed by factor."""

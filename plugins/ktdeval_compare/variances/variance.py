@@ -1,5 +1,5 @@
-"""Shares of a metric's variance due to agent, model and other factors: runs in, one JSON report
-out.
+"""Shares of a metric's variance due to agent, model and other factors. Takes runs, and returns one
+JSON report.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NO_FACTOR = "name each factor once, such as --factor agent,model"
 
 @dataclass(frozen=True)
 class VarianceOptions(MetricTestOptions):
-    """Settings of a split, of one metric."""
+    """Settings of a variance decomposition, for one metric."""
 
     factors: tuple[str, ...]  #: two or more of `FACTORS`, or one if there are replicates
 
@@ -56,12 +56,12 @@ class VarianceOptions(MetricTestOptions):
 
 @dataclass(frozen=True)
 class CrossedDesign:
-    """Runs of one asset as a crossed array; `asset` is empty if the asset is a factor or there is
-    none.
+    """Runs on one asset as a crossed array; `asset` is empty if the asset is a factor or if there
+    is none.
     """
 
     asset: str
-    levels: Sequence[Sequence[str]]  #: of each factor, in the order in which they appear
+    levels: Sequence[Sequence[str]]  #: levels of each factor, in the order in which they appear
     values: Array  #: [levels of each factor …, replicates]
 
     def without(self, index: int) -> CrossedDesign:
@@ -71,8 +71,8 @@ class CrossedDesign:
         return CrossedDesign(self.asset, [others, *self.levels[1:]], values)
 
     def in_order_of(self, levels: Sequence[Sequence[str]]) -> Array | None:
-        """Return the values with the levels of each factor in the order of `levels`; None if the
-        levels differ.
+        """Return the values with the levels of each factor in the order given by `levels`; None if
+        the levels differ.
         """
         values = self.values
         for axis, (own, wanted) in enumerate(zip(self.levels, levels, strict=True)):
@@ -88,23 +88,23 @@ class CrossedDesign:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRow:
-    """Share of one source in the variance of one asset."""
+    """Share of one source in the variance on one asset."""
 
-    without: str | UnsetType = UNSET  #: level of the first factor that is left out
+    without: str | UnsetType = UNSET  #: omitted level of the first factor
     asset: str
     source: str  #: a factor, several joined by ` x `, or `residual`
     unit: str = "ratio"
     df: int
     ss: float
-    share: float | None  #: of the sum of squares
-    component: float | None  #: of the variance among other such levels
+    share: float | None  #: share of the sum of squares
+    component: float | None  #: share of the variance among other levels of the same kind
     low: float | None
     high: float | None
     variance: float | None  #: estimate of the component, which may be negative
-    reml: float | None  #: the component by restricted maximum likelihood
+    reml: float | None  #: the component estimated by restricted maximum likelihood
     reml_reason: str | None
     p: float | None
-    p_f: float | None  #: of the F test
+    p_f: float | None  #: p-value of the F test
     reason: str | None
     p_holm: float | None = None  #: corrected over assets
     verdict: str = ""
@@ -112,23 +112,24 @@ class ShareRow:
 
 @dataclass(frozen=True, kw_only=True)
 class JointRow:
-    """Test of one factor on all assets together."""
+    """Joint test of one factor over all assets."""
 
-    without: str | UnsetType = UNSET  #: level of the first factor that is left out
+    without: str | UnsetType = UNSET  #: omitted level of the first factor
     source: str
     assets: int
-    share: float  #: mean over assets of the share of the sum of squares
+    share: float  #: mean over assets of the share in the sum of squares
     p: float
-    verdict: str  #: by p itself: it is one test
+    #: from the uncorrected `p`: this is a single joint test, so there is no Holm correction
+    verdict: str
 
 
 @dataclass(frozen=True)
 class IdenticalRuns:
-    """Two or more runs with one trajectory."""
+    """Two or more runs with the same trajectory."""
 
     runs: Sequence[Sequence[str]]  #: agent, model and seed of each
-    places: Sequence[str]  #: assets and windows in which they are identical
-    is_flat: bool  #: none of them ever moved
+    places: Sequence[str]  #: assets and windows in which the runs are identical
+    is_flat: bool  #: whether the NAV of these runs never changed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +141,10 @@ class VarianceReport:
     alpha: float
     seed: int
     replicates: int
-    levels: Sequence[int]  #: number of each factor's levels
+    levels: Sequence[int]  #: number of levels of each factor
     shares: Sequence[ShareRow]
     without: Sequence[ShareRow]  #: shares without each level of the first factor, if it has three
-    #: tests over all assets, also without each level; empty if assets differ in their levels
+    #: tests over all assets, also without each level; empty if the assets have different levels
     joint: Sequence[JointRow]
     identical: Sequence[IdenticalRuns]
     compared: str  #: definition of identical runs, as text
@@ -154,9 +155,9 @@ class VarianceReport:
 def study(
     paths: Sequence[Path], table: str | None, options: VarianceOptions, tasks: Sequence[str] = ()
 ) -> VarianceReport:
-    """Report `variance_shares` of cards, of `tasks` if these are given, or of a table.
+    """Report the `variance_shares` of cards, restricted to `tasks` if given, or of a table.
 
-    Raises UsageError: if both or neither are given; and as `variance_shares` does.
+    Raises UsageError if both or neither are given, or as `variance_shares` does.
     """
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or a table of runs")
@@ -172,10 +173,10 @@ def study(
 
 
 def variance_shares(observations: Observations, options: VarianceOptions) -> VarianceReport:
-    """Split the variance of a metric by factor, for each asset unless the asset is a factor.
+    """Decompose the variance of a metric by factor, for each asset unless the asset is a factor.
 
-    Raises CardError: if the runs are not a complete crossing, a figure is undefined, or no residual
-    is left to estimate chance; UsageError: if a factor has one level.
+    Raises CardError if the runs are not a complete crossing, a figure is undefined, or no residual
+    is left to estimate noise. Raises UsageError if a factor has only one level.
     """
     designs = _designs(observations, options.factors)
     reduced = _without_each(designs)
@@ -231,8 +232,8 @@ def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDes
 
 
 def _joint_rows(designs: Sequence[CrossedDesign], options: VarianceOptions) -> Iterator[JointRow]:
-    """Test each factor on all assets together; no tests if there is one asset, if assets differ in
-    their levels or replicates, or if none varies.
+    """Test each factor over all assets jointly; no tests if there is only one asset, if assets have
+    different levels or replicates, or if no asset varies.
     """
     values: list[Array] = []
     for design in designs:
@@ -280,7 +281,7 @@ def _designs(observations: Observations, factors: Sequence[str]) -> list[Crossed
     return [_design(asset, members, factors) for asset, members in by_asset.items()]
 
 
-#: Figures of one combination of levels: replicate -> window -> figure
+#: Figures for one combination of levels: replicate -> window -> figure
 _Cell = dict[str, dict[str, float]]
 
 
@@ -315,8 +316,8 @@ def _design(asset: str, runs: Sequence[DesignRun], factors: Sequence[str]) -> Cr
 def _design_cells(
     where: str, runs: Sequence[DesignRun], factors: Sequence[str]
 ) -> dict[tuple[str, ...], _Cell]:
-    """Return the figures of each combination of levels. Levels of factors that are not split are
-    replicates. Windows are averaged first, because all runs share their markets.
+    """Return the figures for each combination of levels. Levels of factors that are not part of the
+    decomposition are replicates. Windows are averaged first, because all runs share their markets.
     """
     cells: dict[tuple[str, ...], _Cell] = {}
     for run in runs:
@@ -357,8 +358,8 @@ def _check_crossing(
 
 
 def _windows_of(cell: _Cell) -> list[list[str]]:
-    """Return the windows of each replicate, in an order that does not depend on labels of
-    replicates.
+    """Return the windows of each replicate, in an order that does not depend on replicate
+    labels.
     """
     return sorted(sorted(windows) for windows in cell.values())
 
@@ -373,7 +374,7 @@ def _who(run: DesignRun) -> tuple[str, ...]:
 def _split_all(
     designs: Sequence[CrossedDesign], options: VarianceOptions, fit: bool = False
 ) -> list[ShareRow]:
-    """Return the rows of all assets, each factor's p-values corrected over the assets."""
+    """Return the rows of all assets, with each factor's p-values corrected over the assets."""
     rows: list[ShareRow] = []
     for design in designs:
         rows += _split_variance(design, options, fit)
@@ -431,7 +432,7 @@ def _split_variance(
 
 
 def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
-    """Yield a line for each variance component whose estimate is negative."""
+    """Yield a line for each variance component with a negative estimate."""
     for row in rows:
         if row.variance is None or row.variance >= 0:
             continue

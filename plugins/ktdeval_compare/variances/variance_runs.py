@@ -1,4 +1,4 @@
-"""Runs whose variance is split, from cards or from a table."""
+"""Runs for a variance decomposition, read from cards or from a table."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from ktdeval_compare.pairs.compared_cards import (
 FACTORS = ("agent", "model", "asset", "window", "seed")
 TABLES = Path(__file__).with_name("tables")
 _ENSEMBLE = "ensemble"
-_LARGEST = 4_000_000  #: bytes of a table
+_LARGEST = 4_000_000  #: maximum size of a table in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DesignRun:
     """One run of a design."""
 
-    levels: Mapping[str, str]  #: factor -> level
-    value: float | None  #: the figure; None if it is undefined
-    path: Hashable  #: equal for runs with identical trajectories
-    is_flat: bool  #: nothing was traded
-    #: combines the decisions of other rows, so it is not a level of its own
+    levels: Mapping[str, str]  #: level of each factor
+    value: float | None  #: figure of the run; None if it is undefined
+    path: Hashable  #: trajectory; equal for runs with identical trajectories
+    is_flat: bool  #: whether nothing was traded
+    #: whether the run combines the decisions of other rows, so that it is not a separate level
     is_ensemble: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Runs of a design, and their description."""
+    """Runs of a design, with their description."""
 
     runs: Sequence[DesignRun]
     metric: str
@@ -62,11 +62,11 @@ class Observations:
 def read_table(name: str, metric: str | None) -> Observations:
     """Read a CSV table with columns among `FACTORS`, an optional column `ensemble` (yes or empty),
     and one of numbers for each metric (empty: undefined). Its first lines that start with # are its
-    source. `name`: a path, or a table that comes with the package, such as `ama-1`. `metric`: by
-    default the first of the table.
+    source. `name`: a path, or a table that is shipped with the package, such as `ama-1`. `metric`:
+    by default the first one in the table.
 
     Raises UsageError: if the file or metric does not exist, or the file is too large; CardError: if
-    the file is not such a table, with its first bad line.
+    the file is not such a table; the message gives the first bad line.
     """
     path, text = _read_text(name)
     source = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
@@ -120,10 +120,10 @@ def read_table(name: str, metric: str | None) -> Observations:
 
 
 def table_among(paths: Sequence[Path]) -> str | None:
-    """Return the name of the table that is given instead of runs: a CSV file, or one that comes
+    """Return the name of the table that is given instead of runs: a CSV file, or a table shipped
     with the package; None if runs are given.
 
-    Raises UsageError: if a table is given with other paths.
+    Raises UsageError if a table is given with other paths.
     """
     for path in paths:
         is_shipped = path.stem == str(path) and (TABLES / f"{path}.csv").is_file()
@@ -139,7 +139,7 @@ def table_among(paths: Sequence[Path]) -> str | None:
 
 
 def _read_text(name: str) -> tuple[Path, str]:
-    """Return the path and text of a file, or of a table that comes with the package."""
+    """Return the path and text of a file, or of a table that is shipped with the package."""
     shipped = {path.stem: path for path in sorted(TABLES.glob("*.csv"))}
     path = shipped.get(name, Path(name))
     try:
@@ -163,7 +163,7 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise CardError(f"{path}: is not a CSV table: {str(error).strip()}") from None
 
-    # pandas takes the first fields of rows that are too long as an index.
+    # pandas takes the first fields of overlong rows as an index.
     if not isinstance(frame.index, pd.RangeIndex):
         raise CardError(f"{path}: is not a CSV table: rows have more fields than the head")
 
@@ -173,11 +173,11 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
 def read_cards(
     entrants: Sequence[EntrantCard], metrics: Sequence[str], common: bool
 ) -> Observations:
-    """Return the runs of trading cards, one for each episode that cards of a task have in common.
-    The asset is the task, which has one card of each agent and model.
+    """Return the runs of trading cards, one for each episode that all cards of a task have. The
+    asset is the task, for which each agent and model has one card.
 
-    Raises CardError: if cards of a task can't be compared or paired, or two have one agent and
-    model; UsageError: if no card has a metric.
+    Raises CardError if cards of a task can't be compared or paired, or if two have the same agent
+    and model. Raises UsageError if no card has a metric.
     """
     runs: list[DesignRun] = []
     notes: dict[str, list[str]] = {}
@@ -238,11 +238,11 @@ def read_cards(
 
 @dataclass(frozen=True, slots=True)
 class _Trajectory:
-    """Trajectory of an episode, by which identical ones are found."""
+    """Trajectory of an episode, which identifies identical runs."""
 
-    path: Hashable  #: equal for identical runs
-    is_flat: bool  #: it never moved
-    is_nav: bool  #: `path` holds the daily NAVs, not the figures on the card
+    path: Hashable  #: value that is equal for identical runs
+    is_flat: bool  #: whether the trajectory never changed
+    is_nav: bool  #: whether `path` contains the daily NAVs instead of the figures on the card
 
 
 def _trajectory(entrant: EntrantCard, episode: TradingEpisode) -> _Trajectory:

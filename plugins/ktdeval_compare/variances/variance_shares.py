@@ -1,10 +1,10 @@
 """Shares of a variance by factor: sums of squares of a balanced crossed design, variance
 components, permutation tests.
 
-A design is an array with one axis for each factor and a last axis of replicates, `[L1, …, Lk, R]`.
-Its sum of squares splits exactly into a part for each set of factors (main effects, interactions)
-and the residual within cells. Without replicates the highest interaction and chance form one part,
-the residual.
+A design is an array with one axis for each factor and a last axis for replicates, `[L1, …, Lk, R]`.
+Its sum of squares decomposes exactly into a part for each set of factors (main effects,
+interactions) and the residual within cells. Without replicates, the highest interaction and the
+noise form one part, the residual.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy.typing as npt
 from scipy import stats
 
 Array = npt.NDArray[np.float64]
-Effect = tuple[int, ...]  #: axes of an effect; `RESIDUAL` is the empty one
+Effect = tuple[int, ...]  #: axes of an effect; `RESIDUAL` is the empty tuple
 RESIDUAL: Effect = ()
-DRAWS = 9999  #: permutations, and draws of an interval
-_AT_ONCE = 2_000_000  #: values that are permuted at once
-_ROUNDING = 1e-10  #: sums of squares that differ only by rounding, relative to the total
-_SAME = 1e-12  #: values that differ only by rounding, relative to the largest
+DRAWS = 9999  #: number of permutations, and of draws for an interval
+_AT_ONCE = 2_000_000  #: number of values that are permuted at once
+_ROUNDING = 1e-10  #: tolerance for sums of squares, relative to the total
+_SAME = 1e-12  #: tolerance for values, relative to the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class SquaresPart:
 
     ss: float  #: sum of squares, in the squared unit of the values
     df: int  #: degrees of freedom
-    each: int  #: values behind one level of the effect; 1 for the residual
+    each: int  #: number of values per level of the effect; 1 for the residual
 
 
 def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
-    """Return the parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main
-    effects, interactions, residual. They add up.
+    """Return the decomposition of the sum of squares of `values` [L1, …, Lk, R] about their mean:
+    main effects, interactions, residual. The parts sum to the total.
 
-    Raises ValueError: if a factor has one level, or the residual has no degree of freedom (one
-    factor without replicates).
+    Raises ValueError if a factor has only one level, or if the residual has no degrees of freedom
+    (one factor without replicates).
     """
     shape = values.shape[:-1]
     factors = values.ndim - 1
@@ -77,8 +77,8 @@ def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
 
 
 def _are_equal(values: Array) -> bool:
-    """Return whether all values are equal except for rounding; then only the rounding of their mean
-    would be split.
+    """Return whether all values are equal up to rounding; only the rounding error of their mean
+    would then be decomposed.
     """
     return bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
@@ -105,7 +105,7 @@ def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | No
     """Return variance components in the order of `parts`, by equating mean squares with their
     expectations under random effects.
 
-    An estimate is negative if chance is larger than the mean square from which it is subtracted.
+    An estimate is negative if the noise exceeds the mean square from which it is subtracted.
     `squares`: mean squares [parts, …] to use instead of those of `parts`.
     """
     rows = []
@@ -129,10 +129,10 @@ def _weigh_component(effect: Effect, other: Effect, part: SquaresPart) -> float:
 
 @dataclass(frozen=True, slots=True)
 class VarianceComponent:
-    """A variance component, and its share in the sum of all."""
+    """A variance component, with its share in the sum of all components."""
 
-    estimate: float  #: in the squared unit of the values; may be negative
-    share: float  #: a negative estimate is taken as 0
+    estimate: float  #: estimate in the squared unit of the values; may be negative
+    share: float  #: share in the sum of all components; a negative estimate counts as 0
     low: float
     high: float
 
@@ -140,13 +140,12 @@ class VarianceComponent:
 def component_shares(
     parts: Mapping[Effect, SquaresPart], level: float, seed: int
 ) -> dict[Effect, VarianceComponent]:
-    """Return each variance component, with its share in their sum and the ends of the share's
-    interval of `level`, for normal random effects. In shares negative components are 0.
+    """Return each variance component, with its share in their sum and the interval of the share at
+    confidence `level`, for normal random effects. In shares, negative components are 0.
 
     The interval uses generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as
-    `SS / chi2(df)`, and the quantiles of the resulting shares are its ends. It describes other
-    levels of the same kind (agents, models), not only the given ones. Empty if all values are
-    equal.
+    `SS / chi2(df)`, and the ends are quantiles of the resulting shares. It generalises to other
+    levels of the same kind (agents, models). Empty if all values are equal.
     """
     if not total_of(parts) > 0:
         return {}
@@ -175,9 +174,9 @@ def component_shares(
 
 
 def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Return the permutation p-value of the main effect of factor `axis`: within each combination
-    of the other factors, all values are permuted among its levels (and replicates). It is exact if
-    the factor has no effect at all, and at least `1 / (draws + 1)`.
+    """Return the permutation p-value for the main effect of factor `axis`: within each combination
+    of the other factors, all values are permuted among its levels (and replicates). The p-value is
+    exact if the factor has no effect at all, and at least `1 / (draws + 1)`.
     """
     blocks, levels = _blocks_by_level(values, axis)
     observed = _between(blocks[None], levels)[0]
@@ -196,8 +195,8 @@ def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> fl
 
 
 def _blocks_by_level(values: Array, axis: int) -> tuple[Array, int]:
-    """Return [blocks, levels * replicates] deviations from the mean, a block for each combination of
-    the factors other than `axis`, and the number of levels.
+    """Return [blocks, levels * replicates] deviations from the mean, with a block for each
+    combination of the factors other than `axis`, and the number of levels.
     """
     blocks = np.moveaxis(values, axis, -2)
     levels, replicates = blocks.shape[-2:]
@@ -206,24 +205,25 @@ def _blocks_by_level(values: Array, axis: int) -> tuple[Array, int]:
 
 
 def _between(drawn: Array, levels: int) -> Array:
-    """Return [draws] sum of squares between levels of [draws, blocks, levels * replicates]."""
+    """Return the [draws] sums of squares between levels for [draws, blocks, levels *
+    replicates].
+    """
     sums = drawn.sum(axis=1).reshape(len(drawn), levels, -1).sum(axis=-1)
     return np.asarray((sums**2).sum(axis=-1) / (drawn[0].size / levels))
 
 
 def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Return the permutation p-value of the main effect of factor `axis` on several assets
-    together. Runs are permuted as in `permutation_p`, each with its values on every asset, so that
-    dependence between assets is allowed. The statistic is the sum of the assets' shares, so
-    volatile assets weigh the same as calm ones. `assets`: designs of one shape and one order of
-    levels.
+    """Return the joint permutation p-value for the main effect of factor `axis` on several assets.
+    Runs are permuted as in `permutation_p`, each with its values on every asset, so that dependence
+    between assets is allowed. The statistic is the sum of the assets' shares, so volatile assets
+    have the same weight as calm ones. `assets`: designs with the same shape and order of levels.
     """
     scaled = []
     for values in assets:
         blocks, levels = _blocks_by_level(values, axis)
         size = math.sqrt(float((blocks**2).sum()))
         # an asset whose values are all equal is uninformative, and its rounding errors must not
-        # count
+        # contribute
         scaled.append(np.zeros_like(blocks) if _are_equal(values) else blocks / size)
 
     together = np.array(scaled)
@@ -242,13 +242,15 @@ def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: in
 
 
 def _joint_between(drawn: Array, levels: int) -> Array:
-    """Return [draws] sum over assets of `_between` of [draws, assets, blocks, levels * replicates]."""
+    """Return the [draws] sums over assets of `_between` for [draws, assets, blocks, levels *
+    replicates].
+    """
     each = _between(drawn.reshape(-1, *drawn.shape[2:]), levels)
     return np.asarray(each.reshape(drawn.shape[:2]).sum(axis=1))
 
 
 def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
-    """Return the p-value of the F test of an effect against the residual; None if the residual is
+    """Return the p-value of the F test for an effect against the residual; None if the residual is
     0.
     """
     part = parts[effect]
@@ -260,8 +262,8 @@ def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
 
 def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     """Return the shares of the variance components by restricted maximum likelihood (statsmodels,
-    crossed random effects of all sets of factors), by the effects' names joined by ` x `, and
-    `residual`; or the reason why they can't be estimated.
+    crossed random effects for all sets of factors), by effect name joined by ` x `, and `residual`;
+    or the reason why they can't be estimated.
     """
     if values.shape[-1] == 1:
         return "no replicates: interaction and noise can't be separated"
@@ -278,7 +280,7 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
         f"e{number:02}": effect for number, effect in enumerate(_factor_effects(values.ndim - 1))
     }
 
-    for label, effect in labels.items():  # in the order of their names, as statsmodels returns them
+    for label, effect in labels.items():  # in order of name, as statsmodels returns them
         frame[label] = ["-".join(map(str, row)) for row in indices[list(effect)].T]
 
     terms = {label: f"0 + C({label})" for label in labels}

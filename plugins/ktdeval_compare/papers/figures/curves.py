@@ -49,12 +49,12 @@ _SEED_NOTE = (
     "how other days would turn out"
 )
 
-Paths = dict[Path, list[tuple[tuple[str, ...], Values]]]  #: by card: days and cumulative returns
+Paths = dict[Path, list[tuple[tuple[str, ...], Values]]]  #: days and cumulative returns, by card
 
 
 @dataclass
 class _Line:
-    """One line of a panel while it is computed."""
+    """One line of a panel, while it is being computed."""
 
     label: str
     paths: Paths = field(default_factory=dict)
@@ -67,8 +67,8 @@ class _Line:
 def system_curves(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return [panel, line and day] mean cumulative return over seeds of each system. A panel is a
-    window or (setting `panels`) a task, with the benchmark bought and held.
+    """Return the [panel, line and day] mean cumulative return over seeds of each system. A panel is
+    a window or (setting `panels`) a task, and includes the benchmark bought and held.
     """
     entrants = figure_entrants(paths, figure, choices)
     settings = figure.settings
@@ -122,7 +122,7 @@ def _panel_name(path: DailyPath, by_tasks: bool) -> str:
 
 
 def _check_distinct(entrants: Sequence[EntrantCard]) -> None:
-    """Refuse two cards of one system and task: they would be two lines with one name."""
+    """Refuse two cards of the same system and task, which would be two lines with the same name."""
     seen: dict[tuple[Any, str], EntrantCard] = {}
     for entrant in entrants:
         other = seen.setdefault((entrant.system, entrant.card.task.name), entrant)
@@ -144,7 +144,7 @@ def _check_count(lines: Mapping[str, _Line]) -> None:
 def _mean_rows(
     panel: str, line: _Line, mean: DailyMean, of: str, is_several: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a line; its label gives the number of values in the mean."""
+    """Yield the rows of a line, whose label gives the number of averaged values."""
     parts = []
     if is_several:
         parts.append(count(mean.n, of))
@@ -168,7 +168,7 @@ def _mean_rows(
 
 
 def _at(ends: Values | None, day: int) -> float | None:
-    """Return one end of an interval on one day; None without an interval."""
+    """Return one end of an interval on one day; None if there is no interval."""
     if ends is None or np.isnan(ends[day]):
         return None
     return float(ends[day])
@@ -201,8 +201,8 @@ def _benchmark_rows(
 
 
 def _frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return rows with the counts of a line in its label, unless they differ between panels: one
-    line would then have two names and two colours. `n` of each row has the count.
+    """Return rows with a line's number of values in its label, unless the number differs between
+    panels: one line would then have two names and two colours. `n` of each row has the number.
     """
     suffixes: dict[str, set[str]] = {}
     for row in rows:
@@ -228,7 +228,7 @@ def _periods(frame: pd.DataFrame, periods: Sequence[Mapping[str, str]]) -> list[
 def asset_curves(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return [panel, line and day] of each asset: the mean over models of each agent, and over
+    """Return [panel, line and day] for each asset: the mean over models of each agent, and over
     agents of each model, with the lowest and highest. A vote is a line among the models, and not
     part of its agent's mean.
     """
@@ -272,8 +272,8 @@ def asset_curves(
 
 
 def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Values]]:
-    """Return the days and mean cumulative returns over seeds of each window, by its suffix in the
-    panel's name; the suffix is empty if a card has one window.
+    """Return the days and mean cumulative returns over seeds of each window, by the suffix that the
+    window adds to the panel's name; the suffix is empty if a card has one window.
     """
     of_window: dict[str, Paths] = {}
     for path in daily_paths(entrant):

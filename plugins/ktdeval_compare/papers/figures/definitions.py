@@ -26,12 +26,12 @@ class PaperFigure(PaperTable, kw_only=True):
     """A figure of a paper.
 
     Attributes:
-        kind: how it is drawn.
-        needs: the runs that it is made of.
-        takes: choices besides the runs that mean something for it.
-        x_title, y_title: of the axes, with units.
-        band, ends: fields of a band along each line, and of a bar at its end.
-        max_columns: panels side by side, where there is room.
+        kind: how the figure is drawn.
+        needs: the runs that the figure is made of.
+        takes: choices, other than the runs, that apply to the figure.
+        x_title, y_title: titles of the axes, with units.
+        band, ends: fields for a band along each line, and for a bar at its end.
+        max_columns: maximum number of panels side by side.
     """
 
     kind: Kind
@@ -48,8 +48,8 @@ class FigureChoices(TableChoices):
     """Choices of a user for a figure, other than its name and runs.
 
     Attributes:
-        tasks: names or globs of tasks; only cards of these are taken.
-        events: ISO days that AMA's Figure 3 marks; by default it chooses them.
+        tasks: names or globs of tasks; only cards of these tasks are used.
+        events: ISO days that AMA's Figure 3 marks; by default the figure selects them.
     """
 
     tasks: tuple[str, ...] = ()
@@ -84,10 +84,10 @@ def figure_of(name: str) -> PaperFigure:
 def figure_frame(
     figure: PaperFigure, paths: Sequence[Path], choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return [rows x columns] of a figure's data as numbers at full precision. `notes`, printed
-    below it, are in its `attrs`.
+    """Return the data of a figure, [rows x columns], at full precision. `notes`, printed below the
+    figure, are in `attrs`.
 
-    Raises UsageError, CardError: if the runs lack the data.
+    Raises UsageError or CardError if the runs lack the data.
     """
     check_choices(figure, choices, _OPTIONS, known_figures())
     frame: pd.DataFrame = later(figure.rows)()(paths, figure, choices)

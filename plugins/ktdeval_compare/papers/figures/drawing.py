@@ -13,7 +13,7 @@ from ktdeval_compare.papers.table_writing import notes_of
 from ktdeval_pages.marks import light
 from ktdeval_pages.rendering import require_renderer, svg_of
 
-_LETTERS = 120  #: of one line of notes
+_LETTERS = 120  #: maximum number of characters in a line of notes
 _NOTES = {"anchor": "start", "fontSize": 10, "fontWeight": 400, "offset": 10}
 
 

@@ -1,5 +1,5 @@
-"""AMA's Figures 3 and 4: two runs on one asset and the gap between them by event; and votes next to
-the asset's price and the sentiment of its news.
+"""AMA's Figures 3 and 4: two runs on one asset with the gap between them by event, and votes next
+to the asset's price and the sentiment of its news.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ Sentiment = Literal["bullish", "neutral", "bearish"]
 _SIGNS: Mapping[int, Sentiment] = {1: "bullish", 0: "neutral", -1: "bearish"}
 _TRIPLE = re.compile(r"(positive|neutral|negative)\s+(\d(?:\.\d+)?)", re.IGNORECASE)
 _WORDS = {"bull": 1, "positive": 1, "neutral": 0, "bear": -1, "negative": -1}
-_MAX_TITLES = 3  #: of one day
+_MAX_TITLES = 3  #: maximum number of titles for one day
 
 
 def sentiment_sign(text: str) -> int | None:
     """Return 1, 0 or -1 for a sentiment in its source's format: the sign of a score or label, or,
-    of three scores, the label of the largest. None if the text is in no such format.
+    for three scores, the label with the largest. None if the text has no such format.
     """
     scores = {word.lower(): float(score) for word, score in _TRIPLE.findall(text)}
     label = max(scores, key=lambda word: scores[word]) if scores else text.lower()
@@ -76,14 +76,14 @@ class AssetDay:
     """State of an asset in the market on one day."""
 
     day: str
-    ratio: float  #: last known close over that of the first day
-    documents: int  #: that became known since the previous close
+    ratio: float  #: last known close divided by that of the first day
+    documents: int  #: number of documents that became known since the previous close
     titles: str
     sentiment: Sentiment | None  #: None if no document is rated
 
 
 def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[AssetDay]:
-    """Return the days of an asset; documents are those filed under it or under no asset."""
+    """Return the days of an asset; documents are those filed under the asset or under none."""
     rows = [market.day_index(day) for day in days]
     closes = market.adjusted_close[:, market.asset_index[asset]]
     titles: dict[int, list[str]] = {}
@@ -111,7 +111,9 @@ def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[
 
 
 def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int | None]]:
-    """Yield the row of the day at whose close it is known, the title and the sign of each document."""
+    """For each document, yield the row of the day at whose close it is known, its title and its
+    sign.
+    """
     documents = market.documents
     view = documents.as_of(market.days)
     for code in (asset, ""):
@@ -123,7 +125,7 @@ def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int |
 
 
 def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSnapshot:
-    """Return the market of the runs. Raises CardError: if it can't be opened."""
+    """Return the market of the runs. Raises CardError if it can't be opened."""
     markets = markets_of(choices, "without the market, prices and news can't be shown")
     return markets.need(entrants[0])
 
@@ -131,7 +133,9 @@ def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSn
 def _one_asset(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> tuple[list[EntrantCard], list[RowName], str]:
-    """Return cards of one asset and one window, their names and the asset. Raises CardError."""
+    """Return the cards of one asset and one window, their names, and the asset. Raises
+    CardError.
+    """
     entrants = figure_entrants(paths, figure, choices)
     check_asset_rules(entrants)
     check_one_task(entrants, figure)
@@ -161,8 +165,8 @@ def _label(name: RowName) -> str:
 
 
 def gap_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return [day] NAV of two runs and worth of Buy & Hold over their first values, the gap (first
-    minus second), its change to the next day, documents and marked events.
+    """Return by [day] the NAV of two runs and the value of Buy & Hold, each relative to its first
+    value, the gap (first minus second), its change to the next day, documents and marked events.
     """
     entrants, names, asset = _one_asset(paths, figure, choices)
     if len(entrants) != 2:
@@ -216,17 +220,17 @@ def gap_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 
 
 def _mean_ratio(entrant: EntrantCard) -> tuple[tuple[str, ...], Values, int]:
-    """Return days, mean NAV over its first value, and the number of seeds."""
+    """Return the days, the mean NAV relative to its first value, and the number of seeds."""
     paths = [(path.days, path.ratio) for path in daily_paths(entrant)]
     mean = mean_of_paths({entrant.path: paths})
     return mean.days, mean.mean, mean.n
 
 
 def _events(days: Sequence[AssetDay], named: Sequence[str], most: int) -> dict[str, str]:
-    """Return titles by day of the events to mark, in their order: the named days, or the days with
-    documents that preceded the largest moves of the price.
+    """Return the titles of the events to mark, by day and in order: the named days, or the days
+    whose documents preceded the largest price moves.
 
-    Raises UsageError: if a day is not in the figure.
+    Raises UsageError if a day is not in the figure.
     """
     by_day = {day.day: day for day in days}
     for wanted in named:
@@ -247,7 +251,7 @@ def _events(days: Sequence[AssetDay], named: Sequence[str], most: int) -> dict[s
 
 
 def _event_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield for each event the gap at its close and at the next one."""
+    """Yield, for each event, the gap at its close and at the next one."""
     numbers = itertools.count(1)
     for row in frame[frame["event"].notna()].to_dict("records"):
         gap, change = row["gap"], row["change"]
@@ -280,7 +284,7 @@ def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return [day of a decision and run] the decision, with the worth of Buy & Hold and the day's
+    """Return the decision by [day of decision and run], with the value of Buy & Hold and the day's
     sentiment.
     """
     entrants, names, asset = _one_asset(paths, figure, choices)
@@ -331,7 +335,7 @@ def _majority(actions: Sequence[str]) -> str:
 
 
 def _decisions(entrant: EntrantCard) -> dict[str, list[str]]:
-    """Return the decisions of all seeds by day."""
+    """Return the decisions of all seeds, by day."""
     decisions: dict[str, list[str]] = {}
     for path in daily_paths(entrant):
         talks = _transcript(path)
@@ -360,8 +364,8 @@ def _transcript(path: DailyPath) -> list[TranscriptEntry]:
 
 
 def decision_of(step: StepRecord, talk: TranscriptEntry) -> str:
-    """Return BUY, SELL or HOLD as submitted, or elected by more than half of the ballots of a vote;
-    `none` if no valid decision was made.
+    """Return BUY, SELL or HOLD as submitted, or as elected by more than half of a vote's ballots;
+    `none` if there was no valid decision.
     """
     if step.provenance not in DECIDED:
         return "none"

@@ -1,4 +1,4 @@
-"""Runs of a figure: cards of the paper's tasks, their ledgers by day, and means of these with
+"""Runs of a figure: cards of the paper's tasks, their ledgers by day, and daily means with
 intervals.
 """
 
@@ -26,7 +26,9 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
 from ktdeval_compare.papers.paper_tables import check_alike
 
-FEWEST = 3  #: values of a mean with an interval; with two, Student's t has one degree of freedom
+#: minimum number of values for a mean with an interval; with two values, Student's t has one degree
+#: of freedom
+FEWEST = 3
 MAX_LINES = 24  #: more lines can't be distinguished
 
 
@@ -35,7 +37,7 @@ def figure_entrants(
 ) -> list[EntrantCard]:
     """Return the cards of a figure.
 
-    Raises UsageError, CardError: if the paths have no card, or one belongs to another paper's
+    Raises UsageError or CardError if the paths have no card, or if one belongs to another paper's
     tasks.
     """
     loaded = load_entrants(paths, choices.tasks)
@@ -54,14 +56,16 @@ def figure_entrants(
 
 
 def warn_of_cards(entrants: Sequence[EntrantCard]) -> None:
-    """Warn of the caveats of cards. Call it after all refusals, which print only one line."""
+    """Warn of the cards' caveats. Call it after all checks that can refuse the cards, because a
+    refusal prints only one line.
+    """
     for note in card_notes(entrants):
         warn(note)
 
 
 def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None:
-    """Refuse cards of several tasks, masks or modes, and cards that can't share a figure. Raises
-    CardError.
+    """Refuse cards of several tasks, masks or modes, and cards that can't be combined in a figure.
+    Raises CardError.
     """
     tasks = sorted({entrant.card.task.name for entrant in entrants})
     if len(tasks) > 1:
@@ -74,7 +78,7 @@ def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None
 
 
 def origin_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield the runs that a figure is drawn from, and the labels of their cards, one line each."""
+    """Yield the runs that a figure is made from, and the labels of their cards, one line each."""
     tasks: dict[tuple[str, str], list[str]] = {}
     labels: dict[str, None] = {}
     for entrant in entrants:
@@ -97,7 +101,7 @@ def origin_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class DailyPath:
-    """NAV of one episode over its first value."""
+    """NAV of one episode relative to its first value."""
 
     days: tuple[str, ...]  #: ISO days from the first decision on, [n + 1]
     ratio: Values  #: [n + 1], 1 on the first day
@@ -109,8 +113,8 @@ class DailyPath:
 def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
     """Yield the path of each finished episode of a card.
 
-    Raises CardError: if a ledger is missing from the run folder, or is not the one from which the
-    card was made.
+    Raises CardError: if a ledger is missing from the run folder, or is not the one that the card
+    was made from.
     """
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
@@ -136,16 +140,17 @@ class DailyMean:
     days: tuple[str, ...]
     n: int
     mean: Values
-    low: Values | None  #: of a 95 % t interval of the mean; None: fewer than `FEWEST` paths
+    #: lower end of a 95 % t interval of the mean; None for fewer than `FEWEST` paths
+    low: Values | None
     high: Values | None
     least: Values
     most: Values
 
 
 def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]) -> DailyMean:
-    """Return the mean of paths (days and values). `paths`: by their cards.
+    """Return the mean of paths (days and values), given by card.
 
-    Raises CardError: if they cover different days.
+    Raises CardError if they cover different days.
     """
     days: tuple[str, ...] = ()
     first: Path | None = None
@@ -169,8 +174,8 @@ def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]
 
 
 def _interval_ends(table: Values) -> tuple[Values | None, Values | None]:
-    """Return both ends of the t intervals of the means of columns; NaN if all values are equal. The
-    first column, the start of all paths, gets its value.
+    """Return both ends of the t intervals of the column means; NaN if all values are equal. In the
+    first column, where all paths start, both ends are the common value.
     """
     if len(table) < FEWEST:
         return None, None

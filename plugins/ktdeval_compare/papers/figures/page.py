@@ -37,14 +37,14 @@ def _templates() -> Environment:
 
 def figure_page(figure: PaperFigure, frame: pd.DataFrame) -> str:
     """Return the page as HTML. Its content security policy allows only its own style and scripts,
-    by hash, and no network access.
+    by hash, and blocks network access.
     """
     vendored = dict(vendor_files())
     libraries = [vendored[name].strip() for name in _LIBRARIES]
     style = stylesheet() + _asset("figure.css")
     shared = shared_script()
     script = "\n".join(['"use strict";', charts_script(), _asset("figure.js")])
-    # Vega sets the styles of single elements, which the policy need not allow.
+    # Vega sets the styles of individual elements, which the policy need not allow.
     hashes = " ".join(source_hash(text) for text in (shared, *libraries, script))
     policy = content_security_policy(hashes, source_hash(style), "data:")
 
@@ -71,7 +71,7 @@ def _asset(name: str) -> str:
 
 
 def _content(figure: PaperFigure, frame: pd.DataFrame) -> dict[str, JsonValue]:
-    """Return the data of the page's script: the spec, and the same figures as a table."""
+    """Return the data for the page's script: the spec, and the same figures as a table."""
     columns: list[JsonValue] = [[str(name), ""] for name in frame]
     rows: list[JsonValue] = [list(record.values()) for record in records_of(frame)]
     return {

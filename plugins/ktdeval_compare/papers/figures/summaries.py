@@ -30,7 +30,7 @@ _FOREST = ("panel", "row", "value", "low", "high", "reference", "n")
 def attacker_frame(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return [measure and attacker] rates of recovery with Wilson intervals, and the rate of chance
+    """Return the [measure and attacker] recovery rates with Wilson intervals, and the chance level
     on the same probes (`reference`).
     """
     measures: Mapping[str, str] = figure.settings["measures"]
@@ -72,7 +72,9 @@ def attacker_frame(
 
 
 def cost_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return [system] cost of an episode in USD and mean return of the episodes, with its interval."""
+    """Return, by [system], the cost of an episode in USD and the mean return over episodes, with
+    its interval.
+    """
     entrants = figure_entrants(paths, figure, choices)
     check_one_task(entrants, figure)
     rows = []
@@ -133,8 +135,8 @@ _IB = {
 
 
 def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return [metric and class] figures of classes of models in per cent of Buy & Hold (fractions
-    here), with t intervals over the models of a class if all have the same assets.
+    """Return, by [metric and class], the figures of model classes relative to Buy & Hold (as
+    fractions here), with t intervals over the models of a class if all have the same assets.
     """
     models = paper_frame(table_of("investorbench-2", choices.plugins), paths, choices)
     rows: list[dict[str, Any]] = []
@@ -163,7 +165,7 @@ def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoic
 
 
 def _class_notes(models: pd.DataFrame, paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the models of each type, and the runs that they come from."""
+    """Yield the models of each class, and the runs that they come from."""
     for kind, members in models.groupby("type", sort=False):
         if kind != "buy_and_hold":
             yield f"{str(kind).replace('_', ' ')}: {', '.join(sorted(set(members['model'])))}"
@@ -202,8 +204,8 @@ def _class_rows(row: Mapping[Any, Any], by: str, models: pd.DataFrame) -> list[d
 def _class_ends(
     members: pd.DataFrame, models: pd.DataFrame, metric: str
 ) -> tuple[float | None, float | None]:
-    """Return both ends of the interval of a class: over its models, each as a share of Buy & Hold
-    on its assets. None if models have different assets: then their mean is not the class's.
+    """Return both ends of a class's interval over its models, each relative to Buy & Hold on its
+    assets. None if models have different assets: their mean is then not that of the class.
     """
     held = models[models["type"] == "buy_and_hold"].set_index(["task", "window"])[metric]
     assets = set()

@@ -1,4 +1,4 @@
-"""Figures as Vega-Lite specs, with their data inside, by the specs of `vega_specs.yaml`.
+"""Figures as Vega-Lite specs with inline data, from the templates in `vega_specs.yaml`.
 
 The rows of each kind of figure:
     lines    panel, line, day, value, low, high, least, most, n: fractions by ISO day
@@ -6,7 +6,7 @@ The rows of each kind of figure:
     scatter  line, x, value, low, high, n
     gap      day, first, second, hold, gap, event
     votes    day, line, action, hold, sentiment
-Colours are those of a light page; a page in the dark changes them by their design tokens.
+Colours are those of a light page; a dark page replaces them by design token.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from ktdeval_pages.colours import SERIES, TOKENS
 from ktdeval_pages.day_labels import dated_positions
 from ktdeval_pages.marks import SCHEMA, Spec, light
 
-WIDTH = 640  #: of a figure without panels, in pixels
+WIDTH = 640  #: width of a figure without panels, in pixels
 DASHES: Sequence[Sequence[int]] = ((1, 0), (6, 3), (2, 2))
-"""Dashes of the first eight lines, of the next eight, and of all later lines."""
+"""Dash patterns of the first eight lines, of the next eight, and of all others."""
 
 GAP_DASHES: Sequence[Sequence[int]] = ((1, 0), (1, 0), (6, 3))
-"""Dashes of two runs and of Buy & Hold. A run that never trades coincides with Buy & Hold."""
+"""Dash patterns of two runs and of Buy & Hold. A run that never trades coincides with Buy &
+Hold.
+"""
 
 _CONDITION = "only_with"
 
 
 def vega_spec(figure: PaperFigure, frame: pd.DataFrame) -> Spec:
-    """Return a figure as a whole Vega-Lite spec."""
+    """Return a figure as a complete Vega-Lite spec."""
     values = _common_values(figure) | _VALUES[figure.kind](figure, frame)
     if figure.kind in _PANEL_HEIGHTS:
         drawn = _in_panels(figure, frame, values)
@@ -65,8 +67,8 @@ def _specs() -> Mapping[str, Any]:
 
 
 def fill_spec(part: Any, values: Mapping[str, Any]) -> Any:
-    """Return a part of a spec with each name among `values` replaced by its value. Items of lists
-    are omitted if their `only_with` is empty.
+    """Return a part of a spec with the names in `values` replaced by their values. List items are
+    omitted if their `only_with` is empty.
     """
     if isinstance(part, dict):
         return {name: fill_spec(of, values) for name, of in part.items() if name != _CONDITION}
@@ -95,19 +97,19 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def distinct(values: Iterable[Any]) -> list[str]:
-    """Return texts in the order of their first occurrence."""
+    """Return texts in order of first occurrence, without duplicates."""
     return [str(value) for value in dict.fromkeys(values)]
 
 
 def dash_of(at: int) -> Sequence[int]:
-    """Return the dashes of a line by its index."""
+    """Return the dash pattern of a line by its index."""
     return DASHES[min(at // len(SERIES), len(DASHES) - 1)]
 
 
 # -- panels
 
 
-#: height of one picture of each kind that has panels
+#: height of one picture, for each kind that has panels
 _PANEL_HEIGHTS: Mapping[str, Callable[[pd.DataFrame], int]] = {
     "lines": lambda frame: 320 if frame["panel"].nunique() == 1 else 190,
     "forest": lambda frame: 24 * frame["row"].nunique() + 20,
@@ -115,7 +117,7 @@ _PANEL_HEIGHTS: Mapping[str, Callable[[pd.DataFrame], int]] = {
 
 
 def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, Any]) -> Spec:
-    """Return a figure as one picture, or as one for each panel."""
+    """Return a figure as a single picture, or as one picture per panel."""
     panels = distinct(frame["panel"])
     rows = values["=records"]
     template = _specs()[figure.kind]
@@ -127,12 +129,12 @@ def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, An
     columns = min(figure.max_columns, len(panels))
     size = {"width": WIDTH // columns - 20, "height": height}
     if figure.kind == "lines":
-        # windows have different days, and assets different moves
+        # windows have different days, and assets different price moves
         pictures = [_picture_of_days(panel, values, template, size) for panel in panels]
         return {"concat": pictures, "columns": columns}
 
     facet = {"field": "panel", "type": "nominal", "sort": panels, "header": {"title": None}}
-    # a class has a row only in the panels of metrics that it has
+    # a class has a row only in the panels of metrics that are defined for it
     resolve = {"y": "independent"}
     if figure.settings.get("has_own_axes"):
         resolve["x"] = "independent"
@@ -149,7 +151,7 @@ def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, An
 def _picture_of_days(
     panel: str, values: Mapping[str, Any], template: Spec, size: Mapping[str, int]
 ) -> Spec:
-    """Return the picture of the lines of one panel among several."""
+    """Return the picture of one panel's lines, for a figure with several panels."""
     rows = [row for row in values["=records"] if row["panel"] == panel]
     own = {**values, "=days": named_days(row["day"] for row in rows)}
     title = {"text": panel, "anchor": "start", "color": light("ink")}
@@ -162,8 +164,8 @@ def _picture_of_days(
 
 
 def named_days(days: Iterable[str]) -> list[str]:
-    """Return the days that a picture names below its axis: the first, the last and trading days
-    between them, never a day of the calendar alone.
+    """Return the days that a picture labels on its time axis: the first, the last, and trading days
+    between them, never a day without trading.
     """
     shown = sorted(set(days))
     return [shown[at] for at in dated_positions(len(shown))]
@@ -200,8 +202,8 @@ def _line_values(figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def with_ends(figure: PaperFigure, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of lines. If a figure has bars at the lines' ends, the last row of each line
-    also has `end` (a day after the last one), `end_low` and `end_high`.
+    """Return the rows of lines. If a figure has bars at the ends of lines, the last row of each
+    line also has `end` (one day after the last), `end_low` and `end_high`.
     """
     if not figure.ends:
         return rows
@@ -252,7 +254,7 @@ def _gap_values(_figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _bar_width(days: int) -> float:
-    """Return the width in pixels of one bar of `days`."""
+    """Return the width of one of `days` bars, in pixels."""
     return max(2.0, round(0.7 * WIDTH / days, 1))
 
 

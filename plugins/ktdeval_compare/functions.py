@@ -127,7 +127,7 @@ def compare_tables(
     `tests`, `windows`); `options`: `metrics`, `unit` ("window" or "day"), `alpha`, `common`,
     `side`, `against_first`, `data` (folders of markets that have moved).
 
-    Raises KtdevalError: if the runs can't be compared, or are not a complete crossing.
+    Raises KtdevalError if the runs can't be compared, or are not a complete crossing.
 
     Example:
         tables = ktdeval.compare_tables(run, other)

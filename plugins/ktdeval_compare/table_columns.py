@@ -81,7 +81,7 @@ def print_result(
 
 
 def grid(rows: Iterable[RowT], *columns: ReportColumn[RowT], indent: str = "  ") -> ReportTable:
-    """Return an aligned table of text cells."""
+    """Return rows as an aligned table with the given columns."""
     heads = [column.head for column in columns]
     left = [column.head for column in columns if column.is_left]
     cells: list[list[str]] = []

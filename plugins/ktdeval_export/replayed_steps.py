@@ -143,7 +143,7 @@ class _EpisodeReader:
     def read(self, spec: EpisodeSpec) -> TracedEpisode:
         """Read an episode.
 
-        Raises StoreError: if its files can't be read.
+        Raises StoreError if its files can't be read.
         """
         ledger = None
         records: Sequence[StepRecord | AnswerRecord]

@@ -111,7 +111,7 @@ def talks_of_step(
 def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversation:
     """Return an episode as one conversation: the system prompt once, then the turns of each step.
 
-    Raises UsageError: if a step has several conversations, or if steps have different system
+    Raises UsageError if a step has several conversations, or if steps have different system
     prompts.
     """
     opening: tuple[Message, ...] = ()

@@ -137,7 +137,7 @@ def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: flo
     """Report each card's figures before and after the model's cutoff: `daily_return`, and with a
     market `daily_excess`, `daily_alpha` and `daily_selection`.
 
-    `dates`: cutoffs by pattern of systems. Raises UsageError: if a cutoff is not a date, or matches
+    `dates`: cutoffs by pattern of systems. Raises UsageError if a cutoff is not a date, or matches
     no card.
     """
     for pattern, date in dates.items():
@@ -279,7 +279,7 @@ def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
 def _ledger_of(entrant: EntrantCard, episode: TradingEpisode) -> Ledger:
     """Return the ledger of an episode.
 
-    Raises UsageError: if it can't be read, or has no returns.
+    Raises UsageError if it can't be read, or has no returns.
     """
     ledger = recorded_ledger(entrant, episode.id)
     if isinstance(ledger, str):

@@ -283,7 +283,7 @@ def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | N
 def dose_report(study: DoseStudy, alpha: float = 0.05, wanted: float = 0.8) -> DoseReport:
     """Return the report of a study.
 
-    Raises DataError: if not every seed has every window.
+    Raises DataError if not every seed has every window.
     """
     premiums = Premiums(study)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})

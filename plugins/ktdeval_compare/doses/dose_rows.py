@@ -57,7 +57,7 @@ def write_rows(rows: Sequence[DoseRow]) -> str:
 def read_rows(text: str, where: str) -> list[DoseRow]:
     """Return the rows of a CSV text.
 
-    Raises DataError: if a row does not fit; the message starts with `where`.
+    Raises DataError if a row does not fit; the message starts with `where`.
     """
     rows = []
     for number, entry in enumerate(csv.DictReader(io.StringIO(text)), 2):

@@ -257,7 +257,7 @@ def _in_windows(specs: Sequence[EpisodeSpec], windows: Sequence[str]) -> list[Ep
 def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
     """Return the numbers of the named steps.
 
-    Raises UsageError: if a step does not exist.
+    Raises UsageError if a step does not exist.
     """
     if _ALL in steps:
         return list(range(total))

@@ -126,7 +126,7 @@ def effects(entrants: Sequence[EntrantCard], options: EffectsOptions) -> Effects
     """Report mask effects within each mode, and order-averaged contributions of modes and masks,
     for each agent and metric.
 
-    Raises CardError: if the cards differ in more than mask and mode, or can't be paired.
+    Raises CardError if the cards differ in more than mask and mode, or can't be paired.
     """
     designs = [_design(name, members, options) for name, members in _by_agent(entrants).items()]
     rows: list[EffectRow] = []

@@ -125,8 +125,8 @@ def load_cards(
     (`RUN/cards/*.json`), in order. `kind`: required kind of card files that are given directly.
     `tasks`: names or globs of the tasks to load; empty: all.
 
-    Raises UsageError: if a folder has no cards, a card is given twice, or a path has no card of
-    `tasks`; CardError: if a card is not valid.
+    Raises UsageError if a folder has no cards, a card is given twice, or a path has no card of
+    `tasks`; CardError if a card is not valid.
     """
     entrants: list[EntrantCard] = []
     scored: list[ScoringEntrant] = []
@@ -454,7 +454,7 @@ def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -
     """Return the cells whose windows lie wholly on one side (before, after) of the cutoff of every
     card that records one.
 
-    Raises CardError: if no card records a cutoff, or no window lies on that side.
+    Raises CardError if no card records a cutoff, or no window lies on that side.
     """
     recorded = [recorded_cutoff(entrant.card) for entrant in entrants]
     blocks = [block for block in recorded if block is not None]

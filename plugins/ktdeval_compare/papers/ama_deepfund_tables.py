@@ -82,7 +82,7 @@ def asset_frame(
     """Return [agent and model x asset and metric] for single-asset cards, and its columns: the
     assets of `first` in this order, then the others as given.
 
-    Raises CardError: if a card does not trade exactly one asset, two belong to the same cell, or
+    Raises CardError if a card does not trade exactly one asset, two belong to the same cell, or
     cards have different rules.
     """
     cells = asset_cells(zip(entrants, row_names(entrants), strict=True))
@@ -115,7 +115,7 @@ def asset_cells(
 ) -> dict[tuple[RowName, str], EntrantCard]:
     """Return single-asset cards by name and asset.
 
-    Raises CardError: if a card does not trade exactly one asset, or two belong to the same cell.
+    Raises CardError if a card does not trade exactly one asset, or two belong to the same cell.
     """
     cells: dict[tuple[RowName, str], EntrantCard] = {}
     for entrant, name in named:
@@ -133,7 +133,7 @@ def asset_cells(
 def asset_of(entrant: EntrantCard) -> str:
     """Return the asset of a card.
 
-    Raises CardError: if its task does not trade exactly one asset.
+    Raises CardError if its task does not trade exactly one asset.
     """
     assets = list(entrant.card.task.config.get("assets") or [])
     if len(assets) != 1:

@@ -54,7 +54,7 @@ def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
 def table_of(name: str, plugins: Plugins) -> PaperTable:
     """Return a table.
 
-    Raises UsageError: if no table has this name.
+    Raises UsageError if no table has this name.
     """
     known = known_tables(plugins)
     if name not in known:

@@ -90,7 +90,7 @@ def _score_values(card: ScoringCard) -> dict[str, float | None]:
 def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
     """Return [suite and kind of task, models]: the overall score of each kind, from 0 to 100.
 
-    Raises UsageError, CardError: if the cards lack the scores.
+    Raises UsageError or CardError if the cards lack the scores.
     """
     names = system_labels(entrant.system for entrant in entrants)
     cells: dict[tuple[str, str], dict[str, float | None]] = {}

@@ -14,7 +14,7 @@ from ktdeval_compare.table_columns import print_result
 def show_published(name: Published, settings: dict[str, Any], cards: Sequence[object]) -> None:
     """Print the report on published designs or figures.
 
-    Raises UsageError: if cards or an option of a plan are also given.
+    Raises UsageError if cards or an option of a plan are also given.
     """
     others = _options_of_plans(name, settings)
     if cards:

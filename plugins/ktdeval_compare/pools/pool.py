@@ -272,7 +272,7 @@ def _one_of_each(
 ) -> list[EntrantCard]:
     """Return the cards of a market in the order of the systems.
 
-    Raises CardError: if the market lacks a system, or has two cards of one.
+    Raises CardError if the market lacks a system, or has two cards of one.
     """
     by_system: dict[System, EntrantCard] = {}
     for member in members:

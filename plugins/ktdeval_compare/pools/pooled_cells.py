@@ -263,7 +263,8 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
 def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = True) -> Values:
     """Return the [n, n] correlation of windows according to the weekdays that they share. Pairs
-    without a common venue get 0; if `at_one_venue` is False, pairs with a common venue do.
+    without a common venue get 0; with `at_one_venue` False, pairs with a common venue get 0
+    instead.
     """
     correlation = stats.overlap_correlation([figure.span for figure in figures])
     for i, one in enumerate(figures):

@@ -61,7 +61,7 @@ class TransplantSettings:
     def execution_of(self, trading: TradingConfig) -> Execution | None:
         """Return the execution that replaces a task's own; None: the venue's.
 
-        Raises UsageError: if the preset does not exist.
+        Raises UsageError if the preset does not exist.
         """
         execution = trading.execution
         if self.execution is not None:
@@ -82,7 +82,7 @@ class TransplantSettings:
 def load_again(path: Path, settings: TransplantSettings) -> TransplantFile | None:
     """Return the document of a transplant's folder; None if the folder is not a transplant's.
 
-    Raises UsageError: if settings other than the defaults are given.
+    Raises UsageError if settings other than the defaults are given.
     """
     if not (path / TRANSPLANT).exists():
         return None
@@ -105,8 +105,8 @@ def transplant_run(
     """Execute a run's decisions with each capital; return the document and the folder that it was
     written to.
 
-    Raises StoreError: if the run has no finished trading episode; DataError: if its market can't be
-    read; UsageError: if a setting does not fit.
+    Raises StoreError if the run has no finished trading episode; DataError if its market can't be
+    read; UsageError if a setting does not fit.
     """
     folder = open_run(path, plugins)
     target = transplant_beside(path) if out is None else out
@@ -143,7 +143,7 @@ def transplant_run(
 def choose_tasks(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
     """Return the tasks with these names; without names, all.
 
-    Raises UsageError: if a run lacks one.
+    Raises UsageError if a run lacks one.
     """
     known = {task.name: task for task in tasks}
     for name in names:

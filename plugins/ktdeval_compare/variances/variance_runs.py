@@ -65,7 +65,7 @@ def read_table(name: str, metric: str | None) -> Observations:
     source. `name`: a path, or a table that is shipped with the package, such as `ama-1`. `metric`:
     by default the first one in the table.
 
-    Raises UsageError: if the file or metric does not exist, or the file is too large; CardError: if
+    Raises UsageError if the file or metric does not exist, or the file is too large; CardError if
     the file is not such a table; the message gives the first bad line.
     """
     path, text = _read_text(name)

@@ -71,7 +71,7 @@ def known_figures() -> Mapping[str, PaperFigure]:
 def figure_of(name: str) -> PaperFigure:
     """Return a figure.
 
-    Raises UsageError: if no figure has this name.
+    Raises UsageError if no figure has this name.
     """
     known = known_figures()
     if name not in known:

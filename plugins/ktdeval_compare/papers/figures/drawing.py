@@ -20,7 +20,7 @@ _NOTES = {"anchor": "start", "fontSize": 10, "fontWeight": 400, "offset": 10}
 def figure_svg(figure: PaperFigure, frame: pd.DataFrame) -> bytes:
     """Return a figure as SVG, with a legend above and its notes below.
 
-    Raises UsageError: if vl-convert (extra `report`) is not installed.
+    Raises UsageError if vl-convert (extra `report`) is not installed.
     """
     require_renderer("an SVG")
     spec = vega_spec(figure, frame)

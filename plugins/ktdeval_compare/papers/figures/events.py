@@ -348,7 +348,7 @@ def _decisions(entrant: EntrantCard) -> dict[str, list[str]]:
 def _transcript(path: DailyPath) -> list[TranscriptEntry]:
     """Return the transcript of an episode, one entry for each step.
 
-    Raises StoreError: if it is incomplete.
+    Raises StoreError if it is incomplete.
     """
     folder = RunFolder.load(path.entrant.run_folder)
     for spec in folder.manifest.specs:

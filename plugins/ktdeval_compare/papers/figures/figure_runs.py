@@ -113,8 +113,8 @@ class DailyPath:
 def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
     """Yield the path of each finished episode of a card.
 
-    Raises CardError: if a ledger is missing from the run folder, or is not the one that the card
-    was made from.
+    Raises CardError if a ledger is missing from the run folder, or is not the one that the card was
+    made from.
     """
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)

@@ -34,7 +34,7 @@ class CallChain:
 
 
 def conversations_of(calls: Sequence[ModelCall]) -> list[CallChain]:
-    """Return the conversations of a step's calls, in the order of their first calls."""
+    """Return the conversations in a step's calls, in the order of their first calls."""
     threads: list[list[ModelCall]] = []
     for call in calls:
         thread = _thread_of(call, threads)

@@ -92,7 +92,7 @@ def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) ->
 
 
 def value_of_episode(measure: Measure, episode: TracedEpisode, plugins: Plugins) -> float | None:
-    """Return the measure of a trading episode, under the rule set `strict`; None if it is
+    """Return the measure of a trading episode under the rule set `strict`; None if it is
     undefined.
     """
     assert episode.ledger is not None  # `measure_of` refuses question tasks

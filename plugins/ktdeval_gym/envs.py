@@ -1,11 +1,12 @@
-"""Register ktdeval's environments with Gymnasium; importing this does it.
+"""Importing this module registers ktdeval's environments with Gymnasium.
 
     import gymnasium
     import ktdeval_gym.envs
     env = gymnasium.make("ktdeval/Trading-v0", task="investorbench_msft_history")
 
-Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`, the form that Gymnasium
-resolves by itself. Since 1.0 it reads no entry points of packages, so one of the two is needed.
+Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`, which Gymnasium
+resolves by itself. Since version 1.0 it ignores package entry points, so one of the two forms is
+needed.
 """
 
 from __future__ import annotations

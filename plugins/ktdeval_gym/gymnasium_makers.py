@@ -104,7 +104,7 @@ def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
 
 
 def make_broker(**options: Any) -> BrokerEnv:
-    """Make `ktdeval/Broker-v0`: the broker of the QFinZero services. Options: those of
+    """Make `ktdeval/Broker-v0`: the broker of the QFinZero services. Options: the fields of
     `BrokerOptions`, `reward`, `eta`, `cost_bps` and `render_mode`.
     """
     own = {each.name for each in fields(BrokerOptions)}

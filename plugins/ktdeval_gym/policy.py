@@ -104,7 +104,9 @@ class Policy:
     layers: Sequence[tuple[Vector, Vector]]  #: weights [outputs, inputs] and biases [outputs]
 
     def values(self, vectors: Vector) -> Vector:
-        """Return the preference for each decision, [..., 3], from features [..., lookback + 1]."""
+        """Return the preference values of the decisions, [..., 3], from features [..., lookback +
+        1].
+        """
         for number, (weights, biases) in enumerate(self.layers):
             if number > 0:  # between layers
                 vectors = self._activate(vectors)

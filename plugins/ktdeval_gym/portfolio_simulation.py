@@ -329,7 +329,7 @@ class DecisionPortfolio(SimulatedPortfolio):
 
 
 def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[SimulatedPortfolio]:
-    """Return one account for each window. Windows that are the same share what closes list."""
+    """Return one account for each window. Equal windows share what is listed at their closes."""
     shared: dict[Window, TaskWindow] = {}
     accounts: list[SimulatedPortfolio] = []
     for window in windows:

@@ -45,7 +45,7 @@ def no_writer(_steps: Steps, _limit: int | None) -> None:
 
 
 class RunWriter:
-    """Writes each finished episode to `FOLDER/episode_0001`, `episode_0002`, …: the actions, and a
+    """Writes each finished episode to `FOLDER/episode_0001`, `episode_0002`, …: its actions, and a
     run folder `run`.
     """
 

@@ -112,9 +112,9 @@ class DifferentialSharpe:
         then A += eta dA, B += eta dB
 
     with the moving moments A and B before the step. They begin at 0 and at the squared scale of the
-    returns known before the episode: without a prior B the first D would not be defined. Where
-    B - A^2 is not positive, the divisor is that of the prior. Source: J. Moody and M. Saffell
-    (2001), Learning to trade via direct reinforcement, IEEE Transactions on Neural Networks 12(4),
+    returns known before the episode: without a prior B the first D would be undefined. Where B -
+    A^2 is not positive, the divisor of the prior is used. Source: J. Moody and M. Saffell (2001),
+    Learning to trade via direct reinforcement, IEEE Transactions on Neural Networks 12(4),
     equations 12 and 13.
     """
 

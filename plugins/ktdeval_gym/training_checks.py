@@ -120,7 +120,7 @@ def _asset_column(task: Task, snapshot: MarketSnapshot) -> int:
 
 
 def _rules(task: Any) -> dict[str, Any]:
-    """Return a task's description; empty for scoring tasks, which trade on no market."""
+    """Return a task's description; empty for scoring tasks, which do not trade."""
     if is_scoring(task):
         return {}
     return dict(task.describe())
@@ -160,7 +160,7 @@ def _others(plugins: Plugins, name: str, lookback: int) -> str:
 
 
 def _trainable(plugins: Plugins) -> Iterator[tuple[str, int]]:
-    """Yield the tasks that a policy can decide on, with the number of bars that each shows."""
+    """Yield the tasks that a policy can decide on, with the number of bars that each task shows."""
     for name in plugins.specs("tasks"):
         try:
             rules = _rules(plugins.make_task(name))

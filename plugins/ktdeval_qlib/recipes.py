@@ -110,7 +110,7 @@ class BaselineRecipe(Value):
 @functools.cache
 def recipes() -> MappingProxyType[str, BaselineRecipe]:
     """Return the eighteen recipes by name, in the order of the file. Raises ConfigError if a field
-    of the file is invalid.
+    in the file is invalid.
     """
     by_name = {}
     for name, entry in load_yaml(_FILE).items():
@@ -123,8 +123,8 @@ def recipes() -> MappingProxyType[str, BaselineRecipe]:
 class Estimator:
     """Baseline to be trained, with controlled seeds, threads and temporary files.
 
-    `model` is pyqlib's object, rebuilt by each `fit` (None before). `scores` are its scores of each
-    round on `train` and `valid`.
+    `model` is pyqlib's object, rebuilt by each `fit` (None before). `scores` are its scores on
+    `train` and `valid` after each round.
     """
 
     def __init__(

@@ -209,9 +209,9 @@ def make_samples(
 ) -> Samples:
     """Return the samples of all segments.
 
-    `days`: rows of features up to the first training day, if the snapshot has them, for sequences.
-    Sequences of validation may look back into training; no label looks ahead into the next segment.
-    Raises DataError if training or validation has no sample.
+    `days`: number of feature rows up to the first training day, if the snapshot has them, for
+    sequences. Validation sequences can look back into training; no label looks ahead into the next
+    segment. Raises DataError if training or validation has no sample.
     """
     used = split.used.items()
     start = snapshot.day_index(used[0][1].first)
@@ -248,8 +248,8 @@ def make_samples(
 def shuffled_labels(samples: Samples, seed: int) -> Samples:
     """Return samples without a signal, as a control.
 
-    Labels of training and validation are permuted among the names of each day, which keeps a day's
-    distribution. Test labels stay unchanged, for evaluation.
+    Training and validation labels are permuted among the names of each day, which preserves the
+    day's distribution. Test labels stay unchanged, for evaluation.
     """
     rng = np.random.default_rng(derive_seed("shuffled labels", seed))
     labels = samples.labels.copy()
@@ -294,11 +294,11 @@ def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Robust z-scores of features, as of pyqlib's RobustZScoreNorm and Fillna.
+    """Robust z-scores of features, as in pyqlib's RobustZScoreNorm and Fillna.
 
-    The median is subtracted, the rest divided by 1.4826 median absolute deviations, clipped at ±3,
-    and NaN replaced by 0. `center` and `scale` of a factor without training values are NaN, so it
-    is always scaled to 0.
+    The median is subtracted, the result is divided by 1.4826 median absolute deviations and clipped
+    at ±3, and NaN is replaced by 0. `center` and `scale` of a factor without training values are
+    NaN, so it is always scaled to 0.
     """
 
     center: FloatArray  #: [9]
@@ -325,7 +325,7 @@ class Scaler:
 
 
 def feature_names(layout: Layout, days: int) -> list[str]:
-    """Return the names of a model's columns: the nine factors, or if unrolled each of them by days
+    """Return the names of a model's columns: the nine factors, or, if unrolled, each factor by days
     back, such as `RV_60_D59` … `RV_60_D0`.
     """
     if layout != "unrolled":
@@ -341,8 +341,8 @@ def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
     """Return the `days` rows that end at each row of scaled features, as a view [T, n, 9, days],
     oldest first. `scaled`: [T, n, 9].
 
-    Days before the data are 0, as pyqlib fills them: unrolled by Fillna, in windows by the first
-    row (ffill+bfill), on which no factor is known.
+    Days before the data are 0, as in pyqlib: unrolled sequences are filled by Fillna, windows by
+    the first row (ffill+bfill), on which no factor is known.
     """
     padded = np.concatenate([np.zeros((days - 1, *scaled.shape[1:])), scaled])
     if layout == "unrolled":

@@ -1,10 +1,10 @@
-"""Training of pyqlib's torch models on all rows: common parts of the repaired subclasses; importing
-this needs torch.
+"""Train pyqlib's torch models on all rows: common parts of the fixed subclasses. Importing this
+needs torch.
 
-* Every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one
+* Every validation row is used. pyqlib drops the last incomplete batch; with fewer rows than one
   batch nothing is left, the score is NaN, no weights are ever kept, and `fit` ends in an
   UnboundLocalError. Scores here are means over all rows.
-* Fewer training rows than one batch are one batch. pyqlib drops them silently and learns nothing.
+* If there are fewer training rows than a batch, they form one batch. pyqlib silently drops them.
 * A batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the
   other batches.
 * Models on windows predict the requested segment, not always `test`.

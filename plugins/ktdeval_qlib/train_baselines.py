@@ -1,4 +1,6 @@
-"""Train baselines on a market: a folder for each baseline and seed, with its rank IC on unseen days."""
+"""Train baselines on a market, and write a folder for each baseline and seed, with its rank IC on
+unseen days.
+"""
 
 from __future__ import annotations
 

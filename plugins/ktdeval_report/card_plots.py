@@ -1,6 +1,4 @@
-"""Plots of one episode, of its orders and of its attribution, and of figures with their
-intervals.
-"""
+"""Plots of one episode, its orders and its attribution, and of figures with their intervals."""
 
 from __future__ import annotations
 
@@ -85,7 +83,7 @@ def _day_axis(days: Sequence[object], margin: float = 0.0) -> Spec:
 
 
 def _remove_labels(axis: Spec) -> Spec:
-    """Return an axis without labels, for a part above another one with the same axis."""
+    """Return an axis without labels, for a part above another part with the same axis."""
     return {**axis, "axis": {**axis["axis"], "labels": False, "title": None}}
 
 
@@ -326,7 +324,7 @@ def _traded_layer(ledger: Ledger, traded: Values) -> Spec:
 
 
 def _bars(rows: Rows, x: Spec, y: Spec, token: str) -> Spec:
-    """Return bars from zero to `y`, each from `low` to `high` of the other axis."""
+    """Return bars from zero to `y`, each spanning `low` to `high` on the other axis."""
     encoding = {**interval(x, "x"), "y": y, "y2": {"datum": 0}}
     return layer("rect", encoding, rows, color=light(token))
 

@@ -1,4 +1,4 @@
-"""Forest plot: estimates of several cards with their intervals, side by side."""
+"""Forest plot: estimates of several cards with their intervals, one below the other."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ _NO_MARKET = (
     " handle"
 )
 INDEX = "index.html"
-"""Page of all episodes, written last: if it exists, the pages are complete."""
+"""Index of all episodes, written last: if it exists, the pages are complete."""
 
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 

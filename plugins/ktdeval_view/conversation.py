@@ -26,7 +26,7 @@ class SharedTexts:
 
 
 def sent_messages(exchange: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
-    """Return the messages of a model call that the previous call did not have."""
+    """Return the messages of a model call that were not in the previous call."""
     return convert_value(exchange["sent"], list[dict[str, JsonValue]])
 
 

@@ -92,7 +92,9 @@ def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> in
 def make_episode_page(
     records: EpisodeRecords, around: PageSurroundings, redactor: EnvironmentRedactor
 ) -> str:
-    """Return the page as HTML in one file. Equal records, market and versions give equal bytes."""
+    """Return the page as HTML in one file. The output is byte-identical for equal records, market
+    and versions.
+    """
     return single_page(episode_data(records, around, redactor))
 
 
@@ -197,7 +199,7 @@ def _levels(
 
 
 def day_rows(records: EpisodeRecords) -> list[JsonValue]:
-    """Return a row for each day, with the fields that lists, plots and filters need."""
+    """Return a row for each day, with the fields that are needed for lists, plots and filters."""
     ledger = records.ledger
     rows: list[JsonValue] = []
     for step in records.steps:

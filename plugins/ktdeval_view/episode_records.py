@@ -132,7 +132,7 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
 def finished_talks(
     folder: RunFolder, spec: EpisodeSpec, steps: int
 ) -> tuple[list[TranscriptEntry], str]:
-    """Return the transcript of each step of a finished episode, and the problem of its records, if
+    """Return the transcript of each step in a finished episode, and the problem of its records, if
     any.
     """
     problem = ""

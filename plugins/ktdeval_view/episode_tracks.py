@@ -68,7 +68,7 @@ def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book
 
 
 def _market_problem(ledger: Ledger, market: MarketSnapshot) -> str:
-    """Return why a ledger's positions can't be looked up in a market; empty if they can."""
+    """Return why a ledger's positions can't be looked up in the market; empty if they can."""
     if not np.isin(ledger.days, market.days).all():
         return "the ledger's days are not days of this market"
     codes = {position.code for step in ledger.steps for position in step.positions}

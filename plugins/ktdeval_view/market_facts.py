@@ -126,12 +126,12 @@ def _rounded_figure(value: float, digits: int = 6) -> float | None:
 def close_series(
     records: EpisodeRecords, market: MarketSnapshot, judged: Collection[str] = ()
 ) -> dict[str, JsonValue]:
-    """Return adjusted closes of every stock that was ordered, held or `judged` (codes), in terms of
+    """Return adjusted closes of every stock that was ordered, held or `judged` (codes), adjusted to
     the last day shown.
 
-    `days`: ISO days. `start`: index of the day of the first decision. `scale`: units in one of the
-    currency. `closes`: code -> the first close in these units, then the change from the last known
-    one; None on a day without a bar.
+    `days`: ISO days. `start`: index of the day of the first decision. `scale`: stored units per
+    unit of currency. `closes`: code -> the first close in these units, then the change from the
+    last known one; None on a day without a bar.
     """
     steps = records.steps
     scale = max((ticks for ticks, _, _ in records.ledger.scales.values()), default=_CLOSE_SCALE)

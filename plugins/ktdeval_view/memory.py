@@ -33,7 +33,7 @@ def memory_panels(
 
     A panel has the rest of the memory as JSON text (`rest`). For a memory with layers it also has
     `layers` and `fields` (names) and `rows`. A row has layer and text by index (texts in `texts`),
-    id, whether the prompt of the day contains the text, the change of the memory, and its fields.
+    id, whether the day's prompt contains the text, how the memory changed, and its fields.
     """
     before: Mapping[str, _LayerMemory] = {}
     for memory, talk in zip(memories, talks, strict=False):
@@ -187,7 +187,7 @@ def _is_packed(text: str) -> bool:
 
 
 def _shown_value(value: JsonValue) -> JsonValue:
-    """Return a field's value: figures rounded, lists and objects as JSON text."""
+    """Return a field's value for display: figures rounded, lists and objects as JSON text."""
     if value is None or isinstance(value, int | str):
         return value
     if isinstance(value, float):

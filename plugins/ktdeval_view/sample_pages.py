@@ -101,8 +101,8 @@ def _headlines(
 def outcome_of(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine]
 ) -> Literal["right", "failed", "unanswered"]:
-    """Return `right` if every headline score is at its best, `unanswered` without a valid answer,
-    otherwise `failed`.
+    """Return `right` if every headline score has its best value, `unanswered` without a valid
+    answer, otherwise `failed`.
     """
     if answer.answer is None:
         return "unanswered"
@@ -118,7 +118,9 @@ def outcome_of(
 
 
 def make_samples_page(records: SampleRecords, redactor: EnvironmentRedactor) -> str:
-    """Return the page as HTML in one file. Equal records and versions give equal bytes."""
+    """Return the page as HTML in one file. The output is byte-identical for equal records and
+    versions.
+    """
     return single_page(samples_data(records, redactor))
 
 

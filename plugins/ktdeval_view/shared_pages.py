@@ -73,7 +73,7 @@ class SharedPages:
         return render_shared(data.title, data.template, shared, _pack_data(data, base))
 
     def _matching(self, data: PageData) -> _Base | None:
-        """Return the base from which a page differs least; None if no base saves enough."""
+        """Return the base from which a page differs least; None if no base saves enough space."""
         best: tuple[int, _Base] | None = None
         whole = 0
         for base in self._bases:

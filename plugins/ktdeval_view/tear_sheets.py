@@ -49,7 +49,7 @@ class TearSheets:
             self._pages.setdefault(spec.task, {})[track.name, spec.seed] = page
 
     def pages(self, tasks: Iterable[str], redactor: EnvironmentRedactor) -> dict[str, str]:
-        """Return the pages of the given tasks that have a track: file name -> HTML."""
+        """Return the tear sheets of those given tasks that have a track: file name -> HTML."""
         tasks = list(tasks)
         cards = self._cards(tasks)
         found = {}

@@ -230,7 +230,9 @@ def _bright_excess(
 
 
 def write_study(out: Path, rows: Sequence[DoseRow], report: DoseReport) -> None:
-    """Write the figures of all episodes, and the plot of the report if vl-convert is installed."""
+    """Write the figures of all episodes, and, if vl-convert is installed, the plot of the
+    report.
+    """
     write_atomic(out / "dose-response.csv", write_rows(rows).encode())
     plot = dose_svg(report)
     if plot is not None:

@@ -540,7 +540,9 @@ def _invariance_notes(
 
 
 def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
-    """Return whether a card's model was sent seeds, as far as its request settings are recorded."""
+    """Return whether seeds were sent to a card's model, as far as its request settings are
+    recorded.
+    """
     if settings is None:
         return False
     for name in ("not_sent", "omit"):

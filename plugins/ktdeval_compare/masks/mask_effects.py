@@ -315,7 +315,7 @@ class _MetricTable:
         return figures
 
     def mask_effects(self) -> list[EffectRow]:
-        """Return the contrasts of masks within each mode that has bright and blinded."""
+        """Return the contrasts of the masks within each mode that has bright and blinded."""
         rows = []
         for mode in dict.fromkeys(mode for _, mode in self.values):
             cells = {mask: values for (mask, of), values in self.values.items() if of == mode}

@@ -109,7 +109,7 @@ class RankTest:
         return windows
 
     def power(self, effect: float, windows: int) -> float:
-        """Return the probability that the test is significant, by simulation; `effect`: in standard
+        """Return the probability that the test is significant, by simulation. `effect`: in standard
         deviations of a window's difference.
         """
         cut = _critical_sum(self, windows)

@@ -267,7 +267,9 @@ def sample_of(spec: EpisodeSpec, sample: str) -> str:
 def _test_score(
     name: str, first: _AnsweredCard, second: _AnsweredCard, options: CompareOptions
 ) -> ScoreTest | str:
-    """Test two cards on one score, or return the reason why that is impossible."""
+    """Test the difference between two cards in one score, or return the reason why it can't be
+    tested.
+    """
     if first.member.card.aliases != second.member.card.aliases:
         return (
             "their mask keys and hence their samples differ; run both models with the same "

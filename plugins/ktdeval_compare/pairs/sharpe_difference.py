@@ -127,7 +127,7 @@ def _return_moments(pair: Matrix) -> Matrix:
 
 
 def _variance(pair: Matrix) -> float:
-    """Return the variance of the difference of daily Sharpe ratios, by the delta method."""
+    """Return the variance of the difference between daily Sharpe ratios, by the delta method."""
     moments = _return_moments(pair)
     mean = moments.mean(axis=0)
     gradient = _gradient(mean[:2], mean[2:])

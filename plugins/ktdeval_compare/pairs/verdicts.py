@@ -1,4 +1,4 @@
-"""Verdicts of tests: which of two cards is better, after correction over all tests of a table."""
+"""Verdicts: which of two cards is better, after correction over all tests in a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tables of AMA (a row for each agent and model, with columns by asset) and of DeepFund (a row for
-each model of a fund).
+"""Tables of AMA (one row per agent and model, with columns by asset) and of DeepFund (one row per
+model of a fund).
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def _votes_over_models(card: TradingCard) -> bool:
 
 
 def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
-    """Return the agent and model of each card; for a vote of one agent over several models, `Vote`."""
+    """Return the agent and model of each card; the model is `Vote` for a vote of one agent over
+    several models.
+    """
     models = system_labels(entrant.system.of_model for entrant in entrants)
     names = []
     for entrant in entrants:

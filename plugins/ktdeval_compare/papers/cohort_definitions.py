@@ -1,5 +1,5 @@
-"""Define cohorts of systems by items: patterns of names, run folders and cards. Every item must
-match a system.
+"""Definitions of cohorts of systems by items: patterns of names, run folders and cards. Every item
+must match a system.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def is_of(entrant: EntrantCard, item: str) -> bool:
 
 
 def check_items(definitions: Definitions, entrants: Sequence[EntrantCard]) -> None:
-    """Raise UsageError if an item matches no card; the message names the known systems."""
+    """Raise UsageError if an item matches no card; the message lists the known systems."""
     for name, items in definitions.items():
         for item in items:
             if any(is_of(entrant, item) for entrant in entrants):

@@ -23,7 +23,7 @@ _ChoicesT = TypeVar("_ChoicesT", bound=TableChoices)
 
 @dataclass(frozen=True, kw_only=True)
 class InvestorBenchOptions:
-    """Options of InvestorBench's tables and figures; others refuse them by name."""
+    """Options of InvestorBench's tables and figures; other tables and figures refuse them."""
 
     rules: RuleSet | None = flag(None, help="InvestorBench: use only cards under this rule set")
     median: Median = flag(

@@ -73,7 +73,7 @@ def check_choices(
     """Refuse a choice that does not apply to a table or figure. `options`: option of each choice;
     `known`: all tables, or all figures.
 
-    Raises UsageError: with the option, and the tables or figures that take it.
+    Raises UsageError, which gives the option, and the tables or figures to which it applies.
     """
     unset = type(choices)(plugins=choices.plugins)
     for field, option in options.items():
@@ -359,7 +359,7 @@ def _check_new(is_new: bool, entrant: EntrantCard, name: str) -> None:
 
 
 def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
-    """Sort rows by model as given, and within a model in the order of the benchmark."""
+    """Sort rows by model as given, and within each model in the order of the benchmark."""
     models = list(dict.fromkeys(frame.index.get_level_values(0)))
     ordered = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
     return frame.loc[

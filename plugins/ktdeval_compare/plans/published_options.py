@@ -1,4 +1,4 @@
-"""Option of `compare power` that takes published designs and figures instead of a plan."""
+"""Option of `compare power` that selects published designs and figures instead of a plan."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ class DesignsReport:
 def designs_report(
     alpha: float = 0.05, wanted: float = 0.8, tracking_error: float = TRACKING_ERROR
 ) -> DesignsReport:
-    """Report the effects that the designs of the five papers can detect at a level and tracking
-    error.
+    """Report the effects that the designs of the five papers can detect at a given level and
+    tracking error.
     """
     reach = []
     for row in csv_rows(PUBLISHED / "designs.csv"):

@@ -43,7 +43,7 @@ class WindowFigure:
 
 @dataclass(frozen=True)
 class CellFigure:
-    """Windows that share days, as one value that is independent of other cells."""
+    """Windows that share days, as one value that is independent of the other cells."""
 
     windows: Sequence[WindowFigure]
     value: float  #: mean of the windows

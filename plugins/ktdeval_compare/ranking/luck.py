@@ -59,7 +59,9 @@ class RankCorrelation:
 
 @dataclass(frozen=True, kw_only=True)
 class LuckReport:
-    """Report of `ktdeval compare luck`. Exposures have no mean if cards have different markets."""
+    """Report of `ktdeval compare luck`. There are no mean exposures if cards have different
+    markets.
+    """
 
     cards: Sequence[LuckRow]
     ranks: RankCorrelation
@@ -248,6 +250,6 @@ def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> Tr
 
 
 def card_value(card: TradingCard, name: str) -> float | None:
-    """Return a metric of a card; None if the card lacks it or it is undefined."""
+    """Return the value of a card's metric; None if the card lacks the metric or it is undefined."""
     line = card.metrics.get(name)
     return None if line is None else line.value

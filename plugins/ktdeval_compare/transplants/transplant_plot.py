@@ -26,7 +26,7 @@ _MEASURES = {
 
 
 def curve_svg(file: TransplantFile) -> bytes | None:
-    """Return the plot as SVG, one part for each task; None without vl-convert (in the extra
+    """Return the plot as SVG, with one panel for each task; None without vl-convert (in the extra
     `report`).
     """
     if renderer() is None:

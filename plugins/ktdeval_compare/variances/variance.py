@@ -217,8 +217,8 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
 
 
 def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDesign]]:
-    """Return the designs without each level of the first factor, by that level; empty if the factor
-    has fewer than three levels.
+    """Return the designs without each level of the first factor, by omitted level; empty if the
+    factor has fewer than three levels.
     """
     if any(len(design.levels[0]) < 3 for design in designs):
         return {}
@@ -340,8 +340,8 @@ def _design_cells(
 def _check_crossing(
     where: str, cells: Mapping[tuple[str, ...], _Cell], crossing: Sequence[tuple[str, ...]]
 ) -> None:
-    """Refuse runs that lack a combination of levels, or whose combinations have different
-    replicates.
+    """Refuse runs in which a combination of levels is missing, or in which combinations have
+    different replicates.
     """
     expected = _windows_of(next(iter(cells.values())))
     for key in crossing:
@@ -446,7 +446,9 @@ def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
 
 
 def identical_runs(runs: Sequence[DesignRun]) -> list[IdenticalRuns]:
-    """Find runs whose trajectories are identical, with the assets and windows in which they are."""
+    """Find runs with identical trajectories, and the assets and windows in which they are
+    identical.
+    """
     groups: dict[tuple[str, ...], dict[Hashable, list[DesignRun]]] = {}
     for run in runs:
         place = tuple(run.levels[name] for name in ("asset", "window") if name in run.levels)

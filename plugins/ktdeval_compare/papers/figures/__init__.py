@@ -1,1 +1,1 @@
-"""Figures of papers, made from the user's own runs: their data and their drawing."""
+"""Figures of papers, made from the user's own runs: computing and drawing their data."""

@@ -1,4 +1,4 @@
-"""Figures of daily curves: KTD-Fin's Figure 2, AMA's Figure 2, DeepFund's Figures 3 and 6."""
+"""Figures with daily curves: KTD-Fin's Figure 2, AMA's Figure 2, DeepFund's Figures 3 and 6."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def system_curves(
 
 
 def _panel_name(path: DailyPath, by_tasks: bool) -> str:
-    """Return the panel of an episode: its window, or its task, followed by its window if there are
+    """Return the panel of an episode: its window, or its task, followed by the window if there are
     several.
     """
     windows = {episode.window for episode in path.entrant.card.episodes}
@@ -292,7 +292,7 @@ def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Valu
 def _by_asset(
     lines: Mapping[tuple[str, str], _Line], first: Sequence[str]
 ) -> list[tuple[tuple[str, str], _Line]]:
-    """Return lines by asset: first those of `first` in its order, then the others as given."""
+    """Return lines by asset: the assets of `first` in this order, then the others as given."""
     panels = [panel for panel, _ in lines]
     listed = [panel for asset in first for panel in panels if panel.split(",")[0] == asset]
     order = list(dict.fromkeys([*listed, *panels]))

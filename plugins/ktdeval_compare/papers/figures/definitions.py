@@ -1,4 +1,4 @@
-"""Definition of a figure of a paper: fields of `figures.yaml`, and the figures by name.
+"""Definitions of figures from papers: the fields of `figures.yaml`, and the figures by name.
 
 A figure is a table whose rows are drawn. `rows` names the function that computes them, as for a
 table; `kind` determines their columns (`ktdeval_compare.papers.figures.vega_specs`).

@@ -263,7 +263,9 @@ def _event_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield the mean change of the gap after days with documents, and after days without."""
+    """Yield the mean change of the gap after days with documents, and after days without
+    documents.
+    """
     known = frame[frame["change"].notna()]
     for words, part in (
         ("after a day with documents", known[known["documents"] > 0]),

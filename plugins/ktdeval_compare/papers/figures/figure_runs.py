@@ -126,7 +126,7 @@ def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
 
 
 def markets_of(choices: FigureChoices, without: str) -> CardMarkets:
-    """Return the markets of a figure's cards. `without`: what is missing without a market."""
+    """Return the markets of a figure's cards. `without`: what can't be shown without a market."""
     return CardMarkets(without, choices.data, choices.plugins)
 
 

@@ -1,4 +1,4 @@
-"""Figures with one value for each system: KTD-Fin's Figure 3, DeepFund's Figure 7, InvestorBench's
+"""Figures with one value per system: KTD-Fin's Figure 3, DeepFund's Figure 7, InvestorBench's
 Figure 3.
 """
 

@@ -1,4 +1,4 @@
-"""The terminal of the tests of commands on several cards."""
+"""Terminal fixture for the tests of commands on several cards."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`ktdeval compare --by regime|venue|year`: rules by hand, no look ahead, estimates of cells, what
-is refused, and a rule of momentum that earns in one regime only.
+"""`ktdeval compare --by regime|venue|year`: rules checked by hand, no look-ahead, cell estimates,
+refusals, and a momentum rule that earns in only one regime.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Rows = dict[str, list[float | None]]
 
 
 def short(rule: str, **changes: Any) -> RegimeRule:
-    """A shipped rule over few days."""
+    """A shipped rule with a short lookback."""
     return replace(RULES[rule], **changes)
 
 
@@ -95,7 +95,9 @@ def test_breadth_is_broad_where_more_than_half_of_the_members_are_above_their_me
 
 
 def test_breadth_counts_members_of_the_day_with_a_close_on_each_day() -> None:
-    """Of four names one left the index, and one was suspended; a two-for-one split is no fall."""
+    """Of four names, one left the index and one was suspended; a two-for-one split is not a
+    decline.
+    """
     closes: Rows = {
         "609000.SH": [10.0, 11.0],
         "609001.SH": [10.0, 5.5],
@@ -110,7 +112,7 @@ def test_breadth_counts_members_of_the_day_with_a_close_on_each_day() -> None:
 
 
 def test_days_on_which_the_index_has_no_level_do_not_count() -> None:
-    """At a mixed market coins trade while the index's exchange is closed."""
+    """In a mixed market, coins trade while the index's exchange is closed."""
     levels = [50.0, 100.0, math.nan, 110.0, math.nan]
     assert last(market_of(levels), short("trend", days=2)) == Regime("up", 110 / 105)
 
@@ -147,7 +149,7 @@ def test_each_rule_says_where_it_is_from() -> None:
 
 
 def test_each_day_of_a_market_has_the_figures_that_pandas_finds() -> None:
-    """Rolling and expanding windows of pandas, on 220 days."""
+    """Checked against rolling and expanding windows of pandas, on 220 days."""
     index = pd.Series(LONG.benchmark)
     trend = index / index.rolling(200).mean()
     deviation = np.log(index).diff().rolling(60).std()
@@ -166,7 +168,7 @@ def test_each_day_of_a_market_has_the_figures_that_pandas_finds() -> None:
 
 
 def changed_from(market: MarketSnapshot, row: int) -> MarketSnapshot:
-    """The market with other levels, closes and members from a row on."""
+    """The market with different levels, closes and members from a row on."""
     levels = market.benchmark.copy()
     levels[row:] *= np.linspace(0.5, 3.0, len(levels) - row)
     close = market.close.copy()
@@ -190,7 +192,7 @@ def test_a_regime_is_that_of_days_up_to_its_own(rule: str, row: int) -> None:
 
 
 def waving(market: MarketSnapshot, wave: int = 120) -> MarketSnapshot:
-    """The market with an index that goes up and down over and over, `wave` days a time."""
+    """The market with an index that rises and falls alternately, `wave` days each time."""
     turns = np.arange(len(market.days)) * 2.0 * math.pi / wave
     noise = np.random.default_rng(3).normal(0.0, 0.005, len(turns))
     levels = np.round(4000.0 * np.exp(0.15 * np.sin(turns) + noise), 2)
@@ -217,7 +219,7 @@ def card_of(
     market: MarketSnapshot = MARKET,
     **more: Any,
 ) -> dict[str, Any]:
-    """A card of one seed of each window."""
+    """A card with one seed per window."""
     by_cell = {(window, 0): value for window, value in zip(WINDOWS, figures, strict=True)}
     snapshot = {"id": market.id, "name": market.meta.name}
     return make_card(by_cell, model, WINDOWS, snapshot=snapshot, **more)
@@ -285,7 +287,7 @@ def test_each_window_says_what_put_it_into_its_cell(terminal: CardTerminal, stor
 def test_prices_of_the_days_of_a_window_do_not_move_it(
     terminal: CardTerminal, tmp_path: Path
 ) -> None:
-    """The last window's days are other days; a window before it is where it was."""
+    """The last window has different days; the window before it keeps its cell."""
     market = with_id(changed_from(MARKET, ROWS[-1]))
     save_snapshot(market, tmp_path / "changed")
     cards = terminal.cards(card_of(ONE.tolist(), market=market))
@@ -361,7 +363,7 @@ def test_a_figure_that_is_undefined_stands_in_no_cell(terminal: CardTerminal) ->
 
 
 def with_ledgers(folder: Path, daily: dict[str, np.ndarray], model: str) -> Path:
-    """A run whose windows are 40 calendar days, all of them days of the market."""
+    """A run whose windows have 40 calendar days, all of which are market days."""
     windows = {
         name: (str(DAILY.days[row]), str(DAILY.days[row + 39])) for name, row in DAYS.items()
     }
@@ -552,8 +554,8 @@ PHASES = (320, DOWN, UP, DOWN, UP, DOWN, UP)
 
 
 def planted_market() -> MarketSnapshot:
-    """Forty names, each with a drift of its own that it has while the index rises, and the opposite
-    of it while the index falls.
+    """Forty names, each with its own drift while the index rises, and the opposite drift while the
+    index falls.
     """
     days = sum(PHASES)
     market = random_snapshot(seed=8, n_assets=40, n_days=days, first_day="2020-01-02")
@@ -565,7 +567,7 @@ def planted_market() -> MarketSnapshot:
     returns = common[:, None] + rises[:, None] * drifts[rng.permutation(40)] + noise
     close = np.round(20.0 * np.exp(np.cumsum(returns, axis=0)), 2)
     prices = {"open": close, "high": close, "low": close, "close": close}
-    # Turnover says nothing of a drift: the other rule holds the most liquid names.
+    # Turnover is unrelated to drift: the other rule holds the most liquid names.
     volume = np.round(rng.uniform(1e7, 2e7, 40) / close)
     levels = np.round(4000.0 * np.exp(np.cumsum(returns.mean(axis=1))), 2)
     return with_id(
@@ -607,7 +609,7 @@ def test_a_rule_of_momentum_that_earns_in_one_regime_only_is_seen_to(
         assert rows["up"]["n"] == rows["down"]["n"]
         assert rows["up"]["n"] == {"window": 9, "day": 90}[unit]
 
-    # The market is where the run found it, or it is said how to give it.
+    # The market is where the run found it; otherwise the message says how to specify it.
     (tmp_path / "planted").rename(tmp_path / "moved")
     problem = terminal.refusal("compare", *runs, "--by", "regime")
     assert "name it with --data if it has moved" in problem

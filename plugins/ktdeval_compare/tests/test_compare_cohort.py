@@ -1,5 +1,5 @@
-"""`ktdeval compare cohorts` and `compare luck`: exposures over models, figures over seeds, declines behind the mask,
-trials and ranks; refusals.
+"""`ktdeval compare cohorts` and `compare luck`: exposures over models, figures over seeds, trades
+declined behind the mask, trials and ranks; refusals.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scoring_cases import scoring_card
 def tilted(
     model: str, exposures: Mapping[str, float | None], figures: Any = None, **changes: Any
 ) -> dict[str, Any]:
-    """A card whose every episode has these mean exposures."""
+    """A card whose episodes all have these mean exposures."""
     card = make_card(figures or {("A1", 0): 0.01}, model, **changes)
     return derived(
         card, lambda episode: exposures_of(episode, exposures), {"selection_alpha": SELECTION_ALPHA}
@@ -47,7 +47,7 @@ def tilted(
 def exposures_of(
     episode: dict[str, Any], exposures: Mapping[str, float | None], days: int = 4
 ) -> None:
-    """Give an episode mean exposures, each over so many days; over none where there is no
+    """Give an episode mean exposures, each over this number of days; over no days if there is no
     exposure.
     """
     counts = {factor: 0 if mean is None else days for factor, mean in exposures.items()}
@@ -62,7 +62,7 @@ def exposures_of(
 def derived(
     card: dict[str, Any], change: Callable[[dict[str, Any]], None], metrics: Mapping[str, Any] = {}
 ) -> dict[str, Any]:
-    """A card with changed episodes, and what follows from them."""
+    """A card with changed episodes, and recomputed figures."""
     card = copy.deepcopy(card)
     for episode in card["episodes"]:
         change(episode)
@@ -115,7 +115,7 @@ def test_exposures_of_two_cohorts_by_hand(tmp_path: Path, terminal: CardTerminal
         (5, 5 - 6.0848698, 5 + 6.0848698)
     )
 
-    # of t with two degrees: F(t) = 1/2 + t / (2 sqrt(2 + t²))
+    # p-value of t with two degrees of freedom: F(t) = 1/2 + t / (2 sqrt(2 + t²))
     p = 1 - 5 / math.sqrt(2) / math.sqrt(2 + 12.5)
     assert (first["p"], first["p_holm"], first["verdict"]) == (
         pytest.approx(p),
@@ -180,8 +180,8 @@ def test_a_day_that_was_invested_weighs_as_any_other(
     (tmp_path / "alone.json").write_text(dumps_pretty(card))
     report = terminal.report("compare", "cohorts", tmp_path / "alone.json")
 
-    # The days of each factor come from the card: 4 days of 1 and one day of 5. A factor without a
-    # day has no row.
+    # The days of each factor come from the card: 4 days with 1 and one day with 5. A factor without
+    # days has no row.
     assert {row["factor"]: row["models"] for row in report["exposures"]} == {
         "SKEW": {"house/one": (4 * 1 + 1 * 5) / 5}
     }
@@ -194,8 +194,8 @@ def test_a_day_that_was_invested_weighs_as_any_other(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["seed", "training_seed"])
 def test_the_baseline_table_by_hand(name: str, tmp_path: Path, terminal: CardTerminal) -> None:
-    """Returns 1, 2 and 6 % of three training seeds: median 2, mean 3, standard error sqrt(7/3), t(2
-    degrees) 4.3027.
+    """Returns of 1, 2 and 6 % for three training seeds: median 2, mean 3, standard error sqrt(7/3),
+    t(2 degrees) 4.3027.
     """
     repeats = [tilted("ml/a", {"SKEW": 1}, {("A1", 0): value}, args={"depth": 3, name: seed})
                for seed, value in enumerate((0.06, 0.01, 0.02))]  # fmt: skip
@@ -292,7 +292,7 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
     assert "window A3 is left out: not every seed of every model has finished it" in report["notes"]
     assert (common["ml/a"], common["ml/b"]) == pytest.approx((0.015, 0.15))
 
-    # Windows of one model may stand on several cards.
+    # Windows of one model can be on several cards.
     parts = [
         tilted("ml/a", {"SKEW": 1}, {(window, 0): value})
         for window, value in (("A1", 0.1), ("A2", 0.2), ("A3", 0.6))
@@ -479,7 +479,7 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(
 def test_a_model_at_another_temperature_is_another_model(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
-    """Seeds of training make repeats of one model, settings of calls another one."""
+    """Training seeds make replicates of one model, call settings a different model."""
     cards = [tilted("ml/a", {"SKEW": value}, args={"seed": seed}, call={"temperature": heat})
              for seed, heat, value in ((0, 0.7, 1.0), (1, 0.7, 3.0), (0, 0.1, -1.0))]  # fmt: skip
     paths = saved(tmp_path, *cards)
@@ -507,7 +507,7 @@ def test_a_model_at_another_temperature_is_another_model(
 def test_every_item_of_a_cohort_has_a_card_of_the_task(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
-    """`ml/b` is there, but under another mask: without it the cohort would be another one."""
+    """`ml/b` exists, but under another mask: without it the cohort would be a different one."""
     paths = saved(
         tmp_path, tilted("ml/a", {"SKEW": 1.0}), tilted("ml/b", {"SKEW": 9.0}, mask="bright")
     )
@@ -566,7 +566,7 @@ RANDOM = {f"random-{buys}": ("random", f"max_buys={buys}") for buys in (4, 5, 6,
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rules with opposite tilts to volatility, traders at random with two seeds, and the model that
+    """Rules with opposite tilts to volatility, random traders with two seeds, and the model that
     remembers.
     """
     folder = tmp_path_factory.mktemp("cohort")
@@ -761,7 +761,7 @@ WINDOWS = ("W5", "W9")
 
 @pytest.fixture(scope="module")
 def traders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three models over two windows, and one run of the first window alone that was cut short."""
+    """Three models over two windows, and a run of only the first window that was cut short."""
     folder = tmp_path_factory.mktemp("luck")
     traders = [(model, model, ",".join(WINDOWS), "12") for model in MODELS]
 
@@ -816,7 +816,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
             "paper", "table", cards[0], traders / "cut", "--like", name
         )
 
-    # of one episode there are no quartiles
+    # a single episode has no quartiles
     for card, spread in ((cards[0], True), (str(traders / "cut"), False)):
         code, shown, message = terminal.call("paper", "table", card, "--like", "ktdfin-3")
         assert (code, "[" in shown) == (0, spread)
@@ -836,7 +836,7 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(
         None,
     ), "of the two episodes that it survived"
 
-    # The deflated Sharpe ratio is that of the library on the ledgers.
+    # The deflated Sharpe ratio equals that of the library on the ledgers.
     folders = [RunFolder.load(traders / model) for model in MODELS]
     expected = []
 

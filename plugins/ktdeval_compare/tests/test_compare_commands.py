@@ -1,5 +1,5 @@
-"""`ktdeval compare`, `compare power` and `compare masks` on cards: what they say, what they refuse, and the facts
-of a plan.
+"""`ktdeval compare`, `compare power` and `compare masks` on cards: output, refusals, and the
+properties of a plan.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTermina
     text = terminal.call("compare", *paths)[1]
     assert "house/two better" in text
     assert "tied" in text
-    # Only the first against the others is a smaller family.
+    # Comparing only the first card with the others is a smaller family.
     assert len(terminal.report("compare", *paths, "--against-first")["tests"]) == 2
 
 
@@ -127,7 +127,7 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> N
     assert row["p"] > 2 * row["wilcoxon"]["p_if_windows_were_apart"]
     assert row["sign_flip"]["blocks"] == 1
     assert any("share days" in note for note in report["notes"])
-    assert terminal.report("compare", *paths) == report  # its simulation comes from the seed
+    assert terminal.report("compare", *paths) == report  # the simulation is seeded
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
 def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
     terminal: CardTerminal,
 ) -> None:
-    """Without the window that is never reached, the card that does worst in it would win."""
+    """Without the window in which it never reaches the figure, the worst card would win."""
     one = make_card(figures(7), "house/one")
     other = make_card(figures(7, 1, 3), "house/two")
     episode, *_ = one["episodes"]
@@ -306,7 +306,7 @@ def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerminal) -> None:
-    """A mixed market in which coins trade in later windows only: its cards say the larger
+    """A mixed market in which coins trade only in later windows: its cards give the larger
     number.
     """
     chance = np.random.default_rng(1)
@@ -340,7 +340,7 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
         difference = one.mean() / one.std(ddof=1) - two.mean() / two.std(ddof=1)
         assert row["value"] == pytest.approx(np.sqrt(year) * difference, rel=1e-4), words
 
-    # Twelve windows of five days: six of a year of 252, six of a year of 365.
+    # Twelve windows of five days: six with 252 days per year, six with 365.
     row = terminal.report("compare", "power", *runs)[0]["by_seeds"][0]
 
     assert row["effect_per_year"] == pytest.approx(row["effect"] * 12 / (6 * 5 / 252 + 6 * 5 / 365))
@@ -416,7 +416,7 @@ def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
 @pytest.mark.slow
 def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:
     def cards(task_of: Any, agent_of: Any) -> list[Path]:
-        """Four cards, two models under two masks, of which one mask's or one model's are of a real
+        """Four cards, two models under two masks; the cards of one mask or one model have a real
         market.
         """
         made = []
@@ -477,7 +477,7 @@ def design(
     modes: tuple[str, ...] = MODES,
     **changes: Any,
 ) -> list[Path]:
-    """Cards with planted worths: stock 4 %, date 1 %, stock and date together 2 % more; data 3 %,
+    """Cards with planted effects: stock 4 %, date 1 %, stock and date jointly 2 % more; data 3 %,
     tools 6 %.
     """
     made = []
@@ -667,7 +667,7 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
 def test_a_long_window_is_never_pooled_with_short_ones(
     terminal: CardTerminal,
 ) -> None:
-    """A median of eight short windows and one that covers them all would be of neither."""
+    """A median of eight short windows and one that covers them all would describe neither."""
     spans = {
         **{f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 8)},
         "long": ("2011-01-03", "2018-12-28"),
@@ -736,7 +736,8 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
     assert [card["label"] for card in report["cards"]] == ["house/one", "house/two"]
     assert report["notes"][-2:] == [f"{run / inside}: {note}" for run in (one, other)]
     assert f"{one / inside}: {note}" in terminal.text("compare", one, other)
-    # Named one by one they are no reason to refuse the others, and too few of a kind are listed.
+    # If named explicitly, they are no reason to refuse the others, and if a kind has too few they
+    # are listed.
     assert (
         terminal.report("compare", one, other)["tests"]
         == terminal.report("compare", one, *(other / "cards").iterdir())["tests"]
@@ -748,7 +749,7 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
     assert f"{needs} {trading} (trading), {one / inside} (scoring)" in terminal.refusal(
         "compare", trading, one / inside
     )
-    # Commands on trading cards alone say it on stderr.
+    # Commands on trading cards only report it on stderr.
     assert (
         f"ktdeval: warning: {one / inside}: {note}"
         in terminal.call("compare", "masks", one, third)[2]
@@ -790,8 +791,8 @@ def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -
 
 
 def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) -> None:
-    """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put
-    0.0002 / 2 there.
+    """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would give
+    a variance of 0.0002 / 2.
     """
     paths = terminal.pair(
         {("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0},
@@ -809,7 +810,7 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
 def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
     terminal: CardTerminal, windows: int, percent: float
 ) -> None:
-    """Normal approximation, 5 % two-sided, power 80 %, a year of 242 days."""
+    """Normal approximation, 5 % two-sided, power 80 %, 242 days per year."""
     options = ("--tracking-error", "0.1", "--window-days", "21", "--days-per-year", "242")
     row = terminal.report("compare", "power", "--windows", str(windows), *options)["by_seeds"][0]
 
@@ -828,7 +829,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     assert plan["window_sd"] < 0.02
 
     lone = terminal.report("compare", "power", *terminal.pair(figures(12), figures(12, 1, 1)))[0]
-    # seeds' noise is in it
+    # includes the noise of seeds
     assert (lone["seed_sd"], lone["window_sd"]) == (
         None,
         pytest.approx(0.03 * math.sqrt(2), rel=0.4),
@@ -868,7 +869,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
 def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     terminal: CardTerminal,
 ) -> None:
-    """The cards' windows have five days, and share none; a market that never closes has 365 days a
+    """The cards' windows have five days and share none; a market that never closes has 365 days per
     year.
     """
     paths = terminal.pair(figures(8), figures(8, 1, 1))
@@ -994,7 +995,7 @@ def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_detectable_effect_has_the_power_asked_for() -> None:
-    assert RankTest().effect(5) is None  # five windows find nothing whatever the effect
+    assert RankTest().effect(5) is None  # with five windows no effect can be detected
     assert RankTest().power(50.0, 5) == 0.0
 
     effect = RankTest().effect(10)

@@ -1,5 +1,5 @@
-"""`ktdeval compare cutoff`: days before, across and after a model's cutoff, the decay and its interval,
-what is unknown and refused.
+"""`ktdeval compare cutoff`: days before, across and after a model's cutoff, the decay and its
+interval, unknown cutoffs and refusals.
 """
 
 from __future__ import annotations
@@ -238,8 +238,8 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(
 def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
-    """A mixed market before its coins trade and after: 252 days a year, then 365, which its cards
-    say of both windows.
+    """A mixed market before and after its coins start to trade: 252 days per year, then 365, which
+    its cards give for both windows.
     """
     windows = {"A1": ("2024-06-01", "2024-07-30"), "A2": ("2024-08-01", "2024-09-29")}
     daily = 0.001 + np.random.default_rng(3).normal(0, 0.01, 60)

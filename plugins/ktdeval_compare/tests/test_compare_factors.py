@@ -1,5 +1,5 @@
 """`ktdeval compare --factor`: sums of squares, components, permutations, identical runs, AMA's
-Table 1, and what is refused.
+Table 1, and refusals.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def planted(
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [  # by hand: means of rows and columns about the grand mean
+    [  # by hand: means of rows and columns relative to the grand mean
         ([[1, 3], [5, 11]], {(0,): (36, 1), (1,): (16, 1), RESIDUAL: (4, 1)}),
         ([[1, 2, 3], [4, 8, 6]], {(0,): (24, 1), (1,): (7, 2), RESIDUAL: (3, 2)}),
         ([[0, 0], [2, 2]], {(0,): (4, 1), (1,): (0, 1), RESIDUAL: (0, 1)}),
@@ -106,7 +106,9 @@ def test_a_factor_of_one_level_and_one_factor_without_replicates_have_no_squares
 def test_the_interval_of_one_factor_is_the_exact_one_of_its_intraclass_correlation(
     level: float,
 ) -> None:
-    """Of one factor the pivotal interval has a closed form: ratios of mean squares are an F."""
+    """With one factor the pivotal interval has a closed form: ratios of mean squares are
+    F-distributed.
+    """
     levels = 6
     replicates = 4
     rng = np.random.default_rng(8)
@@ -249,7 +251,7 @@ def test_permutation_p_is_uniform_without_an_effect() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_permutation_test_of_a_small_table_is_that_of_all_its_patterns(sign: int) -> None:
-    """2 × 2: each column is as it is or turned; two of the four patterns have the largest
+    """2 × 2: each column is kept or swapped; two of the four patterns have the largest
     difference.
     """
     table = sign * np.array([[[1.0], [2]], [[3], [5]]])
@@ -285,9 +287,9 @@ def test_the_permutation_test_agrees_with_f_on_normal_values(axis: int) -> None:
 
 
 def test_runs_change_places_with_their_figures_on_every_asset() -> None:
-    """2 × 2 on two assets that move alike: of the four patterns two have the largest sum of shares.
+    """2 × 2 on two assets that move alike: two of the four patterns have the largest sum of shares.
 
-    Were assets permuted on their own, two of sixteen patterns would: p would be 1/8.
+    If assets were permuted independently, two of sixteen patterns would, and p would be 1/8.
     """
     table = np.array([[[1.0], [2]], [[3], [5]]])
 
@@ -329,7 +331,7 @@ def test_the_joint_p_is_uniform_without_an_effect_on_assets_that_move_alike() ->
     assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
 
 
-#: two assets, the second with its rows in another order
+#: two assets; the rows of the second are in a different order
 SHUFFLED = """\
 agent,model,asset,CR
 a,x,one,1
@@ -349,7 +351,9 @@ a,x,two,1
 
 @pytest.mark.slow
 def test_levels_are_matched_by_name_over_assets(tmp_path: Path) -> None:
-    """By hand: of the squares about the mean 9 of 16 are the agents' on one, 52 of 53.5 on two."""
+    """By hand: the agents' share of the squares about the mean is 9 of 16 on asset one, and 52 of
+    53.5 on asset two.
+    """
     report = split(tmp_path, SHUFFLED)
     in_order = "".join(sorted(SHUFFLED.splitlines(keepends=True)[1:]))
     ordered = split(tmp_path, SHUFFLED.splitlines(keepends=True)[0] + in_order)
@@ -409,7 +413,7 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
     assert [asset for asset in assets if left[asset]["p"] <= 0.05] == ["TSLA"]
     assert {row["verdict"] for row in left.values()} == {"not shown"}
 
-    # One test over the four assets does show an effect of the agent, and none of the model.
+    # A joint test over the four assets does show an effect of the agent, and none of the model.
     together = {(row.get("without"), row["source"]): row for row in report["joint"]}
     assert together["HedgeFundAgent", "agent"]["p"] == pytest.approx(0.026, abs=0.005)
     assert together["HedgeFundAgent", "agent"]["verdict"] == "shown"
@@ -430,7 +434,7 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
 
 
 def split(folder: Path, content: str, factors: str = "agent,model", **more: Any) -> VarianceReport:
-    """The report of a table with this content."""
+    """The report on a table with this content."""
     path = folder / "runs.csv"
     path.write_text(content)
     return study([], str(path), VarianceOptions(tuple(factors.split(",")), **more))
@@ -477,7 +481,7 @@ BY_HAND = {"a,x": (1, 3), "a,y": (5, 7), "b,x": (2, 2), "b,y": (4, 8)}
 
 
 def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: Path) -> None:
-    """The two windows of a run lie 10 above and 10 below its figure, which is no chance."""
+    """A run's two windows are 10 above and 10 below its figure, which is not noise."""
     rows = ["agent,model,window,seed,CR"]
     for levels, figures in BY_HAND.items():
         for seed, figure in enumerate(figures):
@@ -495,7 +499,7 @@ def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: 
 
 
 def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> None:
-    """By hand: windows 10 above and 10 below the means of four runs each: 8 times 100."""
+    """By hand: windows are 10 above and 10 below the means of four runs each: 8 times 100."""
     rows = ["agent,window,seed,CR"]
     for levels, figures in {"a": (1, 3), "b": (2, 2)}.items():
         for seed, figure in enumerate(figures):
@@ -559,8 +563,8 @@ b,y,BTC,2
 
 
 def test_each_asset_is_split_by_itself_and_p_corrected_over_assets(tmp_path: Path) -> None:
-    """By hand: squares 36, 16 and 4 of one asset, and 4, 0, 0 of the other; Holm doubles the
-    smaller p of two.
+    """By hand: squares are 36, 16 and 4 on one asset, and 4, 0, 0 on the other; Holm doubles the
+    smaller of two p-values.
     """
     report = split(tmp_path, TWO_ASSETS)
 
@@ -636,7 +640,7 @@ def test_a_share_is_shown_at_its_level_or_below(
 
 
 def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Path) -> None:
-    """The vote of agent a has the figures of its run with model y."""
+    """The vote of agent a has the same figures as its run with model y."""
     runs = "a,x,1,\na,y,3,\nb,x,5,\nb,y,11,\na,vote,3,yes\n"
 
     report = split(tmp_path, f"agent,model,CR,ensemble\n{runs}")
@@ -723,7 +727,7 @@ AGENTS = ("direct", "react", "echo")
 def saved(
     folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2, **changes: Any
 ) -> list[Path]:
-    """Runs of agents on two models; those of the agent `echo` have equal paths on both."""
+    """Runs of agents on two models; those of the agent `echo` have equal paths with both."""
     rng = np.random.default_rng(7)
     paths = []
 
@@ -934,7 +938,7 @@ def test_an_incomplete_crossing_is_refused_in_one_line(
         assert expected in terminal.refusal("compare", *words), words
 
 
-# the mean of equal shares is not always that share, to a computer
+# in floating point, the mean of equal shares is not always equal to the share
 @pytest.mark.parametrize("value", [1, 0.1, 5 / 43])
 def test_equal_values_have_no_share(value: float, tmp_path: Path, terminal: CardTerminal) -> None:
     rows = "".join(f"{agent},{model},{value}\n" for agent in "abc" for model in "mno")

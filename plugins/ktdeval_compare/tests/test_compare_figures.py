@@ -1,5 +1,5 @@
-"""Parts of the papers' figures by hand: means of paths, days of an asset and its news, decisions,
-charts.
+"""Parts of the papers' figures, checked by hand: means of paths, days of an asset and its news,
+decisions, charts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ DAYS = ("2025-01-02", "2025-01-03")
 
 
 def test_a_mean_of_three_paths_has_the_t_interval_of_three_values() -> None:
-    """By hand: 1, 2, 3 have mean 2 and standard error 1/√3; t of two degrees of freedom is 4.3027."""
+    """By hand: 1, 2, 3 have mean 2 and standard error 1/√3; t with two degrees of freedom is
+    4.3027.
+    """
     paths = {Path("a"): [(DAYS, np.array([0.0, value])) for value in (1.0, 2.0, 3.0)]}
     mean = mean_of_paths(paths)
     half = 4.302652729911275 / math.sqrt(3.0)
@@ -50,7 +52,7 @@ def test_a_mean_of_three_paths_has_the_t_interval_of_three_values() -> None:
 
 
 def test_two_paths_and_equal_paths_have_no_interval() -> None:
-    """Equal paths, as of a rule without chance, are no evidence of how seeds differ."""
+    """Equal paths, as from a deterministic rule, are no evidence of the variation between seeds."""
     two = mean_of_paths({Path("a"): [(DAYS, np.array([0.0, value])) for value in (1.0, 2.0)]})
     equal = mean_of_paths({Path("a"): [(DAYS, np.array([0.0, 1.0]))] * 3})
 
@@ -97,8 +99,8 @@ def news(
 
 
 def test_days_have_the_last_price_the_titles_and_the_sum_of_signs() -> None:
-    """By hand: Saturday has no price, and one rise against two falls in its news; Friday has news of
-    the whole market, Monday of another asset.
+    """By hand: Saturday has no price, and one positive against two negative news items; Friday has
+    news on the whole market, Monday on another asset.
     """
     items = [
         news(1, "rates", assets=()),
@@ -277,7 +279,7 @@ def test_a_choice_that_means_nothing_is_refused(
 
 
 def test_the_arena_market_has_news_on_the_days_of_the_paper() -> None:
-    """What AMA's Figure 3 needs of the synthetic market, whose documents are not rated."""
+    """The requirements of AMA's Figure 3 on the synthetic market, whose documents are not rated."""
     market = open_snapshot(load_plugins(), "synthetic_arena", {})
     days = [f"2025-08-{day:02}" for day in range(1, 32)]
     shown = asset_days(market, "BTC", days)

@@ -1,4 +1,6 @@
-"""`ktdeval fork` on runs of builtin models of known dependence, and its tests on simulated ones."""
+"""`ktdeval fork` on runs of builtin models with known dependence, and its tests on simulated
+runs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 
 TASK = "blinded_fixed_candidate"
 TRIALS = 400
-MAX_ALARMS = 30  # of 400 at 5 %: exceeded by chance in 1 of 100
+MAX_ALARMS = 30  # of 400 at 5 %; exceeded by chance in 1 of 100 cases
 
 
 def run_of(out: Path, model: str, **changes: Any) -> Path:
@@ -205,7 +207,7 @@ def _prompt_state(run: Path) -> str:
 
 
 def state_in(prompt: str) -> str | None:
-    """The line of a prompt that is its state."""
+    """The line of a prompt that contains its state."""
     lines = [line for line in prompt.splitlines() if line.startswith('{"day"')]
     return lines[0] if lines else None
 
@@ -218,7 +220,7 @@ def test_a_fork_is_resumed_and_shown_again(
     first = forked(terminal, momentum, "--change", "RV_60=reversed", out=out)
     lines = (out / "decisions.jsonl").read_bytes()
 
-    # as if it had been killed while the last line was written
+    # as if the process had been killed while writing the last line
     (out / "decisions.jsonl").write_bytes(lines[:-20])
     (out / "fork.json").unlink()
     code, _, err = terminal.call("fork", momentum, "--change", "RV_60=reversed", "--out", out)
@@ -314,7 +316,7 @@ def test_turnover_is_half_the_change_of_weights_and_cash(
 
 
 def drawn(rng: np.random.Generator, variant: str, steps: int, shift: float = 0.0) -> list[Any]:
-    """Five decisions a step on one weight, drawn around its step's own level."""
+    """Five decisions per step on one weight, drawn around the step's own level."""
     made = []
     for step in range(steps):
         for sample, noise in enumerate(rng.normal(0.0, 0.05, 5)):
@@ -364,7 +366,9 @@ def test_an_effect_is_found_and_one_no_larger_than_a_placebo_s_is_not() -> None:
 
 
 def test_a_change_beyond_a_placebo_has_the_p_value_of_its_permutations() -> None:
-    """Two steps, one decision each: of four ways to swap, only the observed one is as far."""
+    """Two steps with one decision each: of four permutations, only the observed one is as
+    extreme.
+    """
     again = {}
     far = {}
     near = {}
@@ -388,7 +392,7 @@ def test_an_interval_over_steps_holds_their_mean() -> None:
 
 
 def exact_row(moves: Sequence[float]) -> VariantFigures:
-    """Figures of a change that moves a model, which never draws, by so much at each step."""
+    """Figures of a change that moves a deterministic model by these amounts at each step."""
     decisions = []
     for step, move in enumerate(moves):
         decisions.append(decision({"a": 0.0}, AGAIN, step=step))
@@ -402,7 +406,9 @@ def exact_row(moves: Sequence[float]) -> VariantFigures:
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [5, 6, 8, 12])
 def test_an_interval_over_steps_of_which_half_do_not_move_covers_their_mean(steps: int) -> None:
-    """95 % of 300 forks, less three standard errors; percentiles of resamples covered 72 to 82 %."""
+    """95 % of 300 forks, minus three standard errors; percentiles of resamples covered 72 to 82
+    %.
+    """
     rng = np.random.default_rng(steps)
     covered = []
     for _ in range(300):

@@ -1,5 +1,5 @@
-"""Edges of commands on several cards: conditions from both sides, constants that a figure rests on,
-neighbours of refusals.
+"""Edge cases of commands on several cards: conditions from both sides, constants that figures
+depend on, and inputs just outside refusals.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
                 ),
             },
         ),
-        # By hand: differences 0.1 and 0.3, one seed: SD over windows 0.1 √2, and none over seeds.
+        # By hand: differences 0.1 and 0.3 with one seed: the SD over windows is 0.1 √2, and that
+        # over seeds is 0.
         (
             {("A1", 0): 0.1, ("A2", 0): 0.3},
             {("A1", 0): 0.0, ("A2", 0): 0.0},
@@ -191,13 +192,13 @@ DAYS = {("A1", 0): (0.01, 0.02, -0.01, 0.0, 0.01)}
 
 
 def saved(folder: Path, agent: str = "direct", returns: Any = None, total: float = 0.1) -> Path:
-    """A run of one episode, and the path of its ledger."""
+    """A run with one episode, and the path of its ledger."""
     card = make_card({("A1", 0): total}, agent=(agent and {"name": agent, "args": {}}))
     return save_run(folder, card, returns or DAYS)
 
 
 def ledger_of(path: Path) -> Path:
-    """The one ledger of a run."""
+    """The only ledger of a run."""
     (ledger,) = path.parent.parent.rglob("ledger.parquet")
     return ledger
 
@@ -263,7 +264,7 @@ def test_identical_runs_are_those_of_one_path_and_flat_ones_never_moved(
     flat: bool | None,
     compared: str,
 ) -> None:
-    """Runs of another model differ from both, for a split needs a second factor."""
+    """Runs of another model differ from both, because a decomposition needs a second factor."""
     paths = []
     for number, (agent, daily, total) in enumerate(
         zip(("echo", "loud"), returns, totals, strict=True)
@@ -344,7 +345,7 @@ def test_two_runs_without_orders_are_reported_as_such() -> None:
 
 
 def test_jensens_alpha_is_what_beta_leaves_of_each_day() -> None:
-    """Planted: 0.1 % a day above one and a half times the benchmark."""
+    """Planted: 0.1 % per day above 1.5 times the benchmark."""
     market = {"d1": 0.01, "d2": -0.02, "d3": 0.004}
     own = {day: 0.001 + 1.5 * value for day, value in market.items()}
     excess = {day: own[day] - market[day] for day in market}
@@ -537,7 +538,7 @@ def test_ledgers_of_other_days_or_of_no_money_have_no_daily_table(tmp_path: Path
 
 
 def voted(agent_args: dict[str, Any], model_args: dict[str, Any], elected: int = 5) -> Any:
-    """A card of a vote, of which so many steps were elected."""
+    """A card of a vote in which this number of steps was elected."""
     (entrant,) = entrants_of(make_card(ONE))
     card = entrant.card
     decisions = structs.replace(card.decisions, elected=elected)

@@ -1,5 +1,5 @@
-"""`ktdeval compare labels`: pairs of episodes by hand, their means and intervals, what a result owes to
-chance, and what a key alone is worth.
+"""`ktdeval compare labels`: pairs of episodes checked by hand, their means and intervals, the part
+of a result due to chance, and the effect of a key.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from metric_cases import CODES, market, order, spec, step
 
 
 def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]]) -> Ledger:
-    """NAV in fen, orders and positions of each step; 1,000 CNY to begin with."""
+    """Ledger with the NAV in fen, orders and positions of each step; it starts with 1,000 CNY."""
     made = []
     for number, (nav, orders, positions) in enumerate(steps):
         record = {
@@ -78,8 +78,8 @@ HELD = [
 
 
 def test_figures_by_hand() -> None:
-    """Three steps: the same purchase; then the same account and another decision; then other
-    accounts and no orders.
+    """Three steps: the same purchase; the same account with a different decision; different
+    accounts without orders.
     """
     same = order(CODES[0], filled=10)
     one = ledger(
@@ -172,14 +172,14 @@ def run_of(
     orders: Mapping[Cell, Any] | None = None,
     **changes: Any,
 ) -> Path:
-    """A run under a mask key, of which the letter is given."""
+    """A run under the mask key given by a letter."""
     card = make_card(dict.fromkeys(daily, 0.0), mask_key=key * 32, **changes)
     return save_run(folder, card, daily, orders=orders or {}).parent.parent
 
 
 def of_two_keys(folder: Path) -> list[Path]:
-    """Under one key the first window's NAV rises by a tenth on its first day, and an order is given
-    on the second; in the second window both give the same order.
+    """Under one key, the first window's NAV rises by 10 % on its first day, and an order is placed
+    on the second; in the second window both keys have the same order.
     """
     orders = {WINDOWS[0]: {1: [BUY]}, WINDOWS[1]: {0: [BUY]}}
     one = run_of(folder / "one", "a", {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}, orders)
@@ -190,18 +190,18 @@ def of_two_keys(folder: Path) -> list[Path]:
 
 
 def report_of(paths: Sequence[Path], **options: Any) -> InvarianceReport:
-    """The report of runs."""
+    """The report on runs."""
     return invariance(load_entrants(paths), InvarianceOptions(**options))
 
 
 def rows_of(report: InvarianceReport, between: str = "labels") -> dict[str, PairFigureRow]:
-    """Rows of one kind of pair by figure."""
+    """Rows for one kind of pair, by figure."""
     return {row.figure: row for row in report.figures if row.between == between}
 
 
 def test_a_figure_is_the_mean_over_episodes_of_their_distance(tmp_path: Path) -> None:
-    """By hand: one of five steps, one of one order, all that was traded, log 1.1 on each day, and a
-    tenth; and nothing in the second window.
+    """By hand: one of five steps, one of one order, the full traded amount, log 1.1 on each day,
+    and 10 %; no distance in the second window.
     """
     rows = rows_of(report_of(of_two_keys(tmp_path)))
 
@@ -219,7 +219,7 @@ def test_a_figure_is_the_mean_over_episodes_of_their_distance(tmp_path: Path) ->
 
 
 def test_intervals_are_those_of_student_within_the_range_of_the_figure(tmp_path: Path) -> None:
-    """Two values, x and 0, have the mean x / 2 and the standard error x / 2."""
+    """Two values, x and 0, have mean x / 2 and standard error x / 2."""
     reach = stats.t.ppf(0.975, 1)
 
     rows = rows_of(report_of(of_two_keys(tmp_path)))
@@ -270,7 +270,7 @@ def test_a_pair_is_a_row_with_its_figures_and_the_day_on_which_it_parted(tmp_pat
 def test_noise_is_the_standard_deviation_of_an_episode_and_what_two_differ_by(
     tmp_path: Path,
 ) -> None:
-    """Two draws of 0.1 and 0 have the variance 0.005; two of 0 none: the mean is 0.0025."""
+    """Two draws of 0.1 and 0 have variance 0.005, two draws of 0 have none: the mean is 0.0025."""
     report = report_of(of_two_keys(tmp_path))
 
     (noise,) = report.noise
@@ -348,7 +348,7 @@ def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None
 
 
 def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path) -> None:
-    """Windows have the means 0.05 and 0, whose standard error is 0.025."""
+    """The means of the windows are 0.05 and 0, with a standard error of 0.025."""
     report = report_of(of_two_seeds(tmp_path), over="window")
 
     total = rows_of(report)["total_return"]
@@ -383,7 +383,7 @@ def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> No
 def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
     tmp_path: Path,
 ) -> None:
-    """Of two episodes without a difference, at 95 %: all but 1 - 0.05 ** (1 / 2)."""
+    """Two episodes without a difference, at 95 %: all but 1 - 0.05 ** (1 / 2)."""
     daily = {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}
     runs = [run_of(tmp_path / key, key, daily) for key in "ab"]
 
@@ -430,7 +430,9 @@ def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
 def asked(
     folder: Path, settings: Any, keys: str, calls: Mapping[str, Any] | None = None
 ) -> list[EntrantCard]:
-    """Runs of keys, whose cards say how a provider was asked; `calls` of all but the first."""
+    """Runs under several keys, whose cards record the provider's settings; `calls`: number of calls
+    in all runs but the first.
+    """
     paths = []
     for number, key in enumerate(keys):
         paths.append(run_of(folder / str(number), key, {WINDOWS[0]: ROSE}))
@@ -655,7 +657,7 @@ def test_a_key_lists_the_universe_in_its_order() -> None:
 
 
 def test_a_row_of_keys_has_their_quantiles_and_the_rank_of_the_cards_own(tmp_path: Path) -> None:
-    """Of 0 to 100 per mille 30 lie below 30, and one is equal."""
+    """Of the values 0 to 100 per mille, 30 lie below 30, and one is equal."""
     (entrant, _) = load_entrants(of_two_keys(tmp_path))
     returns = np.array([*range(101), 30]) / 1000
 
@@ -684,7 +686,7 @@ def test_a_row_of_keys_has_their_quantiles_and_the_rank_of_the_cards_own(tmp_pat
 def test_purchases_of_the_first_step_are_set_against_those_of_chance(
     bought: list[dict[str, Any]], counts: tuple[float, ...], tmp_path: Path
 ) -> None:
-    """One of two names was listed first, so that chance buys half of them."""
+    """One of two names was listed first, so half of the names are bought by chance."""
     path = run_of(tmp_path, "a", {WINDOWS[0]: STILL}, {WINDOWS[0]: {0: bought, 1: [BUY]}})
     (entrant,) = load_entrants([path])
     planned = spec_of(entrant.card.plain, Window("A1", "2011-03-01", "2011-03-05"), 0)

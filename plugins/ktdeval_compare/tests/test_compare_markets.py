@@ -1,5 +1,5 @@
-"""Cards of one market that was imported twice: under two names, from files of another form, they
-are of one market.
+"""Cards of one market that was imported twice, under two names and from files in different formats,
+belong to the same market.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal:
     assert "Paired differences" in terminal.out(
         "compare", tmp_path / "momentum", tmp_path / "reversal"
     )
-    # Either import verifies a card of the other, though its labels differ.
+    # Either import verifies a card of the other, although its labels differ.
     assert "verified" in terminal.out(
         "card", "verify", tmp_path / "momentum", "--data", tmp_path / "b"
     )

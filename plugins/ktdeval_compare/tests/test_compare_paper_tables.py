@@ -1,5 +1,5 @@
-"""`ktdeval paper table`: rows are systems and never names, and patterns of cohorts match systems,
-whatever else is given.
+"""`ktdeval paper table`: rows are systems and never names, and cohort patterns match systems,
+whichever other cards are given.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
     ]
     assert masks[1]["Model"] == label != masks[0]["Model"]
 
-    # As JSON, the same figures, and null for one that no card has.
+    # As JSON, the same figures, and null for a figure that no card has.
     shown = terminal.report("paper", "table", *cards, "--like", "ktdfin-3")
     assert [column["name"] for column in shown["columns"]] == list(modes[0])[2:]
     assert [(row["Model"], row["bright"], row["blinded"]) for row in shown["rows"]] == [
@@ -114,7 +114,9 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
 
 
 def suite_card(suite: str, overall: float, **changes: Any) -> dict[str, Any]:
-    """A card of QFinZero's calling or planning with one score; `changes`: of its episodes."""
+    """A card of QFinZero's calling or planning suite with one score; `changes`: changes to its
+    episodes.
+    """
     task = {**TASK, "name": f"qfinzero_{suite}", "suite": suite}
     spec = score_spec(task=task["name"], task_hash=content_hash(task), **changes)
     points = ScoreDefinition("mean of the three", "points", (0.0, 100.0), "higher", "a test")
@@ -128,7 +130,7 @@ def suite_card(suite: str, overall: float, **changes: Any) -> dict[str, Any]:
 
 
 def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal) -> None:
-    """One row of both would be a model that nobody ran."""
+    """A single row for both would be a model that nobody ran."""
     calling = suite_card("calling", 80.0)
     planning = suite_card("planning", 20.0, model_args={"positions": 3})
     rows = rows_of(terminal, "qfinzero-2", terminal.cards(calling, planning))
@@ -150,7 +152,7 @@ def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal
 def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
     terminal: CardTerminal,
 ) -> None:
-    """By hand: 0.1, 0.3 and 0.1 are missing of 0.5 in all."""
+    """By hand: 0.1, 0.3 and 0.1 of the 0.5 in total are lost."""
     share = ScoreDefinition("a share", "fraction", (0.0, 1.0), "higher", "a test")
     points = ScoreDefinition("mean of the three", "points", (0.0, 100.0), "higher", "a test")
     task = {**TASK, "name": "qfinzero_calling", "suite": "calling"}
@@ -174,7 +176,7 @@ def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
     shares = [float(other[f"calling_lost_{part}"]) for part in ("tm", "pa", "ta")]
 
     assert shares == pytest.approx([0.2, 0.6, 0.2])
-    assert (best["Model"], best["calling_lost_tm"]) == ("house/two", "")  # it misses nothing
+    assert (best["Model"], best["calling_lost_tm"]) == ("house/two", "")  # it loses no points
 
     (row,) = rows_of(terminal, "qfinzero-kinds", several)
     assert (row["Suite"], row["Kind of task"]) == ("calling", "news_query")
@@ -254,8 +256,8 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
-    """Returns of 1, 5 and 6 % are made of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians
-    1 and 0, the return 5.
+    """Returns of 1, 5 and 6 % consist of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians 1
+    and 0, the return 5.
     """
     several = parted({"A1": (0.01, 0.0), "A2": (0.0, 0.05), "A3": (0.06, 0.0)})
     cards = terminal.cards(several)
@@ -288,7 +290,7 @@ def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
 
 
 def parted(parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
-    """A card whose returns are of two parts, by window."""
+    """A card whose returns consist of two parts, by window."""
     card = make_card({(window, 0): sum(both) for window, both in parts.items()})
     for name, at in (("common_return", 0), ("selection_alpha", 1)):
         card["metrics"][name] = {**copy.deepcopy(SELECTION_ALPHA), "formula": f"{name}/1: here"}
@@ -461,7 +463,7 @@ def test_a_pivot_has_a_numbered_column_for_each_name_and_a_dash_where_it_has_no_
 def measured(
     card: dict[str, Any], metrics: dict[str, Sequence[float | None]], unit: str = "fraction"
 ) -> dict[str, Any]:
-    """A card with further metrics, by episode; None is undefined."""
+    """A card with additional metrics, by episode; None is undefined."""
     for name, values in metrics.items():
         card["metrics"][name] = {
             **copy.deepcopy(SELECTION_ALPHA),
@@ -692,7 +694,7 @@ def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTe
 def test_models_are_ranked_by_return_with_the_benchmark_at_its_place(
     terminal: CardTerminal,
 ) -> None:
-    """The index earned 4 %; ranks by selection are of the models alone."""
+    """The index earned 4 %; ranks by selection are those of the models only."""
     models = {"house/one": (0.01, 0.03), "house/two": (0.07, -0.01), "house/three": (0.04, None)}
     made = []
 
@@ -811,7 +813,7 @@ def test_a_table_refuses_cards_that_do_not_give_it(
 
 
 def test_attackers_are_ranked_by_their_success_above_chance(terminal: CardTerminal) -> None:
-    """Chance is the mean of what it gives on the probes of each card; it has no date."""
+    """Chance is the mean of the chance levels on the probes of each card; it has no date."""
     share = ScoreDefinition("a share", "fraction", (0.0, 1.0), "lower", "a test")
     names = ("ticker_top1", "ticker_top5", "board", "date_within_5", "date_within_20")
     names += ("date_within_60", "joint")
@@ -890,7 +892,7 @@ def scores_card(suite: str, model: str, **scores: float | None) -> dict[str, Any
 def test_models_of_suites_are_sorted_by_the_mean_of_their_overall_scores(
     terminal: CardTerminal,
 ) -> None:
-    """Means: 70 of 80 and 60; 75 of one; none."""
+    """Means: 70 for 80 and 60; 75 for a single suite; none."""
     cards = terminal.cards(
         scores_card("calling", "house/none", overall=None, tm=0.5),
         scores_card("calling", "house/both", overall=80.0),

@@ -1,4 +1,4 @@
-"""`compare luck --players`: where an entrant stands among random players of the same game."""
+"""`compare luck --players`: the rank of an entrant among random players of the same game."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ROWS = range(5, 17)
 
 
 def test_a_standing_by_hand() -> None:
-    """Four players, of whom two did worse and one did the same: 2.5 of 4 are beaten, and 2 of 4 did
-    at least as well.
+    """Four players, of which two did worse and one did the same: 2.5 of 4 are beaten, and 2 of 4
+    did at least as well.
     """
     returns = np.array([-0.1, 0.0, 0.1, 0.2])
 
@@ -60,7 +60,7 @@ def test_who_is_last_or_first_has_an_interval_and_a_p_value_above_zero(
 
 
 def bought_once(asset: int) -> Strategy:
-    """Buys one name on the first day, and keeps it."""
+    """Buys one name on the first day and holds it."""
 
     def decide(_account: Account, row: int) -> Action:
         order = Order(asset, "BUY", 0.6, "the only one", 0.09, None)
@@ -71,8 +71,8 @@ def bought_once(asset: int) -> Strategy:
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 def test_of_one_purchase_the_rank_is_that_of_the_name_among_all(place: float) -> None:
-    """A player of an entrant who buys one name once buys any of them, so that every outcome can be
-    counted: what each name brings.
+    """A player of an entrant that buys one name once can buy any of them, so all outcomes can be
+    enumerated: the return of each name.
     """
     day = MarketTape.from_snapshot(MARKET, TradingConfig()).day(ROWS[0] + 1)
     names = [
@@ -88,7 +88,7 @@ def test_of_one_purchase_the_rank_is_that_of_the_name_among_all(place: float) ->
     envelope = random_envelope(own, MARKET, TradingConfig(), EnvelopeSettings(2_000, 1))
 
     standing = standing_of(envelope.agent_return, envelope.returns)
-    share = number / len(names)  # of names that bring less
+    share = number / len(names)  # names with a lower return
     assert standing.low - 0.01 <= share <= standing.high
     assert standing.rank == pytest.approx((number + 0.5) / len(names), abs=0.025)
 
@@ -98,7 +98,7 @@ def test_of_one_purchase_the_rank_is_that_of_the_name_among_all(place: float) ->
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two windows of six days, a model that trades at random."""
+    """Two windows of six days, with a model that trades at random."""
     folder = tmp_path_factory.mktemp("players") / "run"
     words = ["--model", "builtin/random", "--tasks", "blinded_open_research", "--quiet"]
     assert main([*words, "--windows", "W5,W9", "--limit", "6", "--out", str(folder)]) == 0

@@ -1,5 +1,5 @@
-"""`ktdeval compare --pool`: one estimate over windows of several markets, and what is no one
-question.
+"""`ktdeval compare --pool`: one estimate over windows of several markets, and refusals of cards
+that ask different questions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def cards(markets: Mapping[str, tuple[Any, Figures]], **changes: Any) -> list[di
 
 
 def two_markets() -> dict[str, tuple[Any, Figures]]:
-    """By hand: mean 0.03, 0.01, 0.05 and 0.02 with seeds 0.01 or 0.02 from it."""
+    """By hand: means 0.03, 0.01, 0.05 and 0.02, with seeds 0.01 or 0.02 away from the mean."""
     return {
         "us": (US, figures("W1 W3", [0.02, 0.0], [0.04, 0.02])),
         "coins": (COINS, figures("W3 W4", [0.03, 0.01], [0.07, 0.03])),
@@ -66,7 +66,7 @@ def two_markets() -> dict[str, tuple[Any, Figures]]:
 
 
 def entrants(*made: dict[str, Any]) -> list[EntrantCard]:
-    """Cards as they are compared."""
+    """Cards as entrants of a comparison."""
     return [EntrantCard(Path(f"{index}.json"), typed(card)) for index, card in enumerate(made)]
 
 
@@ -76,7 +76,9 @@ def entrants(*made: dict[str, Any]) -> list[EntrantCard]:
 def test_differences_are_pooled_over_windows_of_markets_with_the_errors_of_their_seeds(
     terminal: CardTerminal,
 ) -> None:
-    """Two seeds d from their mean have a standard deviation of d √2 and an error of d."""
+    """Two seeds at distance d from their mean have a standard deviation of d √2 and a standard
+    error of d.
+    """
     report = terminal.report("compare", "--pool", *terminal.cards(*cards(two_markets())))
     (row,) = report["pooled"]
     other = combine_effects(
@@ -151,7 +153,7 @@ def test_every_pair_of_systems_is_pooled_and_corrected(terminal: CardTerminal) -
 
 
 def test_markets_are_pooled_over_each_other_beside_their_windows() -> None:
-    """Windows of one market are alike and those of the other, too: k = 6 cells, but 2 markets."""
+    """The windows of each market are alike: k = 6 cells, but 2 markets."""
     markets = {
         "us": (US, figures("W1 W3 W4", [0.09, 0.1, 0.11], [0.11, 0.12, 0.13])),
         "coins": (COINS, figures("W1 W3 W4", [-0.01, 0.0, 0.01], [0.01, 0.02, 0.03])),
@@ -256,7 +258,7 @@ def test_the_error_of_a_window_is_that_of_its_days(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_shift_between_seeds_counts_where_days_do_not_show_it(tmp_path: Path) -> None:
-    """Two seeds whose days are quiet and whose totals are 0.1 apart: an error of 0.05."""
+    """Two seeds whose days are quiet and whose totals differ by 0.1: a standard error of 0.05."""
     rng = np.random.default_rng(4)
     noise = {window: rng.normal(0.0, 1e-4, 42) for window in ("W1", "W3")}
     paths = []
@@ -310,7 +312,7 @@ def test_errors_of_days_are_as_large_as_windows_differ(tmp_path: Path) -> None:
 
     assert row["k"] == 60
     assert found == pytest.approx(0.01 * math.sqrt(2 * 42), rel=0.25)
-    # Newey-West of 42 days with 8 lags is some 10 % low.
+    # Newey-West with 8 lags on 42 days is biased low by about 10 %.
     assert 0.8 * found < math.sqrt(np.mean(np.square(errors))) < 1.15 * found
 
 

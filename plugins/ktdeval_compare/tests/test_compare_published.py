@@ -1,5 +1,5 @@
-"""`ktdeval compare power --published`: designs and printed figures of papers, what follows from
-them by hand, and what is refused.
+"""`ktdeval compare power --published`: published designs and printed figures, results derived by
+hand, and refusals.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_effects_of_designs_grow_with_the_tracking_error(terminal: CardTerminal)
 def test_win_rates_are_counts_of_the_days_that_the_table_is_of(row: dict[str, str]) -> None:
     won = int(row["wr"]) / 100 * int(row["returns"])
 
-    assert abs(won - round(won)) < 0.12  # half a per cent of 23 days
+    assert abs(won - round(won)) < 0.12  # 0.5 % of 23 days
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -135,8 +135,8 @@ def test_return_and_sharpe_ratio_give_the_volatility_that_made_them(seed: int) -
 
 
 def test_the_implied_volatility_solves_its_equation() -> None:
-    """By hand: without growth `s²/2 = SR s`, so that it is twice the ratio; with growth of 0.02 and
-    a ratio of 0.25 the roots of `s²/2 - 0.25 s + 0.02` are 0.1 and 0.4.
+    """By hand: without growth `s²/2 = SR s`, so the volatility is twice the ratio; with growth of
+    0.02 and a ratio of 0.25 the roots of `s²/2 - 0.25 s + 0.02` are 0.1 and 0.4.
     """
     assert implied_volatility(0.0, 0.1, 1.0, 0.0) == pytest.approx(0.2)
     assert implied_volatility(math.expm1(0.02), 0.25, 1.0, 0.0) == pytest.approx(0.1)
@@ -173,7 +173,7 @@ def test_pairs_beyond_chance_are_counted_at_each_correlation(
 
 
 def test_the_rank_correlation_with_beta_is_exact(path: dict[str, Any]) -> None:
-    """By hand: 9 of 36 pairs have the higher return with the higher beta."""
+    """By hand: in 9 of 36 pairs the higher beta goes with the higher return."""
     concordant = 0
     for first, second in itertools.combinations(DEEPFUND, 2):
         higher_return = float(first["cr"]) > float(second["cr"])

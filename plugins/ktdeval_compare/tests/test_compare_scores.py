@@ -1,5 +1,5 @@
-"""`ktdeval compare` on scoring cards: what answers other questions is refused before any
-p-value.
+"""`ktdeval compare` on scoring cards: cards with different questions are refused before any p-value
+is computed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ OTHER_FORMULA = ScoreDefinition(
 
 
 def named(model: str, config: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """A card of a model; `config`: of its task; `changes`: of the plan of its episode, or of the
-    card.
+    """A card of a model; `config`: config of its task; `changes`: changes to the plan of its
+    episode, or to the card.
     """
     task = {**TASK, **(config or {})}
     own = {name: changes.pop(name) for name in ("definitions", "snapshot") if name in changes}
@@ -97,7 +97,7 @@ def test_one_number_of_a_probe_in_two_windows_is_two_questions() -> None:
 
 
 def scored(model: str = "house/one", label: str = "", **changed: Any) -> ScoringEntrant:
-    """A card of a scoring task under its label."""
+    """A card of a scoring task, with a label."""
     card = typed(named(model))
     for name, changes in changed.items():
         card.scores[name] = structs.replace(card.scores[name], **changes)
@@ -106,12 +106,12 @@ def scored(model: str = "house/one", label: str = "", **changed: Any) -> Scoring
 
 
 def answer(number: int, provenance: str = "model", **values: Any) -> Any:
-    """An answer to the sample of this number, with the scores given."""
+    """An answer to the sample with this number, with the given scores."""
     return record(number, provenance, scores=values)
 
 
 def test_a_sample_without_an_answer_is_the_worst_and_one_of_a_failed_call_none() -> None:
-    """Of right names fewer are better; a distance has no worst."""
+    """For `right` names, fewer are better; a distance has no worst value."""
     spec = score_spec(window=Window("W1", "2024-01-03", "2024-01-09"))
     answers = [
         answer(0, right_name=True, distance=3),
@@ -146,7 +146,7 @@ def test_a_score_is_recorded_under_the_rule_set_of_its_task() -> None:
 def answered(
     label: str, figures: Any, absent: Any = None, entrant: ScoringEntrant | None = None
 ) -> Any:
-    """A card with its figures of right names, or why it has none."""
+    """A card with its figures for right names, or the reason why it has none."""
     answers = figures
     if not isinstance(figures, str):
         answers = score_comparison._CardAnswers({"right_name": figures}, absent or {})
@@ -159,7 +159,7 @@ WRONG = {f"s{number}": [0.0] for number in range(6)}
 
 
 def test_cards_are_paired_by_sample_and_seeds_of_one_are_its_mean() -> None:
-    """By hand: five differences of 1 and one of a half, of which all signs agree: 2 of 64."""
+    """By hand: five differences of 1 and one of 0.5, all with the same sign: p is 2 of 64."""
     test = score_comparison._test_score(
         "right_name", answered("one", RIGHT), answered("two", WRONG), CompareOptions()
     )

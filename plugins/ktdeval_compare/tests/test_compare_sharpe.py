@@ -1,5 +1,5 @@
-"""Corrections for many tests, and differences of Sharpe ratios: by hand, by other libraries, and by
-how often they are wrong.
+"""Corrections for multiple tests, and differences between Sharpe ratios: checked by hand, against
+other libraries, and by error rates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def test_corrections_worked_by_hand() -> None:
     # 4/2*.02, 4/3*.03, 4/4*.04.
     assert holm([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert benjamini_hochberg([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.04, 0.04, 0.04, 0.04])
-    # Tests without a p-value take no part.
+    # Tests without a p-value are ignored.
     assert (holm([0.01, None, 0.04]), holm([]), benjamini_hochberg([None, 0.01])) == (
         [0.02, None, 0.04],
         [],
@@ -36,10 +36,10 @@ def test_corrections_worked_by_hand() -> None:
 
 
 def test_corrections_are_those_of_statsmodels_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gc.collect", lambda: 0)  # which it calls each time
+    monkeypatch.setattr("gc.collect", lambda: 0)  # which is called each time
     chance = np.random.default_rng(1)
     for count in range(1, 60):
-        # some of them equal
+        # with some ties
         p_values = (chance.random(count) ** 3).round(chance.integers(1, 17)).tolist()
         assert holm(p_values) == multipletests(p_values, method="holm")[1].tolist()
         assert benjamini_hochberg(p_values) == multipletests(p_values, method="fdr_bh")[1].tolist()
@@ -101,7 +101,7 @@ def test_the_long_run_covariance_is_prewhitened_kernel_and_recoloured() -> None:
             4 * 0.8**2 * 0.9**2 / 0.2**8,
             0.9**2 / 0.2**4 + 0.5**2,
         ),
-        # a coefficient is at most 0.97: 1, 1, 1, 1, 1 has residuals of 0.03
+        # the coefficient is bounded by 0.97: 1, 1, 1, 1, 1 has residuals of 0.03
         ([[1, 1, 1, 1, 1]], 4 * 0.97**2 * 0.03**4 / 0.03**8, 0.03**4 / 0.03**4),
     ],
 )
@@ -118,8 +118,8 @@ def test_the_bandwidth_is_andrews_of_an_ar_1_of_each_column(
 def test_bootstrap_ratios_are_those_of_blocks_around_a_circle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each by its definition: the difference in a sample of whole blocks less the observed one, over
-    a standard error from the sums of its blocks; drawn three at once.
+    """Each by definition: the difference in a sample of whole blocks minus the observed one,
+    divided by a standard error from block sums; drawn three at a time.
     """
     monkeypatch.setattr(ledoit_wolf, "_CHUNK", 3)
     pair = returns(3, 23)
@@ -216,7 +216,7 @@ def test_series_that_have_no_test_have_a_reason() -> None:
 def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    # resamples without that day have no ratio; they count against a difference
+    # resamples without that day have no ratio; they count as evidence against a difference
     one = 0.05 * (np.arange(250) == 7)
     test = sharpe_difference(one, returns(5)[:, 0], draws=200)
 

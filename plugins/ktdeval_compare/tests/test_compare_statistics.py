@@ -1,5 +1,5 @@
-"""Statistics of the comparing commands: by hand, against other libraries, and by how often they are
-wrong.
+"""Statistics of the comparing commands: checked by hand, against other libraries, and by error
+rates.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
 
 
 def averages(sample: np.ndarray) -> np.ndarray:
-    """Walsh averages: the means of every two differences, and each difference itself."""
+    """Walsh averages: the means of all pairs of differences, and each difference itself."""
     rows, columns = np.tril_indices(len(sample))
     return np.asarray((sample[rows] + sample[columns]) / 2)
 
@@ -320,7 +320,8 @@ LONG = ("2024-01-01", "2026-04-10")
 MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
     ({}, {}),
     ({"long": LONG}, {}),
-    # they overlap, but each has days of its own: what they share is allowed for, not left out
+    # they overlap, but each has some days of its own: the overlap is allowed for, and no window is
+    # omitted
     (PAPER, {}),
     (
         {**PAPER, "long": LONG},
@@ -407,7 +408,7 @@ def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_co
 
     correlation[0, 1] = correlation[1, 0] = 0.5
     assert mean_with_interval(sample, correlation).detail["se"] > plain["se"]
-    # Means that say nothing of other windows have a reason.
+    # Means that don't generalise to other windows have a reason.
     assert mean_with_interval(np.array([])).value is None
     assert (
         mean_with_interval(np.array([0.1])).detail["reason"]
@@ -472,11 +473,11 @@ def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_
     rates = _rates(sample, overlap_correlation(W1_TO_W10), 4000)
 
     assert all(0.035 <= rates[name] <= 0.065 for name in ("wilcoxon", "interval", "t")), rates
-    # six blocks allow levels of 1/32 and 2/32 only: it is the careful one
+    # six blocks only allow levels of 1/32 and 2/32: the test is conservative
     assert rates["sign_flip"] <= 0.065
 
     naive = _rates(sample, None, 4000)
-    assert naive["wilcoxon"] > 0.055  # what taking the windows as separate would have claimed
+    assert naive["wilcoxon"] > 0.055  # the error rate if windows were treated as independent
 
 
 # ==== the 2x2 of masks and the information ladder
@@ -501,7 +502,7 @@ def test_a_hand_worked_design() -> None:
         "date_effect": 2.0,
         "interaction": 2.0,
     }
-    # Fewer masks tell fewer effects.
+    # With fewer masks, fewer effects can be computed.
     assert list(mask_contrasts({"bright": np.ones(2), "blinded": np.ones(2)})) == ["memory_premium"]
     assert mask_contrasts({"bright": np.ones(2), "stock_blind": np.ones(2)}) == {}
 
@@ -599,7 +600,7 @@ def test_effect_intervals_cover_the_planted_effect() -> None:
     for number in range(2000):
         chance = np.random.default_rng([5, number])
         market = 0.1 * chance.normal(size=(10, 1))
-        # the worth of the stock differs from window to window
+        # the effect of the stock differs between windows
         slope = 0.01 * chance.normal(size=(10, 1))
         noise = {mask: 0.02 * chance.normal(size=(10, 3)) for mask in MASK_FACTORS}
         cells = {
@@ -662,7 +663,7 @@ def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says
 
     assert returns.shape == (10, TRADERS)
 
-    # Each trader against the four before it: a thousand comparisons.
+    # Each trader is compared with the four before it: a thousand comparisons.
     differences = np.concatenate(
         [returns - np.roll(returns, apart, axis=1) for apart in APART], axis=1
     )

@@ -1,4 +1,4 @@
-"""A study of another package, as the README of this one writes it."""
+"""A study in another package, as described in this package's README."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURE = '{"mark": "bar", "encoding": {"x": {"field": "best"}, "y": {"field": "c
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of the README in a package `my_lab.spread`, with a figure."""
+    """The files of the README as a package `my_lab.spread`, with a figure."""
     folder = tmp_path / "source/my_lab/spread"
     folder.mkdir(parents=True)
     for name, language in FILES.items():

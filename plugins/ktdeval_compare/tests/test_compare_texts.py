@@ -1,4 +1,4 @@
-"""Reports of the comparing commands as text: each figure in its column, and what stands below."""
+"""Reports of the comparing commands as text: each figure in its column, and the notes below."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ktdeval_compare.table_columns import Part, lines_of
 
 
 def texts(parts: Any) -> list[str]:
-    """The lines of a report, with single blanks."""
+    """The lines of a report, with single spaces."""
     given: list[Part] = list(parts)
     return [" ".join(line.split()) for line in lines_of(given)]
 
@@ -57,8 +57,8 @@ NONE = dict.fromkeys(SIX, 0.0)
 def test_a_comparison_is_a_row_of_its_figures(
     words: tuple[str, ...], over: str, terminal: CardTerminal
 ) -> None:
-    """By hand: six differences of 1 to 6 %, all of one sign: 2 of 64; the median of their Walsh
-    averages is 3.5 %, and the first and last of them are its interval.
+    """By hand: six differences of 1 to 6 %, all of one sign: p is 2 of 64; the median of their
+    Walsh averages is 3.5 %, and the interval runs from the first to the last average.
     """
     paths = terminal.pair(SIX, NONE)
 
@@ -109,7 +109,7 @@ def test_tasks_are_named_where_there_are_several(terminal: CardTerminal) -> None
 
 
 def luck_row(**changes: Any) -> LuckRow:
-    """A card of which all is known."""
+    """A card for which all figures are known."""
     fields: dict[str, Any] = {
         "card": "house/one",
         "total_return": 0.1,
@@ -159,7 +159,7 @@ def test_luck_is_a_row_a_card_and_the_agreement_of_both_rankings() -> None:
 def test_cards_with_long_names_are_numbered_above_their_exposures(
     length: int, is_numbered: bool
 ) -> None:
-    """Two columns of 50 characters with the two blanks before each still fit."""
+    """Two columns of 50 characters, each with the two preceding spaces, still fit."""
     one = "a" * length
     other = "b" * length
     row = FactorMeans("SIZE", {one: 0.5, other: None}, 0.5, 1, 1)
@@ -188,7 +188,7 @@ def seed_figure(value: float, low: float | None = None, high: float | None = Non
 
 
 def cohort_report(cohorts: int = 2, **changes: Any) -> CohortReport:
-    """Cohorts of one model each, which differ in one factor."""
+    """Cohorts with one model each, which differ in one factor."""
     names = ["ML", "LLM", "rules"][:cohorts]
     means = {}
 
@@ -303,12 +303,12 @@ def test_declines_are_shown_with_the_interval_of_their_share() -> None:
 
 @pytest.fixture(autouse=True)
 def few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans are simulated for few numbers of windows."""
+    """Plans are simulated with a small number of windows."""
     monkeypatch.setattr(power, "_REACH", (5, 6, 10, 20))
 
 
 def plan_text(**fields: Any) -> list[str]:
-    """The lines of a plan's report, with single blanks."""
+    """The lines of a plan's report, with single spaces."""
     pair = fields.pop("pair", "")
     return texts(power_parts([plan_report(PowerPlan(**fields), pair)]))
 
@@ -360,7 +360,7 @@ def test_a_plan_states_its_noise_and_what_it_finds() -> None:
 
 
 def test_a_plan_of_windows_that_share_days_allows_for_them() -> None:
-    """Three pairs of windows, each pair with half of its days in common: 6 ** 2 / (6 + 3) is 4."""
+    """Three pairs of windows, each with half of its days in common: 6 ** 2 / (6 + 3) is 4."""
     lines = plan_text(windows=6, pattern=((1.0, 0.5), (0.5, 1.0)))
 
     assert (
@@ -370,7 +370,7 @@ def test_a_plan_of_windows_that_share_days_allows_for_them() -> None:
 
 
 def test_seeds_of_a_plan_cut_their_own_noise_alone() -> None:
-    """Of unlimited seeds the noise of windows is left: 3 %."""
+    """With unlimited seeds only the noise of windows is left: 3 %."""
     lines = plan_text(windows=5, window_sd=0.03, seed_sd=0.01, window_days=None)
 
     noise = "noise: SD 3 % over windows, 1 % over seeds; more seeds reduce only the second"

@@ -1,4 +1,4 @@
-"""Rows from steps made by hand: which become rows, in which form, and what their figures are."""
+"""Rows from hand-made steps: which steps become rows, in which format, and with which figures."""
 
 from __future__ import annotations
 
@@ -363,7 +363,7 @@ def test_rows_are_lines_of_compact_json_in_the_order_of_the_format() -> None:
 
 
 def test_the_return_of_a_step_is_from_the_nav_before_it() -> None:
-    """CNY 1,000,000, then 1,100,000, 990,000, nothing, and 10."""
+    """NAV is CNY 1,000,000, then 1,100,000, 990,000, nothing, and 10."""
     navs = [110_000_000, 99_000_000, 0, 1_000]
     steps = [traced(step, nav_minor=nav) for step, nav in enumerate(navs)]
     episode = episode_of(*steps)

@@ -1,4 +1,4 @@
-"""Actions as orders and submissions, and the model that submits recorded ones."""
+"""Actions as orders and submissions, and the model that replays recorded actions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def limits(most: int | None, largest: float | None) -> Any:
     ("weights", "most", "largest", "expected"),
     [
         ([0.3, 0.9, 0.2, 0.001], 2, 0.6, [0.3, 0.6, 0.0, 0.0]),
-        ([0.9, 0.9, 0.9], 2, 0.6, [0.0, 0.0, 0.0]),  # no order shown decides
+        ([0.9, 0.9, 0.9], 2, 0.6, [0.0, 0.0, 0.0]),  # the order shown does not matter
         ([0.3, 0.2], 2, 0.6, [0.3, 0.2]),
         ([0.3, 0.2, 0.1], None, 0.6, [0.3, 0.2, 0.1]),
         ([0.005, 0.004999], 2, 0.6, [0.005, 0.0]),
@@ -86,7 +86,7 @@ def test_weights_that_leave_nothing_for_costs_are_scaled_down(
         ([0.25], [0.2549], []),
         ([0.25], [0.255], [TargetMove(0, "BUY", 0.255)]),
         ([0.25], [0.2451], []),
-        # what is held is sold as a whole, however little it is
+        # a holding is sold completely, however small it is
         ([0.001], [0.0], [TargetMove(0, "SELL", 0.0)]),
         ([0.0], [0.0], [TargetMove(0, "SELL", 0.0)]),
     ],
@@ -179,7 +179,7 @@ ROUNDS = [
 
 
 def asked(turns: int, tool_choice: str | None = None) -> ModelRequest:
-    """A request after so many rounds of calls."""
+    """A request after this number of rounds of calls."""
     called = Message("assistant", "", (ToolCall("c", "look", "{}"),))
     tools = (ToolSpec("look", "", {}), ToolSpec("finish", "", {}))
     return ModelRequest((Message("user", "Go."), *[called] * turns), tools, tool_choice)
@@ -231,7 +231,7 @@ def test_a_file_of_actions_can_be_pinned(tmp_path: Path) -> None:
 def test_a_file_of_actions_has_64_mebibytes_at_most(
     more: int, message: str, tmp_path: Path
 ) -> None:
-    """A file of that size is read, and is no JSON."""
+    """A file of exactly that size is read, and found to be invalid JSON."""
     path = tmp_path / "actions.json"
     with path.open("wb") as file:
         file.truncate(64 * 1024**2 + more)

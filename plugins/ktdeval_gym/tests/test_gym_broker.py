@@ -1,5 +1,5 @@
-"""The broker's environment: what is observed and earned, no look-ahead, and the card of a session.
-Skips where the extra `gym` is not installed.
+"""The broker's environment: observations and rewards, no look-ahead, and the card of a session.
+Skipped if the extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SPLIT_STEP = 6  #: to 2025-01-29, on which BRKT's shares are split
 
 
 def played(env: Any, actions: Sequence[Any]) -> list[Any]:
-    """What an environment returns to actions."""
+    """What an environment returns for a list of actions."""
     observation, _ = env.reset(seed=1)
     returned: list[Any] = [observation.tobytes()]
 
@@ -89,7 +89,7 @@ def test_observed_returns_are_those_that_the_account_earned_also_through_a_split
     assert returns["BRKT"] < -0.85
     assert math.expm1(reward) == pytest.approx(
         earned, abs=2e-3
-    )  # a fraction of a share is paid out
+    )  # a fraction of a share is paid out in cash
     assert reward == pytest.approx(math.log(after["equity"] / before["equity"]), abs=1e-6)
 
 
@@ -108,8 +108,8 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
 
 
 def test_orders_are_for_whole_shares_towards_the_target_weights() -> None:
-    """The first orders are sized by the closes before the session; the second step sells a half of
-    what is held, and nothing of what has its weight.
+    """The first orders are sized by the closes before the session; the second step sells half of
+    one holding, and nothing of the holding that is at its target weight.
     """
     env = broker_env(OPTIONS, small_world())
     env.reset()
@@ -149,7 +149,7 @@ def test_weights_are_scaled_down_to_what_costs_leave() -> None:
 
 
 def test_an_order_that_the_broker_refuses_is_counted() -> None:
-    """A second session of its own has closed the first one's account to orders."""
+    """A second, separate session has closed the first one's account to orders."""
     env = broker_env(OPTIONS, small_world())
     env.reset()
     env._session = "no session"
@@ -168,8 +168,8 @@ def rewards_of(**options: Any) -> list[float]:
 
 @pytest.mark.slow
 def test_each_reward_is_of_the_days_amounts() -> None:
-    """The benchmark is the mean of the stocks' returns; the first day trades nine tenths of the
-    equity.
+    """The benchmark is the mean of the stocks' returns; on the first day 90 % of the equity is
+    traded.
     """
     env = broker_env(OPTIONS, small_world())
     env.reset()
@@ -184,7 +184,7 @@ def test_each_reward_is_of_the_days_amounts() -> None:
     assert plain[0] - costly[0] == pytest.approx(0.9 * 0.01, rel=0.05)
     assert abs(plain[1] - costly[1]) < 0.05 * 0.01
 
-    # D of a first return R is R over the scale of the returns before
+    # D of a first return R is R divided by the scale of the previous returns
     env.reset()
     scale = float(np.mean(env._scales))
 
@@ -236,7 +236,9 @@ def test_an_observation_has_the_returns_of_each_stock_its_share_and_cash() -> No
 
 
 def test_a_sessions_task_file_states_the_session_and_the_calls_that_it_needs() -> None:
-    """20 days of two orders and four other calls, two orders more, and 20 calls before them."""
+    """20 days with two orders and four other calls each, two additional orders, and 20 calls before
+    them.
+    """
     assert yaml.safe_load(BrokerOptions().task_file) == {
         "family": "qfinzero_session",
         "version": "1",
@@ -259,7 +261,7 @@ def test_a_sessions_task_file_states_the_session_and_the_calls_that_it_needs() -
 
 
 def test_the_days_executions_are_worth_their_shares_times_prices() -> None:
-    """Sells count as buys do; other events do not."""
+    """Sells count like buys; other events are ignored."""
     events = [
         {"type": "TRADE", "data": {"qty": 10, "price": 2.5}},
         {"type": "TRADE", "data": {"qty": -4, "price": 5.0}},
@@ -286,7 +288,7 @@ def test_the_days_executions_are_worth_their_shares_times_prices() -> None:
 
 
 def answer_to(samples: Any, rounds: Sequence[Sequence[SubmittedCall]]) -> Any:
-    """What a run records where a model makes these calls."""
+    """What a run records if a model makes these calls."""
     environment = samples.sample(0).environment
     tools = {tool.name: tool for tool in environment.tools}
 
@@ -322,7 +324,7 @@ def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     assert (earned["problem"], earned["days"]) == ("", OPTIONS.days)
     assert earned["calls"] == earned["accepted"] == sum(map(len, rounds))
 
-    # with a day less, and with a second account, there is no such figure
+    # with one day less, or with a second account, the figure is undefined
     short = samples.score(0, answer_to(samples, rounds[:-1]))
     assert (short["total_return"], short["problem"]) == (None, "7 days were traded, not 8")
 

@@ -1,5 +1,5 @@
-"""A reward is dated by the day that earned it, as everywhere else. Skips where the extra `gym` is not
-installed.
+"""A reward is dated by the day on which it was earned, as everywhere else. Skipped if the extra
+`gym` is not installed.
 """
 
 from __future__ import annotations

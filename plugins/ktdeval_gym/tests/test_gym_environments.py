@@ -1,5 +1,5 @@
-"""Public environments: Gymnasium's checks, equal bytes, no look-ahead, masks, records as runs. Skips
-where the extra `gym` is not installed.
+"""Public environments: Gymnasium's checks, byte-identical results, no look-ahead, masks, episodes
+recorded as runs. Skipped if the extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_an_environment_passes_gymnasiums_checks_and_repeats_itself(
 
 
 def steps_of(env: Any, actions: list[Any]) -> list[Any]:
-    """What an environment returns to actions, as bytes and numbers."""
+    """What an environment returns for a list of actions, as bytes and numbers."""
     observation, _ = env.reset(seed=5)
     returned = [as_bytes(observation)]
 
@@ -124,7 +124,7 @@ def test_a_vector_of_windows_is_equal_to_single_ones_step_by_step(
 
 
 def dated_market(code: str, first: str) -> AssetMarket:
-    """The market of one asset that walks at random on weekdays from a day on."""
+    """The market of one asset that follows a random walk on weekdays from a given day on."""
     rng = np.random.default_rng(11)
     closes = np.round(20 * np.cumprod(1 + rng.normal(0, 0.01, size=(80, 1)), axis=0), 2)
     more = {}
@@ -175,7 +175,7 @@ def test_a_vector_pays_the_duties_of_the_day_as_the_executor_does(code: str, fir
 
 
 def poisoned(market: AssetMarket, row: int) -> AssetMarket:
-    """The market with other prices and volumes from a row on."""
+    """The market with different prices and volumes from a row on."""
     snapshot = market.snapshot
     later = np.arange(len(snapshot.days))[:, None] >= row
     changed = {
@@ -196,7 +196,7 @@ WRAPPERS: list[Any] = [
 
 
 def seen_by(env: Any, actions: list[Any]) -> list[Any]:
-    """What an environment returns to actions, with info and text."""
+    """What an environment returns for a list of actions, including info and text."""
     observation, info = env.reset(seed=5)
     returned: list[Any] = [(as_bytes(observation), info, env.render())]
 
@@ -227,7 +227,8 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: Any) -> None:
             for each in twins
         )
         assert first[: known + 1] == second[: known + 1]
-        assert first[known + 1] != second[known + 1]  # one step further the poison shows
+        # one step later the changed prices are visible
+        assert first[known + 1] != second[known + 1]
 
     seen = []
     for each in twins:
@@ -314,7 +315,7 @@ def make_trading() -> TradingEnv:
 
 
 class Drawing:
-    """Policy of drawn actions."""
+    """Policy with random actions."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -329,7 +330,7 @@ def test_roll_outs_that_are_resumed_give_the_same_bytes(tmp_path: Path) -> None:
 
     assert len({each.rewards for each in whole}) == 3
 
-    # killed after one record, and while the next one was being written
+    # killed after one record, while the next was being written
     roll_out_all(jobs[:1], tmp_path / "cut")
     assert roll_out_all(jobs, tmp_path / "cut") == whole
 

@@ -1,5 +1,5 @@
-"""Settlement of many accounts at once, against the executor and against worked figures. Skips where
-the extra `gym` is not installed.
+"""Settlement of many accounts at once, compared with the executor and with worked examples. Skipped
+if the extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUSPENDED = 5
 LIMIT_UP = 6
 LIMIT_DOWN = 7
 NO_MEMBER = 8
-JUMP = 9  #: fill row that opens at half as much again
+JUMP = 9  #: fill row that opens 50 % higher
 LAST = 10
 OPENS = [20.0, 20.1, 20.3, 19.9, 10.1, None, 11.11, 9.99, 10.03, 15.04, 15.21]
 CLOSES = [20.0, 20.2, 20.4, 20.0, 10.1, None, 11.1, 10.0, 10.02, 15.2, 15.37]
@@ -38,7 +38,7 @@ CLOSES = [20.0, 20.2, 20.4, 20.0, 10.1, None, 11.1, 10.0, 10.02, 15.2, 15.37]
 
 @dataclass(frozen=True)
 class Settled:
-    """What an account has after a step, and what it traded; minor units and steps."""
+    """State of an account after a step, and the amount that it traded, in minor units and steps."""
 
     cash: int
     held: int
@@ -47,7 +47,7 @@ class Settled:
 
 
 def market_at(code: str, venue: str | None = None, scale: float = 1.0, **more: Any) -> AssetMarket:
-    """A market on whose days one thing after the other happens."""
+    """A market with one kind of event after another."""
     opens = [[None if price is None else price * scale] for price in OPENS]
     closes = [[None if price is None else price * scale] for price in CLOSES]
 
@@ -68,7 +68,9 @@ def market_at(code: str, venue: str | None = None, scale: float = 1.0, **more: A
 
 
 def strict_rules() -> dict[str, Venue]:
-    """US shares with a smallest order of USD 2,010, and shorts that need their value in cash."""
+    """US shares with a minimum order of USD 2,010, and shorts that need their full value in
+    cash.
+    """
     usual = load_plugins().venues()["us_equity"]
     short = Shorting(borrow_pct_a_year=0.5, initial_margin_pct=100.0, maintenance_margin_pct=30.0)
     return {"us_equity": replace(usual, minimum_notional=2010.0, short=short)}
@@ -345,11 +347,11 @@ RICH = 10**9
         # 100 shares short at 20.10 need 130% of USD 2,010, after 4 cents of interest
         ("US shares", 1, 261_300 + 4, -1_000_000, 0),
         ("US shares", 1, 261_300 + 3, -1_000_000, 1),
-        # an account that is worth nothing at the opens
+        # an account with no value at the opens
         ("US shares", 1, 0, 0, 1),
         ("US shares", 1, 1, 0, 0),
         ("A-shares", 1, 0, 0, 1),
-        # NAV beyond the 62 bits that a product has room for
+        # NAV beyond the 62 bits available for a product
         ("US shares", 1, 1 << 62, 0, 0),
         ("US shares", 1, (1 << 62) + 1, 0, 1),
     ],
@@ -361,8 +363,8 @@ def test_an_account_is_settled_by_the_executor_only_where_its_day_is_rare(
 
 
 def test_a_buy_that_cash_cuts_is_settled_by_the_executor() -> None:
-    """1000 shares at 20.10 cost CNY 20,100, 10.05 of commission and 0.20 of transfer fee. The
-    weight is of a NAV that is all cash, so that 100% asks for more than cash pays.
+    """1000 shares at 20.10 cost CNY 20,100, 10.05 of commission and 0.20 of transfer fee. The NAV
+    is all cash, so a weight of 100% needs more than the available cash.
     """
     worth = 2_010_000
     cost = 1_005 + 20
@@ -373,7 +375,7 @@ def test_a_buy_that_cash_cuts_is_settled_by_the_executor() -> None:
 
 
 def test_prices_that_need_more_bits_are_settled_by_the_executor_alone() -> None:
-    """Coins of USD 20 million in steps of a coin, and ticks of 1e-8."""
+    """Coins worth USD 20 million that trade in whole coins, and ticks of 1e-8."""
     rules = replace(load_plugins().venues()["crypto_spot"], steps_per_unit=1)
     market = market_at("BTC", "crypto_spot", scale=1e6, rules={"crypto_spot": rules})
     kernel = Kernel(market)

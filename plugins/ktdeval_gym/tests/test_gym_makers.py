@@ -1,5 +1,5 @@
-"""Makers of environments, their records and roll-outs, by value. Skips where the extra `gym` is not
-installed.
+"""Makers of environments, their records and roll-outs, checked by value. Skipped if the extra `gym`
+is not installed.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_a_folder_that_can_not_be_made_is_refused(tmp_path: Path) -> None:
 
 
 class Counting:
-    """An environment of plain numbers that ends after three steps, or is ruined before."""
+    """An environment with plain numbers that ends after three steps, or is ruined earlier."""
 
     def __init__(self, is_ruined: bool = False) -> None:
         self._step = 0
@@ -186,7 +186,7 @@ class Counting:
 
 @dataclass
 class Replaying:
-    """Policy of given actions; `_seed` counts for nothing."""
+    """Policy with given actions; `_seed` is ignored."""
 
     actions: Sequence[Any]
 

@@ -1,5 +1,5 @@
-"""Tasks as OpenEnv environments: OpenEnv's own validators and client, on a server of its own process.
-The parts without a server run without the extra.
+"""Tasks as OpenEnv environments: OpenEnv's own validators and client, on a server in a separate
+process. Tests without a server run without the extra.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def source(*names: str, limit: int = 2) -> TaskSource:
 
 
 def test_a_task_that_hides_prices_is_rewarded_at_its_end_only() -> None:
-    """The return of a day tells a price, to whoever chose what to hold."""
+    """The daily return reveals a price to whoever chose the holdings."""
     name = "blinded_memory_only"
     episode = AskedEpisode(TaskSource([name], load_plugins(), MarketChoice(limit=3)), name, 0)
     turn = episode.turn()
@@ -134,7 +134,7 @@ def test_each_reward_is_of_the_steps_since_the_turn_before() -> None:
 
 
 def test_a_question_earns_the_mean_of_its_scores() -> None:
-    """Truth values count 1 or 0; a score beyond 1, a text and nothing count for nothing."""
+    """True and false count as 1 and 0; a score above 1, a text and null are ignored."""
     mixed = record(0, scores={"a": True, "b": 0.25, "c": 1.5, "d": None, "e": "good", "f": -0.1})
     nothing = record(1, "fallback")
 
@@ -320,7 +320,7 @@ def test_openenvs_validators_and_client_accept_the_server_and_the_folder(tmp_pat
 
 
 def url_of(server: subprocess.Popen[str]) -> str:
-    """Address that a server prints once it listens."""
+    """Address that a server prints when it is ready."""
     assert server.stderr is not None
 
     printed = []
@@ -347,7 +347,7 @@ def check_server(url: str, validate: Any, client_of: Any) -> None:
     assert [each.done for each in results] == [False, True]
     assert [each.reward for each in results] == [0.0, 0.0]
 
-    # h11 refuses what it could read in two ways
+    # h11 refuses requests that can be read in two ways
     requests = ambiguous_requests("POST", "/reset")
     port = int(url.rpartition(":")[2])
     for name in ("two lengths", "two hosts"):

@@ -1,5 +1,5 @@
-"""Environments of several assets: N at once equal to single ones, no look-ahead, the end of an
-episode. Skips where the extra `gym` is not installed.
+"""Multi-asset environments: N at once equal to single ones, no look-ahead, the end of an episode.
+Skipped if the extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ SMALL = [(BASE + 1, BASE + 4), (BASE + 2, BASE + 3)]
 
 
 def drawn_actions(space: Any, steps: int) -> list[Any]:
-    """Actions of a batch; most target weights are 0, so that positions come and go."""
+    """Random actions for a batch; most target weights are 0, so that positions are opened and
+    closed.
+    """
     rng = np.random.default_rng(7)
     space.seed(7)
     actions = []
@@ -96,7 +98,7 @@ def test_portfolios_on_a_small_market_are_equal_to_single_ones(task: str, reward
 @pytest.mark.slow
 def test_portfolios_of_a_shares_are_equal_to_single_ones() -> None:
     """The task appends positions to its candidates, and settles none of the orders of an action
-    that breaks a rule as it is known.
+    that breaks a rule, as far as is known when deciding.
     """
     plugins = load_plugins()
     task = plugins.make_task("blinded_fixed_candidate")
@@ -108,7 +110,9 @@ def test_portfolios_of_a_shares_are_equal_to_single_ones() -> None:
 
 
 def check_many(opened: OpenedTask, reward: Any) -> None:
-    """Hold portfolios that step together to single environments, through several episodes."""
+    """Check that portfolios stepping together equal single environments, through several
+    episodes.
+    """
     windows = [*opened.windows, opened.windows[1]]
     config = RewardConfig(reward)
     many = make_task_vector(opened, windows, config)
@@ -132,7 +136,7 @@ def check_many(opened: OpenedTask, reward: Any) -> None:
         np.testing.assert_array_equal(got[4]["nav"], expected[4]["nav"])
         ends += int(got[3].sum())
 
-    assert ends >= 2 * (STEPS // 3)  # two of the windows begin again at each third step
+    assert ends >= 2 * (STEPS // 3)  # two of the windows restart at each third step
 
 
 @pytest.mark.slow
@@ -154,7 +158,7 @@ def test_under_a_mask_that_rounds_each_of_many_is_a_single_one() -> None:
 
 
 def poisoned(snapshot: MarketSnapshot, row: int) -> MarketSnapshot:
-    """The market with other prices, volumes, levels and members from a row on."""
+    """The market with different prices, volumes, levels and members from a row on."""
     later = np.arange(len(snapshot.days)) >= row
     changed: dict[str, Any] = {
         name: np.where(later[:, None], getattr(snapshot, name) * 1.5, getattr(snapshot, name))
@@ -169,7 +173,7 @@ def poisoned(snapshot: MarketSnapshot, row: int) -> MarketSnapshot:
 
 
 def played(env: Any, actions: Sequence[Any]) -> list[Any]:
-    """What an environment returns to actions, with its text."""
+    """What an environment returns for a list of actions, including its text."""
     returned: list[Any] = [as_bytes(env.reset(seed=1)[0])]
     for action in actions:
         observation, *others, info = env.step(action)
@@ -198,7 +202,9 @@ def test_nothing_of_a_small_market_depends_on_later_days(task: str) -> None:
 
 
 def check_look_ahead(opened: OpenedTask, rewards: Sequence[Any]) -> None:
-    """Hold what is shown and earned up to a day to that of a market with another future."""
+    """Check that observations and rewards up to a day equal those on a market with a different
+    future.
+    """
     window = opened.windows[0]
     known = 2
     first_fill = int(np.searchsorted(opened.snapshot.days, np.datetime64(window.first)))
@@ -210,7 +216,8 @@ def check_look_ahead(opened: OpenedTask, rewards: Sequence[Any]) -> None:
         actions = drawn_actions(many[0].action_space, known + 1)
         first, second = (played(env, actions) for env in many)
         assert first[: known + 1] == second[: known + 1]
-        assert first[known + 1] != second[known + 1]  # one step further the poison shows
+        # one step later the changed prices are visible
+        assert first[known + 1] != second[known + 1]
 
         single = [TaskEnv(each, window, config, "ansi") for each in (opened, twin)]
         alone = [action[0] for action in actions[:known]]

@@ -1,5 +1,5 @@
-"""Roll-outs in several processes: equal to one process, and after SIGKILL. Skips where the extra
-`gym` is not installed.
+"""Roll-outs in several processes: equal to those in one process, also after SIGKILL. Skipped if the
+extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def batches(envs: Any, steps: int) -> list[Any]:
-    """What a vector environment returns to drawn actions."""
+    """What a vector environment returns for random actions."""
     returned = [as_bytes(envs.reset(seed=3)[0])]
     envs.action_space.seed(3)
 
@@ -63,7 +63,7 @@ def test_roll_outs_that_are_killed_and_resumed_give_the_same_bytes(tmp_path: Pat
     killed = subprocess.Popen(
         [sys.executable, gym_processes.__file__, str(cut)],
         env={**os.environ, "PYTHONPATH": paths},
-        start_new_session=True,  # so that its processes are killed with it
+        start_new_session=True,  # so that its child processes are killed with it
     )
 
     try:
@@ -79,7 +79,7 @@ def test_roll_outs_that_are_killed_and_resumed_give_the_same_bytes(tmp_path: Pat
     assert not (cut / "seed-1.json").exists()
 
     kept = (cut / "seed-0.json").stat().st_mtime_ns
-    roll_out_all(jobs(Drawing), cut)  # in one process what two have begun
+    roll_out_all(jobs(Drawing), cut)  # one process completes what two have begun
     roll_out_all(jobs(Drawing), whole)
 
     assert (cut / "seed-0.json").stat().st_mtime_ns == kept

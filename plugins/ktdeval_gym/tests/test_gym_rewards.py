@@ -1,4 +1,4 @@
-"""Rewards of steps, worked by hand."""
+"""Rewards of steps, computed by hand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_differential_sharpe_ratio_is_that_worked_by_hand() -> None:
 
 
 def test_an_account_that_is_not_active_keeps_its_moments() -> None:
-    """As in the example, with a second account for which the first step counts for nothing."""
+    """As in the example, with a second account that is inactive in the first step."""
     sharpe = DifferentialSharpe(0.5, np.array([0.1, 0.1]))
 
     sharpe.of(np.array([0.1, 0.1]), np.array([True, False]))
@@ -69,7 +69,7 @@ def test_an_account_that_begins_again_forgets_alone() -> None:
 
 
 def test_without_a_variance_the_divisor_is_that_of_the_prior() -> None:
-    """With eta 1 the moments are those of the last return alone."""
+    """With eta 1 the moments are those of only the last return."""
     sharpe = DifferentialSharpe(1.0, np.array([0.1]))
     sharpe.of(np.array([0.2]), ALL)
 

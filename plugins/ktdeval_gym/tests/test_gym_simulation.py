@@ -1,5 +1,5 @@
-"""Environment of one asset, on a market made by hand: features, amounts, texts and ends by value.
-Skips where the extra `gym` is not installed.
+"""Environment of one asset, on a hand-made market: features, amounts, texts and episode ends
+checked by value. Skipped if the extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DOWN = math.log(0.9)
 
 
 def market_of(closes: list[float | None], **more: Any) -> AssetMarket:
-    """One US share; each day opens where the day before has closed."""
+    """One US share; each day opens at the previous close."""
     opens = [closes[0], *closes[:-1]]
     opens = [None if close is None else open_ for open_, close in zip(opens, closes, strict=True)]
     opens[HALTED + 1] = opens[HALTED + 1] or closes[HALTED - 1]
@@ -86,7 +86,7 @@ def test_the_facts_of_a_training_name_market_days_and_features() -> None:
     [
         (4, 0.1, [DOWN / 0.1, UP / 0.1, 0.0]),
         (HALTED, 0.1, [UP / 0.1, DOWN / 0.1, 0.0]),
-        # the halt's close is that of the day before
+        # the halt's close is that of the previous day
         (HALTED + 1, 0.1, [UP / 0.1, DOWN / 0.1, 0.0]),
         (HALTED + 2, 0.1, [DOWN / 0.1, UP / 0.1, 0.0]),
         (4, 0.001, [-10.0, 10.0, 0.0]),
@@ -102,7 +102,7 @@ def test_features_are_returns_known_at_the_close_before_the_fill(
 
 
 def test_a_step_states_its_amounts() -> None:
-    """USD 1,000,000 buys at 108.90, the close decided on; the day closes at 98.01."""
+    """USD 1,000,000 buys at 108.90, the close of the decision; the day closes at 98.01."""
     made = simulation(4, 8)
     made.reset()
 
@@ -219,7 +219,7 @@ def test_fewer_than_two_returns_have_no_scale(first: int) -> None:
 
 
 def test_the_prior_scale_is_of_250_returns_at_most() -> None:
-    """The first return is far larger than the 250 after it."""
+    """The first return is far larger than the following 250."""
     closes = [1.0] + [100.0 * (1 + 0.1 * (row % 2)) for row in range(252)]
     market = market_of([*closes])
     last = len(closes) - 1
@@ -235,7 +235,7 @@ def test_the_prior_scale_is_of_250_returns_at_most() -> None:
 
 
 def test_a_ruined_account_ends_the_episode_at_one_minor_unit() -> None:
-    """A short of the whole NAV, and a close at three times the price."""
+    """A short of the whole NAV, followed by a close at three times the price."""
     closes: list[float | None] = [100.0, 110.0, 99.0, 108.9, 99.0, 350.0, 350.0, 350.0]
     written: list[Any] = []
     market = market_of(closes)
@@ -336,7 +336,7 @@ def test_environments_of_several_markets_or_none_are_no_vector() -> None:
     [
         (1, day_of(2)),
         (4, day_of(5)),
-        # the sixth close with trade is that of the day after the halt
+        # the sixth close with trade is on the day after the halt
         (5, day_of(7)),
         (7, day_of(9)),
         # the ninth is the last day, after which there is no fill

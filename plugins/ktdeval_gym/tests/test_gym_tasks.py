@@ -1,5 +1,5 @@
-"""Environment of a task on several assets, on a market made by hand: observations, weights, rewards
-and ends by value. Skips where the extra `gym` is not installed.
+"""Environment of a multi-asset task, on a hand-made market: observations, weights, rewards and
+episode ends checked by value. Skipped if the extra `gym` is not installed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def bought(env: TaskEnv, slot: int, weight: float) -> Any:
 
 
 def slot_of(observation: Any, figure: float) -> int:
-    """The slot whose return of a day is a figure."""
+    """The slot whose daily return is a given figure."""
     (slot,) = np.flatnonzero(np.isclose(observation["figures"][:, 0], figure))
     return int(slot)
 
@@ -66,7 +66,7 @@ def test_figures_are_per_cents_over_ten_cut_at_ten_and_0_where_unknown() -> None
     assert env.form.columns == COLUMNS
 
     of_day = sorted(observation["figures"][:, 0].tolist())
-    # CCC fell by 1%, DDD stood still, AAA rose by 10%, and 200% of BBB are cut
+    # CCC fell by 1%, DDD was unchanged, AAA rose by 10%, and the 200% of BBB are clipped
     assert of_day == pytest.approx([-0.1, 0.0, 1.0, 10.0])
 
     new = slot_of(observation, 0.0)
@@ -232,7 +232,7 @@ def test_orders_that_are_not_filled_are_counted() -> None:
 
 
 def jumping_market() -> MarketSnapshot:
-    """One share that opens at five times its price on the second day of fills."""
+    """One share that opens at five times its price on the second fill day."""
     days = BASE + 4
     opens = [[20.0 if row < BASE + 2 else 100.0] for row in range(days)]
     share = (Instrument("stock", "USD", "us_equity"),)

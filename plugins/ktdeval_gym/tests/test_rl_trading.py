@@ -66,8 +66,8 @@ def write_policy(path: Path, weights: list[Any], biases: list[Any], **changes: A
 
 
 def drawn_policy(path: Path, lookback: int = 5, seed: int = 1, **changes: Any) -> Path:
-    """Write a policy of one hidden layer whose weights are drawn, which takes each decision now and
-    then.
+    """Write a policy with one hidden layer of random weights, which takes each decision from time
+    to time.
     """
     rng = np.random.default_rng(seed)
     sizes = (lookback + 1, 8, 3)
@@ -89,8 +89,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The prompt is masked and rounds prices, the simulation reads the market; decisions, fills and
-    NAV are the same.
+    """The prompt is masked and rounds prices, while the simulation reads the market; decisions,
+    fills and NAV are the same.
     """
     path = drawn_policy(tmp_path / "p.json")
     policy = read_policy(path)
@@ -158,12 +158,13 @@ def test_the_simulation_rewards_what_was_held_and_begins_again(
 
     first = simulation.reset()
     np.testing.assert_allclose(first[:-1] * simulation.scale, moves[15:19], atol=1e-6)
-    results = [simulation.step(action) for action in (2, 1, 0, 0)]  # filled at the close decided on
+    # filled at the close of the decision
+    results = [simulation.step(action) for action in (2, 1, 0, 0)]
 
     assert [side for *_, side in (vector for vector, *_ in results)] == [1, 0, -1, -1]
 
-    # A short of the whole NAV gains what the price falls; the second day it counts from a NAV that
-    # has moved.
+    # A short of the whole NAV gains as much as the price falls; on the second day the NAV has
+    # already moved.
     expected = [moves[19], 0.0, math.log(2 - math.exp(moves[21]))]
     np.testing.assert_allclose([reward for _, reward, *_ in results][:3], expected, atol=2e-6)
 
@@ -225,7 +226,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
 
     assert install_command("rl") in error
 
-    # What only the extra is missing for can be trained: the market has the days.
+    # A task for which only the extra is missing can be trained: the market has the days.
     chosen = load_plugins().make_task(words["--task"])
     span = words["--train"].split(":")
 
@@ -233,7 +234,7 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
         simulation = TradingSimulation(
             chosen, market[1], Window("train", *span), int(words["--lookback"])
         )
-    except DataError as error:  # the days of another asset
+    except DataError as error:  # the days belong to another asset
         found = re.search(r"choose days from (\S+) to ([0-9-]+)", str(error))
         if found is None:
             raise
@@ -356,8 +357,8 @@ def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
 
 
 def planted_policy(path: Path, **changes: Any) -> Path:
-    """A policy of one return: BUY where nothing is held and it is positive, SELL of a holding, BUY
-    back of a short.
+    """A policy on one return: BUY if nothing is held and the return is positive, SELL a holding,
+    BUY back a short.
     """
     weights = [[[0, 1], [0, 0], [1, -2]]]
     return write_policy(path, weights, [[0, 0.5, 0]], lookback=1, scale=math.log(1.05), **changes)
@@ -374,7 +375,7 @@ def rising() -> OpenedTask:
 
 
 def played(opened: OpenedTask, path: Path, steps: int) -> list[Any]:
-    """The step records of an episode that a policy decides."""
+    """The step records of an episode in which a policy decides."""
     model = PolicyModel("", PolicyParams(str(path)))
     factory = EpisodeFactory({TASK: opened.task}, opened.plugins, opened.snapshot)
     episode = factory.open(opened.spec(opened.windows[0]), model)

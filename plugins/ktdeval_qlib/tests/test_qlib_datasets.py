@@ -1,5 +1,5 @@
-"""Datasets of pyqlib: its own processors give the same frames, and a step of trading sees what a
-dataset serves for its day.
+"""Datasets of pyqlib: pyqlib's own processors give the same frames, and a trading step sees the
+same input as the dataset's sample of that day.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def raw_frame(samples: Samples) -> pd.DataFrame:
 
 
 def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndarray]:
-    """Index and values of what models get of a segment, windows filled as they ask for it."""
+    """Index and values of the data that models get for a segment, with windows filled as models
+    request.
+    """
     data = dataset.prepare(segment, col_set=BOTH, data_key=key)
     if isinstance(data, pd.DataFrame):
         return data.index, data["feature"].to_numpy()
@@ -99,8 +101,8 @@ def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(
     [("flat", 1), *WINDOWS, ("window", FIRST_ROW + 9), ("unrolled", FIRST_ROW + 9)],
 )
 def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: int) -> None:
-    """Training and trading see the same: learning and inference data of each segment, against the
-    view at the day's close.
+    """Training and trading see the same data: learning and inference data of each segment are
+    compared with the view at the day's close.
     """
     samples = make_samples(MARKET, SPLIT, days=days)
 

@@ -71,7 +71,7 @@ def test_each_exception_has_a_reason_and_differs_from_the_published_value():
 
 
 def test_no_number_is_text():
-    """PyYAML reads `1e-3` as text; a learning rate of text fails far from here."""
+    """PyYAML reads `1e-3` as text, and a learning rate of type str would only fail much later."""
     values = []
     for recipe in recipes().values():
         values += [*recipe.parameters.items(), *recipe.fit.items()]

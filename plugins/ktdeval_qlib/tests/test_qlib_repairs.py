@@ -1,5 +1,5 @@
-"""Repairs of pyqlib's models. Each test shows that pyqlib's own class fails, or computes something
-else, and that ours does not.
+"""Fixes for pyqlib's models. Each test shows that pyqlib's own class fails or computes something
+else, and that the fixed class does not.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UNROLLED = [name for name, recipe in recipes().items() if recipe.layout == "unro
 
 
 def untrained(name, **changed):
-    """Return the repaired pyqlib object of a recipe before training."""
+    """Return the fixed pyqlib object of a recipe before training."""
     estimator = Estimator(recipes()[name], seed=0, rounds=1)
     estimator._parameters |= changed
     return estimator.build()
@@ -318,7 +318,7 @@ print([list(chosen) for chosen in own.sub_features], "|", trained("doubleensembl
 
 
 def test_mlp_is_made_with_any_version_of_torch(monkeypatch):
-    monkeypatch.setattr(torch, "__version__", "2.10.0")  # as text below "2.6.0"
+    monkeypatch.setattr(torch, "__version__", "2.10.0")  # compared as text, this is below "2.6.0"
     with pytest.raises(TypeError, match="verbose"):
         pytorch_nn.DNNModelPytorch(optimizer="adam", pt_model_kwargs={"input_dim": 9}, GPU=-1)
 
@@ -354,7 +354,7 @@ def test_mlps_metric_is_pyqlibs_where_days_have_enough_names():
     ours = untrained("mlp").get_metric(scores, labels, index).item()
     own = pytorch_nn.DNNModelPytorch.get_metric(None, scores, labels, index).item()
 
-    # pyqlib divides a sum over 60 by a deviation over 59
+    # pyqlib divides a sum over 60 by a standard deviation over 59
     assert ours == pytest.approx(own * 60 / 59)
 
 
@@ -400,7 +400,7 @@ def lengths(model, features):
         if isinstance(module, torch.nn.GRU) and not name.startswith("dec")
     ]
 
-    if not hooks:  # SFM has a loop of its own, which fetches constants once a day
+    if not hooks:  # SFM has its own loop, which fetches constants once per day
         constants = model.get_constants
         days = []
         model.get_constants = lambda x: (days.append(1), constants(x))

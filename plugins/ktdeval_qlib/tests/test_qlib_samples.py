@@ -1,5 +1,5 @@
 """Samples of the supervised baselines: factors of any day, labels, purged segments, scaling, and no
-look ahead.
+look-ahead.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def factors_of(market: MarketSnapshot, rows: range) -> FloatArray:
 
 
 def test_factors_of_samples_are_the_same_bits_as_those_behind_a_cursor() -> None:
-    """Names whose price never moves go to the kernels of the attribution, in groups that depend on
-    the range.
+    """Names whose price never moves are passed to the attribution's kernels in groups that depend
+    on the range.
     """
     samples = samples_of(MARKET)
 
@@ -199,7 +199,7 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
 
     assert not known.any()
 
-    # A name without some factor is a sample all the same: column 7 was listed within the year.
+    # A name that lacks a factor is still a sample: column 7 was listed within the year.
     rows = samples.rows("train")
     assert (np.isfinite(samples.labels[rows]) & np.isnan(samples.features[rows]).any(axis=2)).any()
 
@@ -247,8 +247,8 @@ def test_scaler_by_hand() -> None:
     features[rows.start, :5] = np.array([1.0, 2.0, 4.0, 8.0, np.nan])[:, None]
     features[..., 8] = np.nan
     scaler = Scaler.fit(replace(samples, features=features, member=member))
-    # Median 3, absolute deviations 2, 1, 1, 5 with median 1.5; the name that is no member and other
-    # days count for nothing.
+    # Median 3, absolute deviations 2, 1, 1, 5 with median 1.5; the name that is not a member, and
+    # other days, are ignored.
     np.testing.assert_allclose(scaler.center[:8], 3.0)
     np.testing.assert_allclose(scaler.scale[:8], 1.5 * 1.4826, rtol=1e-11)
     scaled = scaler.apply(np.array([[3.0, 5.2239, 1e6, -np.inf, np.nan, 0.7761, 3.0, 3.0, 7.0]]))
@@ -291,7 +291,7 @@ def test_inputs_of_a_step_by_layout() -> None:
 
 @pytest.mark.parametrize("layout", ["flat", "window", "unrolled"])
 def test_the_input_of_a_name_does_not_depend_on_the_order_of_names(layout: str) -> None:
-    """A mask hands names over in an order of its own."""
+    """A mask passes names in its own order."""
     scaler = Scaler.fit(samples_of(MARKET))
     history = factor_history(MARKET.as_of(LAST), 20)
     order = np.random.default_rng(2).permutation(history.shape[1])
@@ -305,7 +305,9 @@ def test_the_input_of_a_name_does_not_depend_on_the_order_of_names(layout: str) 
 
 
 def trained_on(market: MarketSnapshot, segments: tuple[str, ...], label: Label) -> list[FloatArray]:
-    """All that a model can learn of a market: features, labels and scaler of some segments."""
+    """All data that a model can learn from in a market: features, labels and scaler of some
+    segments.
+    """
     samples = samples_of(market, label)
     scaler = Scaler.fit(samples)
     rows = slice(0, samples.rows(segments[-1]).stop)
@@ -325,7 +327,7 @@ def trained_on(market: MarketSnapshot, segments: tuple[str, ...], label: Label) 
 
 
 def leaks(segments: tuple[str, ...], row: int, label: Label) -> bool:
-    """Does anything that is learnt of `segments` change with prices from `row` on?"""
+    """Return whether any training data of `segments` depend on prices from `row` on."""
     changed = poisoned(MARKET, row - 1)
     before = trained_on(MARKET, segments, label)
     after = trained_on(changed, segments, label)
@@ -342,7 +344,8 @@ def leaks(segments: tuple[str, ...], row: int, label: Label) -> bool:
 def test_nothing_learnt_changes_with_later_prices(label: Label) -> None:
     assert not leaks(("train",), VALID_ROW, label)
     assert not leaks(("train", "valid"), TEST_ROW, label)
-    # The purge is no wider than it has to be, and the poison works: the day before is read.
+    # The purge is no wider than necessary, and the test has power: the previous day's price is
+    # used.
     assert leaks(("train",), VALID_ROW - 1, label)
     assert leaks(("train", "valid"), TEST_ROW - 1, label)
 

@@ -1,4 +1,4 @@
-"""`ktdeval train qlib` and the model that it makes, by Linear, which needs no extra: files, figures,
+"""`ktdeval train qlib` and the resulting model, with Linear, which needs no extra: files, figures,
 trades, refusals.
 """
 
@@ -108,7 +108,8 @@ def test_the_description_names_the_training_data(trained: Path) -> None:
     assert content.snapshot == load_snapshot(trained / "data").id
     assert content.wanted.train == SegmentDays(*TRAIN.split(":"))
     assert content.used.train.first >= content.wanted.train.first
-    assert content.used.train.last < content.wanted.train.last  # purged: labels reach two days on
+    # purged: labels reach two days ahead
+    assert content.used.train.last < content.wanted.train.last
 
     log = read_log(trained / "models/linear/seed-0")
     assert log.accuracy.keys() == {"valid", "test"}
@@ -237,7 +238,7 @@ def test_rank_ics_are_spearmans_correlations_by_day() -> None:
     rng = np.random.default_rng(5)
     predicted = np.round(rng.normal(size=(9, 30)), 1)
     labels = np.round(rng.normal(size=(9, 30)), 1)
-    labels[0, 2:] = np.nan  # two names: no correlation
+    labels[0, 2:] = np.nan  # two names: correlation is not defined
     labels[1] = 1.0  # no spread
     predicted[2, 5] = np.nan
     known = [np.isfinite(predicted[day] + labels[day]) for day in range(9)]

@@ -1,5 +1,5 @@
-"""Edges of the report: what is asked for by name, one card and several, intervals that are missing,
-and what plots draw.
+"""Edge cases of the report: explicitly requested windows and metrics, one card and several, missing
+intervals, and the contents of plots.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def test_scores_are_tabled_task_by_task(tmp_path: Path) -> None:
     assert (view["task"], len(view["tables"]) > 0) == (card.task.name, True)
 
     score_views([card, card], add)
-    # one card has nothing to stand beside
+    # one card has nothing to be compared with
     assert added == [(f"scores-{card.task.name}", 0), (f"scores-{card.task.name}", 1)]
     assert score_views([], add) == []
 

@@ -1,5 +1,5 @@
-"""The parts of a report: escaping, colours, plots, windows, effects, deviations; tokens, cost and
-calls in words.
+"""Parts of a report: escaping, colours, plots, windows, effects, deviations; tokens, cost and calls
+as text.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def evaluations(*paths: Path) -> list[ReportedCard]:
 @pytest.mark.slow
 @given(st.text())
 def test_any_text_comes_out_as_text(text: str) -> None:
-    """Of what a card says, nothing becomes an element or an attribute."""
+    """No text from a card becomes an element or an attribute."""
     page = Page(
         templates().from_string('<p title="{{ text }}" class="a">{{ text }}</p>').render(text=text)
     )
@@ -176,7 +176,9 @@ def test_figures_read_as_people_write_them() -> None:
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_each_colour_of_a_plot_belongs_to_one_token(side: int) -> None:
-    """In a page the variable of its token replaces a light colour, so no two tokens may share it."""
+    """In a page, a light colour is replaced by the variable of its token, so no two tokens can
+    share a colour.
+    """
     codes = [astuple(colour)[side] for colour in PALETTE.values()]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"#[0-9a-f]{6}", code) for code in codes)
@@ -214,7 +216,7 @@ def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone
     assert page.all("svg")[0].attributes["aria-label"] == "A title. Its text."
     assert tags.count("aria-label") == 1
 
-    # Plots of a page share no names, so nothing in them has one.
+    # Plots of a page share no ids, so no element in them has one.
     assert not any("id" in element.attributes for element in page.elements())
 
 
@@ -281,7 +283,7 @@ def test_the_seed_nearest_to_the_median_return_is_shown_of_its_window() -> None:
     assert representative(ledgers) == ("W", 2)
     assert representative({("W", 4): nav_of(100), ("W", 3): nav_of(100)}) == ("W", 3)
 
-    for returns in ([104, 100], [100, 104]):  # two are equally near, whichever is higher
+    for returns in ([104, 100], [100, 104]):  # two are equally close, one higher and one lower
         of_two = {("W", seed): nav_of(level) for seed, level in enumerate(returns)}
         assert representative(of_two) == ("W", 0)
 
@@ -322,7 +324,7 @@ def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], f
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_effects_match_the_effects_command(tmp_path: Path) -> None:
-    """The report shows what `ktdeval compare masks` tests, figure for figure."""
+    """The report shows the same figures as `ktdeval compare masks`."""
     rng = np.random.default_rng(3)
     variants = [
         (mask, "open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")
@@ -399,8 +401,8 @@ def test_a_figure_that_is_missing_everywhere_is_a_reason_and_no_number(tmp_path:
 def test_the_page_repeats_the_cards_notes_on_its_figures_verbatim(
     tmp_path: Path,
 ) -> None:
-    """A window that is longer than the others is in no figure over episodes, and is not counted
-    among them.
+    """A window that is longer than the others is excluded from figures over episodes, and not
+    counted among them.
     """
     windows = {
         "W1": ("2024-01-01", "2024-01-05"),
@@ -421,8 +423,8 @@ def test_the_page_repeats_the_cards_notes_on_its_figures_verbatim(
 
 
 def test_the_interval_of_a_figure_is_of_the_window_that_the_figure_is_of(tmp_path: Path) -> None:
-    """A shorter window comes first by day and stands in rows of its own: its days say nothing of
-    the figure of the long one.
+    """A shorter window comes first by day and is in separate rows: its days reveal nothing about
+    the figure of the long window.
     """
     windows = {"short": ("2024-01-01", "2024-01-05"), "long": ("2024-01-02", "2024-01-26")}
     made = make_card({("short", 0): 0.1, ("long", 0): 0.2}, windows=windows)
@@ -498,7 +500,7 @@ def test_labels_distinguish_cards(tmp_path: Path) -> None:
 
 
 def facts(shown: dict[str, Any]) -> dict[str, str]:
-    """What the page of one card says of it, by name."""
+    """The facts about one card on its page, by name."""
     page = Page(make_report([ReportedCard(Path(__file__), typed(shown))], ReportPageOptions()).html)
     rows = [*page.table("What was evaluated"), *page.table("Activity and failures")]
     return {row[0]: row[1] for row in rows}
@@ -547,7 +549,7 @@ def test_unknown_and_missing_values_are_not_shown_as_zero() -> None:
     assert words["cost"].startswith("not known: no price of the model is known")
     assert "price" not in words
 
-    words = facts(card())  # a model of this machine
+    words = facts(card())  # a local model
     assert words["cost"] == "0.00 USD"
     assert not {"drift", "requests", "paid", "price"} & set(words)
     assert words["ranking"] == "may be ranked"
@@ -574,7 +576,7 @@ def cells(table: list[list[float]]) -> dict[tuple[str, int], float | None]:
         # Window means 2, 6, 4. Within: (2 + 2 + 8) / 3 = 4. Between: 2 * (4 + 4 + 0) / 2 = 8.
         # Variance of windows: (8 - 4) / 2 = 2.
         (cells([[1.0, 3.0], [5.0, 7.0], [2.0, 6.0]]), 2, 4),
-        # not defined: left out
+        # an undefined figure is omitted
         ({**cells([[1.0, 3.0], [5.0, 7.0], [2.0, 6.0]]), ("W0", 9): None}, 2, 4),
         # Means 2 and 6 of 2 and 1 figures: within (1 + 1) / 1 = 2; grand 10/3; between 2*(4/3)^2 +
         # (8/3)^2 = 32/3; n0 = (3 - 5/3) / 1 = 4/3; window (32/3 - 2) / (4/3) = 6.5.
@@ -583,7 +585,7 @@ def cells(table: list[list[float]]) -> dict[tuple[str, int], float | None]:
         ({}, None, None),
         ({("A", 0): 1.0}, None, None),
         ({("A", 0): 1.0, ("A", 1): 2.0}, None, 0.5),
-        # one seed a window: window and seed can't be told apart
+        # one seed per window: window and seed can't be separated
         ({("A", 0): 1.0, ("B", 0): 2.0}, None, None),
     ],
 )
@@ -598,7 +600,7 @@ def test_variances_by_hand(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
-    """Returns of 0 and 2 %, and of 2 and 0 %: equal means, so that the variance of windows is
+    """Returns of 0 and 2 %, and of 2 and 0 %: the means are equal, so the variance of windows is
     estimated at -0.0001.
     """
     card = make_card({("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0})
@@ -675,7 +677,7 @@ def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
     names = [row[0] for row in page.table("All cards")[1:]]
 
     assert [name.partition(" · ")[0] for name in names] == ["house/one", "house/one(positions=3)"]
-    assert "Masks and modes" not in page.text  # two systems show no effect of a mask
+    assert "Masks and modes" not in page.text  # two systems reveal no effect of a mask
 
     # The same system under both masks does.
     alike = save_card(tmp_path / "a", bright), save_card(tmp_path / "c", make_card(cells))

@@ -1,5 +1,5 @@
-"""Pages of a run as differences from data that they share: whole whatever they hold, and small where
-episodes of a window repeat each other.
+"""Pages of a run as differences from shared data: complete for any content, and small if episodes
+of a window repeat each other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def page_data(days: list[object], title: str = "Episode") -> PageData:
 
 
 def prices(seed: int, days: int = 40) -> list[object]:
-    """Days that hold many figures, others for each seed."""
+    """Days with many figures, different for each seed."""
     rng = np.random.default_rng(seed)
     return [rng.integers(0, 10**6, 40).tolist() for _ in range(days)]
 
@@ -73,7 +73,7 @@ def test_pages_of_a_window_are_differences_from_the_first_and_hold_all_of_their_
         assert head["label"] == path.stem
         assert json.loads(data["texts"]) == ["a system prompt"]
 
-    # All three share one base; the second holds little of its own.
+    # All three share one base; the second stores little data of its own.
     assert len({name for path in paths for name in bases_of(path)}) == 1
     assert paths[1].stat().st_size < (tmp_path / bases_of(paths[1])[0]).stat().st_size
 
@@ -100,5 +100,5 @@ def test_pages_of_another_window_have_bases_of_their_own_and_equal_pages_equal_b
             shared.page(page_data(prices(1), "Another"), window)
 
     assert first.files == second.files
-    # The data of both windows are the same, and so is the file.
+    # The data of both windows are equal, so they are in the same file.
     assert len(first.files) == 1 + 2 + 1

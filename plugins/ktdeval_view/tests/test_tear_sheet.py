@@ -1,5 +1,5 @@
-"""The tear sheet of `ktdeval view`: figures of the run's own ledgers, one page that is whole without
-its script, and reasons where a figure is not defined.
+"""The tear sheet of `ktdeval view`: figures from the run's own ledgers, a page that is complete
+without its script, and reasons for undefined figures.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ FACTS = SheetFacts(
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A market and runs on it: windows that share no day, windows that do, and one window."""
+    """A market and runs on it: with windows that share no days, with windows that do, and with a
+    single window.
+    """
     folder = tmp_path_factory.mktemp("desk")
     store_market(folder / "market")
     runs: dict[str, tuple[object, ...]] = {
@@ -90,7 +92,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_of(desk: Path, run: str) -> Page:
-    """A tear sheet, after checks of what every one guarantees."""
+    """A tear sheet, after checking what is guaranteed for all of them."""
     text = (desk / run / "view" / sheet_name(TASK)).read_text()
     pages = [path.name for path in (desk / run / "view").glob("*.html")]
     page = check_whole(text, also=pages)
@@ -114,7 +116,7 @@ def percent(text: str) -> float:
 
 
 def track(levels: Any, name: str = "W1", first: str = "2024-01-02", **changes: Any) -> Track:
-    """A track with these NAVs, on weekdays, that holds two names each day."""
+    """A track with these NAVs on weekdays, with two holdings each day."""
     nav = np.array(levels, dtype=float)
     days = len(nav) - 1
     ones = np.ones(days)
@@ -225,7 +227,7 @@ def test_the_index_and_the_json_name_the_tear_sheet(desk: Path) -> None:
     done = ktdeval("view", "single", "--out", "again", "--json", cwd=desk)
     sheets = loads_strict(done.out)["tear_sheets"]
     assert sheets == [str(Path("again") / sheet_name(TASK))]
-    # A page links to the pages beside it, so the folder's name is not in it.
+    # Links to other pages are relative, so the folder's name does not occur.
     made = (desk / "again" / sheet_name(TASK)).read_bytes()
     assert made == (desk / "single" / "view" / sheet_name(TASK)).read_bytes()
 
@@ -262,7 +264,7 @@ def test_exposures_by_group_are_those_of_holdings_and_of_the_attribution(desk: P
     shown = {name: values[-1] for name, values in book.sectors.lines.items() if values[-1]}
     assert shown == pytest.approx(weights)
 
-    # the attribution explains a day by weights and exposures of the close before
+    # the attribution explains a day by weights and exposures at the previous close
     attribution = attribute(records.ledger, market)
     for number, name in not_empty(list(enumerate(attribution.factor_names))):
         values = np.nan_to_num(book.factors.lines[name])
@@ -277,7 +279,7 @@ def test_exposures_by_group_are_those_of_holdings_and_of_the_attribution(desk: P
 
 
 def saved_csv(page: Page, ending: str) -> pd.DataFrame:
-    """What a button of a page saves."""
+    """The content that a button of a page saves."""
     (button,) = [one for one in page.all("button") if one.attributes["data-file"].endswith(ending)]
     packed = button.attributes.get("data-packed")
     if packed:
@@ -396,7 +398,7 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
     assert joined.book is not None
     assert joined.book.holdings["600519.SH"].days == 3
 
-    # The base day of a window may be the last day of another: no return is in both.
+    # The base day of a window can be the last day of another window: no return is in both.
     after = track([100.0, 110.0], "after", "2024-01-04")
     assert overlapping([after, early]) is None
     assert overlapping([track([1.0, 2.0], "same", "2024-01-03"), early]) is not None
@@ -404,7 +406,7 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
 
 @pytest.mark.exhaustive
 def test_growth_a_year_is_that_of_half_a_year_and_more() -> None:
-    """1 % a day for 126 of 252 days; one day less has none."""
+    """1 % per day for 126 of 252 days; with one day less there is no figure."""
     levels = 100.0 * 1.01 ** np.arange(127)
     found = performance(track(levels.tolist()))
     assert found["cagr"].value == pytest.approx(1.01**252 - 1)
@@ -507,7 +509,7 @@ def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
     assert book.gross.tolist() == pytest.approx(sizes.sum(axis=0).tolist())
     assert book.largest.tolist() == pytest.approx(sizes.max(axis=0).tolist())
     assert book.names.tolist() == [1, 2, 1]
-    # pyfolio's top holdings are by their largest share too
+    # pyfolio's top holdings are also by largest weight
     assert book.holdings[CODES[0]].largest == pytest.approx(shares["A"].max())
 
 
@@ -517,8 +519,8 @@ def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_return_has_one_date_everywhere(desk: Path) -> None:
-    """Progress lines, ledger, equity, card, pages and tear sheet date a return by the day that
-    earned it, and the first of them is the first day of the window.
+    """Progress lines, ledger, equity, card, pages and tear sheet all date a return by the day on
+    which it was earned, and the first return by the first day of the window.
     """
     done = ktdeval(
         *("run", "--windows", SHARED[0], "--model", "builtin/momentum", "--tasks", TASK),
@@ -537,7 +539,7 @@ def test_a_return_has_one_date_everywhere(desk: Path) -> None:
     initial = steps["nav"].iloc[-1] / equity[TASK, SHARED[0], 0].iloc[-1]
     assert (steps["nav"] / initial * 1e8).round().tolist() == growth.iloc[1:].tolist()
 
-    # progress lines: so many steps done, the date of the last of them, and its NAV
+    # progress lines: number of steps done, and the date and NAV of the last step
     lines = re.findall(r"(\d+)/\d+ (\d{4}-\d\d-\d\d) · NAV ([\d,]+)", done.err)
     for number, date, nav in not_empty(lines):
         assert date == dates[int(number) - 1]

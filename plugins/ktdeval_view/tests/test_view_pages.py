@@ -1,5 +1,5 @@
-"""`ktdeval view` on real runs: all that was said, booked and remembered is in the pages, no secret
-is, and damage is told of.
+"""`ktdeval view` on real runs: everything that was said, booked and remembered is in the pages,
+secrets are not, and damage is reported.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_of(runs_folder: Path, run: str, folder: Path) -> Path:
-    """A desk with a copy of one run, to damage."""
+    """A folder with a copy of one run, to be damaged."""
     shutil.copytree(runs_folder / run, folder / run, ignore=shutil.ignore_patterns("view"))
     return folder / run
 
@@ -96,7 +96,7 @@ def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
     files = [path for path in files if not path.name.startswith("tear-sheet-")]
     assert len(files) == 4 + 1 + 3 + 1 + 1 + 1
 
-    # The page of a single episode is one file; pages of runs of several share theirs.
+    # The page of a single episode is one file; pages of several episodes share files.
     for path in files:
         is_one_file = path.name in ("index.html", "side-by-side.html")
         if is_one_file or path.parent.parent.name in ("talk", "bright"):
@@ -112,7 +112,7 @@ def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
         )
         assert not files, path.name
 
-    # Markup of a model stays packed.
+    # Markup in a model's text stays packed.
     (page,) = pages(runs_folder / "talk" / "view")
 
     assert "onerror" not in page.read_text()
@@ -156,7 +156,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
     assert names["days"] == []
     assert names["sectors"] == {}
 
-    # Names are left out where the lens is not the one that ran.
+    # Names are omitted if the lens is not the one of the run.
     run = RunFolder.load(runs_folder / "talk")
     (spec,) = run.manifest.specs
     records = read_episode(run, spec)
@@ -170,7 +170,7 @@ def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
 
 @pytest.mark.exhaustive
 def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> None:
-    # Orders come out as calibration judges them.
+    # Orders are judged as in calibration.
     market = load_snapshot(runs_folder / "market")
     run = RunFolder.load(runs_folder / "seeds")
     for spec in run.manifest.specs:
@@ -200,7 +200,7 @@ def test_prices_and_outcomes_of_orders_match_the_market(runs_folder: Path) -> No
                 market.close[row, column] / market.open[row, column] - 1, abs=1e-6
             )
 
-    # Closes of every stock that was ordered or held are there.
+    # The closes of every ordered or held stock are included.
     closes = json.loads(data_of(page)["closes"])
     codes = set()
     for day in days:
@@ -291,7 +291,7 @@ def test_no_secret_is_in_any_page_nor_in_keys_and_lists(runs_folder: Path) -> No
     assert redact(
         {"hush-hush-hush": ["a hush-hush-hush b", 1, None, {"x": "/usr/bin:/bin yes"}]}
     ) == {"[MY_TOKEN]": ["a [MY_TOKEN] b", 1, None, {"x": "/usr/bin:/bin yes"}]}
-    # One that another begins with leaves nothing of it.
+    # A secret that is a prefix of another leaves none of it behind.
     assert (
         EnvironmentRedactor({"A_KEY": "hush-hush", "B_KEY": "hush-hush-hush"}).text(
             "a hush-hush-hush, hush-hush"
@@ -438,7 +438,7 @@ def test_without_the_market_the_page_names_the_missing_parts(
     assert "Without the market" in notes_of(page)
     assert head["benchmark"]["levels"] is None
     assert head["names"]["handles"] == []
-    assert days_of(page)[0]["handles"]  # those that the model wrote are in the records
+    assert days_of(page)[0]["handles"]  # the handles that the model wrote are in the records
     assert data_of(page)["closes"] == "null"
 
     view(tmp_path, "talk", "--data", runs_folder / "market")
@@ -617,7 +617,7 @@ def test_packed_data_are_shown_by_their_length() -> None:
 
 @pytest.fixture(scope="module")
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of an agent with memory, and one that was killed."""
+    """A finished run of an agent with memory, and a run that was killed."""
     folder = tmp_path_factory.mktemp("memory")
 
     assert ktdeval(*FINMEM, "--out", "run", cwd=folder).code == 0
@@ -632,7 +632,7 @@ def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def panels_of(remembered: Path, run: str, *words: str) -> tuple[list[Any], str]:
-    """Panels of a run's one page, and its notes."""
+    """Panels of a run's only page, and its notes."""
     done = ktdeval("view", run, *words, "--plugin", PLUGIN, cwd=remembered)
 
     assert done.code == 0, done

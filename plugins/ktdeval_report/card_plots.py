@@ -359,7 +359,7 @@ def _sides(ledger: Ledger) -> Values:
 
 
 def _positive(ledger: Ledger, name: str) -> Values:
-    """Return a NAV in minor units, [steps]; NaN once the account is ruined, because shares of such
+    """Return a NAV in minor units, [steps]; NaN where the account is ruined, because shares of such
     a NAV have no meaning.
     """
     nav = ledger.column(name)

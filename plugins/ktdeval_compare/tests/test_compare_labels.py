@@ -430,8 +430,8 @@ def test_seeds_hold_the_part_of_labels_too(tmp_path: Path) -> None:
 def asked(
     folder: Path, settings: Any, keys: str, calls: Mapping[str, Any] | None = None
 ) -> list[EntrantCard]:
-    """Runs under several keys, whose cards record the provider's settings; `calls`: number of calls
-    in all runs but the first.
+    """Runs under several keys, whose cards record the provider's settings; `calls`: call counts of
+    all runs but the first.
     """
     paths = []
     for number, key in enumerate(keys):

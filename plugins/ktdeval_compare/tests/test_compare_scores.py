@@ -111,7 +111,7 @@ def answer(number: int, provenance: str = "model", **values: Any) -> Any:
 
 
 def test_a_sample_without_an_answer_is_the_worst_and_one_of_a_failed_call_none() -> None:
-    """For `right` names, fewer are better; a distance has no worst value."""
+    """Of `right_name` a lower score is better; `distance` has no worst value."""
     spec = score_spec(window=Window("W1", "2024-01-03", "2024-01-09"))
     answers = [
         answer(0, right_name=True, distance=3),

@@ -42,8 +42,8 @@ def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> lis
 
     `to_open`: from the previous close to the open of the fill day.
     `to_close`: from that open to the close of the day.
-    `to_next_open`: from that open to the next trading day's open; outside A-shares to the open of the
-    asset's next day with a bar, and None if its venue fills at a close or within the day.
+    `to_next_open`: from that open to the next trading day's open; outside A-shares to the open of
+    the asset's next day with a bar, and None if its venue fills at a close or within the day.
     `right`: whether the return by which calibration judges filled orders (KTD-Fin Appendix G;
     `ktdeval.stats.next_return`) was positive for a buy, negative for a sell.
     """

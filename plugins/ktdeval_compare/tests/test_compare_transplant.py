@@ -56,7 +56,7 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
 
 @pytest.fixture
 def made(runs: Path, terminal: Terminal) -> dict[str, Any]:
-    """The report of a transplant, made once."""
+    """The report of a transplant, computed once."""
     out = runs / "momentum-transplanted"
     if not out.exists():
         for model in ("momentum", "equal_weight"):
@@ -78,7 +78,8 @@ def test_costs_rise_with_the_capital_and_the_filled_share_falls(made: dict[str, 
     small, middle, large = lines
     assert small["costs"]["execution"] < middle["costs"]["execution"]
     assert small["total_return"]["value"] > middle["total_return"]["value"]
-    # whole lots leave some of a small order, the day's volume most of a large one
+    # a small order loses a remainder to whole lots, a large one most of its size to the day's
+    # volume
     assert small["filled_share"] > 0.9
     assert large["filled_share"] < 0.5
 
@@ -91,7 +92,9 @@ RETURNS = ("total_return", "annualised_return", "excess_return", "selection_alph
 def test_returns_where_most_of_what_was_ordered_is_not_filled_are_withheld(
     made: dict[str, Any], runs: Path, terminal: Terminal
 ) -> None:
-    """What such an account earns is what it could not buy: it is no figure of the decisions."""
+    """The return of such an account reflects what it could not buy, so it is not a figure of the
+    decisions.
+    """
     small, _, large = made["lines"]
     reason = large["withheld"]
     assert reason.endswith("of what was ordered was filled: returns are withheld below 80 %")
@@ -247,9 +250,9 @@ def test_a_setting_that_does_not_fit_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("means", "crossing"),
     [
-        ((0.02, 0.01, -0.01), 10**7),  # half of two decades from 1e6
+        ((0.02, 0.01, -0.01), 10**7),  # half of the two decades from 1e6
         ((0.03, -0.01, -0.02), 10 ** (4 + 2 * 0.75)),
-        ((0.02, 0.0, 0.01), 10**6),  # the first fall counts
+        ((0.02, 0.0, 0.01), 10**6),  # the first crossing counts
         ((0.0, 0.01, 0.02), 0.0),
         ((0.02, 0.02, 0.01), np.inf),
     ],
@@ -264,8 +267,8 @@ def test_a_crossing_is_read_off_on_the_logarithm_of_the_capital(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("windows", [4, 10, 40])
 def test_the_interval_of_a_crossing_holds_the_truth_as_often_as_it_says(windows: int) -> None:
-    """Windows whose mean falls by 1 % a decade and crosses zero at 1e7; an end that is null lies
-    beyond the capitals.
+    """Windows whose mean falls by 1 % per decade and crosses zero at 1e7; a null end lies beyond
+    the range of capitals.
     """
     capitals = np.array([1e3, 1e5, 1e6, 1e7, 1e8, 1e9, 1e11])
     truth = np.array([0.04, 0.02, 0.01, 0.0, -0.01, -0.02, -0.04])
@@ -277,7 +280,7 @@ def test_the_interval_of_a_crossing_holds_the_truth_as_often_as_it_says(windows:
         low, high = crossing_interval(capitals, means)
         held += (low or 0.0) <= 1e7 <= (high or np.inf)
 
-    # 95 % of 400 are 380, give or take 4.4
+    # 95 % of 400 is 380, with a standard error of 4.4
     assert 366 <= held <= 393
 
 
@@ -285,6 +288,6 @@ def test_an_end_beyond_the_capitals_is_null() -> None:
     capitals = np.array([1e6, 1e8])
     means = [MeanEstimate(0.05, 3, 0.01, 0.09), MeanEstimate(-0.05, 3, -0.3, 0.2)]
     low, high = crossing_interval(capitals, means)
-    # 0.01 of 0.31 on the way over two decades
+    # 0.01 of 0.31, interpolated over two decades
     assert low == pytest.approx(10 ** (6 + 2 * 0.01 / 0.31))
     assert high is None

@@ -1,4 +1,4 @@
-"""A planted cutoff of memory: windows before it of a dose, windows after it of none."""
+"""A planted cutoff of memory: windows before it have a dose, windows after it have none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def study(added: float, seed: int = 1) -> dict[str, dict[str, float]]:
 
 
 def test_what_a_dose_adds_is_a_year_of_its_days() -> None:
-    """The same noise: 0.002 more on each of the days before is 0.504 a year more."""
+    """The noise is the same: 0.002 more on each day before the cutoff is 0.504 more per year."""
     rows = list(cutoff_rows({(0.0, 0): study(0.0), (0.1, 3): study(0.002)}))
     added, error = rows
     assert (added.kind, added.dose, added.seed) == (CUTOFF, 0.1, 3)

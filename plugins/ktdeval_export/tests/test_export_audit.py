@@ -1,4 +1,6 @@
-"""Findings of the leak audit on steps made by hand: where, of which kind, and who wrote it."""
+"""Findings of the leak audit on hand-made steps: their place, their kind, and who wrote the
+text.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ BLINDED = Lens(MaskConfig("blinded"), 0, MARKET, 1)
 
 
 def findings(step: TracedStep) -> list[tuple[str, bool]]:
-    """What is found in a step, and whether the model wrote it."""
+    """The findings of a step, and whether the model wrote the text."""
     found = list(Auditor(MARKET, {"SOME_API_KEY": SECRET}).findings(step))
     assert {each.where for each in found} <= {step.where}
     return [(each.message, each.level == "warning") for each in found]

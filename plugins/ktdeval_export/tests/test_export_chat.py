@@ -1,5 +1,5 @@
-"""`ktdeval train export`: rows that trainers read, of decided steps alone, and none of a run in which
-the audit finds something.
+"""`ktdeval train export`: rows in the formats of trainers, made only from decided steps, and no
+rows if the audit has findings.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MESSAGES = List(
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs of two models under one mask key, and of a script."""
+    """Runs of two models and of a script, under one mask key."""
     folder = tmp_path_factory.mktemp("export")
     store_market(folder / "market")
 
@@ -86,7 +86,7 @@ def loaded(folder: Path, features: Features) -> Any:
 
 
 def check_conversation(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> None:
-    """Hold a conversation to what TRL's documentation says of tool calling."""
+    """Check a conversation against TRL's documentation of tool calling."""
     schemas = {}
     for tool in not_empty(tools):
         assert tool["type"] == "function"
@@ -223,7 +223,7 @@ def test_failed_steps_are_no_rows(runs: Path) -> None:
         "no valid submission": 1,
         "decided after retries or after a refused call": 1,
     }
-    # what was refused is no row with --with-retries either: its arguments are no JSON
+    # refused steps are no rows with --with-retries either: their arguments are not JSON
     assert export(out, "--with-retries", cwd=runs).code == 0
     assert metadata(runs)["left_out"]["arguments of a call are not a JSON object"] == 1
 
@@ -293,7 +293,7 @@ def test_text_planted_in_a_transcript_is_found(runs: Path, tmp_path: Path) -> No
 
 
 def differing(runs: Path, folder: Path, change: Callable[[Path], None]) -> TracedEpisode:
-    """The run `calm` with an episode whose records do not agree, though all hashes do."""
+    """The run `calm` with an episode whose records are inconsistent, although all hashes match."""
     copied = copy_run(runs / "calm", folder)
     (recorded,) = episodes(copied)
     change(recorded)
@@ -304,7 +304,7 @@ def differing(runs: Path, folder: Path, change: Callable[[Path], None]) -> Trace
 
 
 def test_a_record_that_differs_from_its_replies_is_found(runs: Path, tmp_path: Path) -> None:
-    """The second step says that more cash is left than the replies give."""
+    """The second step records more cash than the replies give."""
 
     def richer(steps: list[Any]) -> None:
         steps[1]["cash_minor"] += 1

@@ -1,5 +1,5 @@
-"""Manifest of the arena: the tasks of Agent Market Arena and of DeepFund, and their figures; a
-planted signal for teams.
+"""Manifest of the arena: the tasks and metrics of Agent Market Arena and DeepFund, and a planted
+signal for teams.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def ktdeval_tasks() -> list[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Figures of the papers."""
+    """Metrics of the two papers."""
     from ktdeval.registry import metric_specs
 
     specs: list[Spec] = []
@@ -32,7 +32,7 @@ def ktdeval_metrics() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command that makes summaries of news."""
+    """Return the command that summarises news."""
     return [
         Spec(
             "paper ama",

@@ -48,7 +48,7 @@ from ktdeval_arena.daily_news_summaries import (
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryOptions(PluginOptions):
-    """Options of summaries of news."""
+    """Options for news summaries."""
 
     out: Path = flag(
         type=OutputPath("file"),
@@ -160,7 +160,7 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
 
 
 def _chosen_codes(assets: Sequence[str], articles: Sequence[Document]) -> tuple[str, ...]:
-    """Codes of `--assets`. Raises UsageError: no article is filed under one."""
+    """Asset codes from `--assets`. Raises UsageError if no article is filed under one of them."""
     filed: set[str] = set()
     for article in articles:
         filed.update(article.assets)

@@ -1,14 +1,15 @@
-"""Figures of Agent Market Arena (§3.3, Table 1), of an account that holds one asset or none, at
+"""Agent Market Arena's metrics (§3.3, Table 1) for an account that holds at most one asset, with
 costs in basis points.
 
-A path has the account's worth after the trades of each close, from the first decision's with a
-price on; at its last point the position is closed at the run's average cost (5 basis points where
-nothing was filled). `paper` is the public code (testbed/get_return.py at 8fa7e5b): the base is the
-worth after the first trade, so that its cost counts nowhere. Venues of 365 days a year have a
-return of zero before the others; of the others' returns those that are zero are dropped, a closed
-exchange or an account without a position alike. `strict`: the base is the cash before the first
-trade, the path has the days on which the asset has a price, and their returns are all that count.
-Buy & Hold buys at the first close and sells at the last one, at the same costs. All are fractions.
+A path holds the account's value after the trades at each close, starting with the first decision
+that has a price; at its last point the position is closed at the run's average cost (5 basis points
+if nothing was filled). `paper` follows the public code (testbed/get_return.py at 8fa7e5b): the base
+is the value after the first trade, so the cost of that trade is never counted. Venues with 365 days
+per year get a zero return before the others; at other venues zero returns are dropped, whether the
+exchange was closed or the account held no position. `strict`: the base is the cash before the first
+trade, the path covers the days on which the asset has a price, and exactly their returns count. Buy
+& Hold buys at the first close and sells at the last close, at the same costs. All metrics are
+fractions.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet, has_no_variance
 from ktdeval.trading import Ledger, StepRecord
 
-_COST = 5e-4  #: of a notional, where nothing was filled
-#: distance up to which two returns are equal: fills are rounded to a cent, and orders leave a
+_COST = 5e-4  #: fraction of the notional, if nothing was filled
+#: tolerance within which two returns are equal: fills are rounded to a cent, and orders leave a
 #: millionth for that
 _EQUAL = 1e-6
 
@@ -38,16 +39,16 @@ _EQUAL = 1e-6
 class AccountCourse:
     """Course of an account from its first close to its last, n days later."""
 
-    path: FloatArray  #: [n + 1] worth after the trades of each close, the last position closed
-    before: FloatArray  #: [n + 1] worth before them
-    sides: FloatArray  #: [n] side held from a close to the next: +1, −1, or 0
-    held: FloatArray | None  #: [n + 1] worth of Buy & Hold; None if no asset or price is known
-    cost: float  #: of a fill, as a share of its notional
-    days: int  #: a year
+    path: FloatArray  #: [n + 1] value after the trades at each close, the last position closed
+    before: FloatArray  #: [n + 1] value before these trades
+    sides: FloatArray  #: [n] side held from one close to the next: +1, −1, or 0
+    held: FloatArray | None  #: [n + 1] value of Buy & Hold; None if no asset or price is known
+    cost: float  #: cost of a fill, as a fraction of its notional
+    days: int  #: days per year
 
 
 def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCourse | str:
-    """Return the course of a ledger, or why it can't be computed."""
+    """Return a ledger's course, or why it can't be computed."""
     steps = ledger.steps
     if not steps:
         return "no steps"
@@ -74,7 +75,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
         days = market.rules[market.venues[asset]].days_a_year
         known = np.isfinite(prices)
 
-        # Nothing moves before the first price, nor after the last one but for the cost of closing.
+        # Nothing moves before the first price or after the last, except for the cost of closing.
         if known[:-1].any():
             has_price = known if rules == "strict" else np.maximum.accumulate(known)
             rows = np.flatnonzero(has_price)
@@ -90,7 +91,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
 
 
 def _cost_of(steps: Sequence[StepRecord]) -> float:
-    """Cost of a fill as a share of its notional, on average."""
+    """Average cost of a fill as a fraction of its notional."""
     traded = 0
     for step in steps:
         traded += sum(order.notional_minor for order in step.orders)
@@ -105,7 +106,7 @@ def _side(step: StepRecord) -> float:
 
 
 def _involved_assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
-    """Assets that were held or ordered; all of the market if there were no orders or positions."""
+    """Assets that were held or ordered; the market's assets if there were no orders or positions."""
     codes: set[str] = set()
     for step in steps:
         codes.update(position.code for position in step.positions)
@@ -127,8 +128,8 @@ def _gross(step: StepRecord) -> int:
 def _value_buy_and_hold(
     prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet
 ) -> FloatArray:
-    """[n + 1] worth of one unit of money in Buy & Hold; days without a price have the last one, the
-    first ones the first.
+    """[n + 1] value of one unit of money in Buy & Hold. Prices are forward-filled, and back-filled
+    before the first price.
     """
     rows = np.maximum.accumulate(np.where(known, np.arange(len(prices)), int(np.argmax(known))))
     held: FloatArray = prices[rows] / prices[rows[0]] / (1.0 + cost)
@@ -144,7 +145,7 @@ def _daily_returns(of: AccountCourse, rules: RuleSet) -> FloatArray:
     returns: FloatArray = np.diff(of.path) / of.path[:-1]
     if rules == "strict":
         return returns
-    # get_return.py at 8fa7e5b begins the returns of crypto with a zero.
+    # get_return.py at 8fa7e5b starts the returns of crypto with a zero.
     if of.days == 365:
         return np.concatenate([[0.0], returns])
 
@@ -154,10 +155,10 @@ def _daily_returns(of: AccountCourse, rules: RuleSet) -> FloatArray:
 
 
 def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | str:
-    """Figures of daily returns."""
+    """Metrics computed from daily returns."""
     growth = float(of.path[-1] / of.path[0])
     if name == "ama_annualised_return":
-        # §3.3: (1 + R) to the power of a year over the days, less 1
+        # §3.3: (1 + R) to the power of days per year over days, minus 1
         power = math.log(growth) * of.days / len(returns)
         if power >= 700.0:
             return "the annualised return is too large for a number"
@@ -180,15 +181,16 @@ def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | st
 
 
 def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
-    """Share of closed positions with a gain, in `strict` after the costs of opening and closing
-    them, and how many there are.
+    """Fraction of closed positions with a gain (in `strict`, after the costs of opening and
+    closing), and the number of closed positions.
     """
     if of.held is None and of.sides.any():
         return "several assets were traded: their positions have no common side", len(of.sides)
 
     turns = [0, *(np.flatnonzero(np.diff(of.sides)) + 1).tolist(), len(of.sides)]
     if rules == "strict":
-        # Opening and closing cost once each; the path has its own costs from the second point on.
+        # Opening and closing cost once each; the path includes its own costs from the second point
+        # on.
         after_costs = (1.0 - of.cost) ** 2
         opened = np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])
     else:
@@ -211,7 +213,7 @@ def _find_moves(levels: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _against(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
-    """Figures against Buy & Hold, and of how many days."""
+    """Metrics relative to Buy & Hold, and the number of days."""
     if of.held is None:
         reason = (
             "the asset whose Buy & Hold to compare with is not known: several, or none, were traded"

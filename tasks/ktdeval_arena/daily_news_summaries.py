@@ -1,10 +1,10 @@
-"""Daily summaries of articles of many sources: stories of an asset and day, what is left out and
-why (`mis.yaml`), what reports the same; and their summaries, as an extract without any model, or as
-a model's answers in a run of their own.
+"""Daily summaries of articles from many sources: grouping articles into stories by asset and day,
+filtering (`mis.yaml`) and deduplicating them, and summarising them, either as an extract without a
+model or by a model in a run of its own.
 
-A day begins after the close of the session before and ends with its own close, equality included:
-nothing that became known later is part of it. An article is compared with the stories of its asset
-in the last days by the Jaccard index of their runs of three words.
+A day runs from just after the previous session's close up to and including its own close: nothing
+that became known later is part of it. An article is compared with its asset's stories of recent
+days by the Jaccard index of their word trigrams.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _DAY = np.timedelta64(1, "D")
 
 @dataclass(frozen=True)
 class Story:
-    """Articles of an asset and day that report the same."""
+    """Articles on an asset and day that report the same story."""
 
-    article: Document  #: known first
-    row: int  #: of its session
-    sources: list[str]  #: in the order in which they reported it, each once
-    size: int = 0  #: runs of words
+    article: Document  #: first article to become known
+    row: int  #: row of its session
+    sources: list[str]  #: distinct sources, in the order in which they reported it
+    size: int = 0  #: number of word trigrams
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class NewsDay:
 
     asset: str
     day: str  #: ISO
-    begins: datetime  #: close of the session before
+    begins: datetime  #: close of the previous session
     cutoff: datetime  #: its own close
-    stories: Sequence[Story]  #: reported by most sources first, outlets taken in turn
+    stories: Sequence[Story]  #: most widely reported first, outlets in turn
 
     @property
     def id(self) -> str:
-        """Name in records, such as `TSLA/2025-08-01`."""
+        """Id used in records, such as `TSLA/2025-08-01`."""
         return f"{self.asset}/{self.day}"
 
     @property
@@ -69,8 +69,8 @@ class NewsDay:
         return list(sources)
 
     def facts(self) -> dict[str, JsonValue]:
-        """Record of the day, with scores of 0, 1 or 2 by the quality rules that can be computed;
-        bias needs a reader.
+        """Record of the day, scored 0, 1 or 2 on each quality rule that can be computed; bias needs
+        a human reader.
         """
         sources = self.sources
         drivers = themes(self)
@@ -94,7 +94,7 @@ class NewsDay:
 
 
 def _rating(count: int, enough: int) -> int:
-    """Rate a count: 2 if it is enough, 1 if there are several, else 0."""
+    """Rate a count: 2 if it reaches `enough`, 1 if there are several, else 0."""
     if count >= enough:
         return 2
     return 1 if count > 1 else 0
@@ -102,7 +102,7 @@ def _rating(count: int, enough: int) -> int:
 
 @dataclass
 class StoryStream:
-    """Stories of each asset and day, and how many articles each rule has left out."""
+    """Stories by asset and day, and how many articles each rule has excluded."""
 
     days: list[NewsDay] = field(default_factory=list)  #: by day, then asset
     dropped: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(MIS["dropped"], 0)))
@@ -115,7 +115,7 @@ def words_of(article: Document) -> list[str]:
 
 
 def themes(day: NewsDay) -> dict[str, int]:
-    """Number of stories on each driver, the most frequent first; without those of no story."""
+    """Number of stories on each driver, most frequent first; drivers without stories are omitted."""
     vocabularies = [set(words_of(story.article)) for story in day.stories]
     counts: Counter[str] = Counter()
     for name, terms in MIS["drivers"].items():
@@ -127,9 +127,9 @@ def themes(day: NewsDay) -> dict[str, int]:
 def stream_of(
     articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()
 ) -> StoryStream:
-    """Return the stories of `assets` (empty: of all that articles are filed under), by the days of
-    a venue. `articles`: sorted by when they became known. Raises DataError: the venue's calendar
-    does not reach as far.
+    """Return the stories of `assets` (empty: all assets that articles are filed under), by a
+    venue's days. `articles`: sorted by when they became known. Raises DataError if the venue's
+    calendar does not cover their dates.
     """
     stream = StoryStream()
     sound: list[Document] = []
@@ -176,7 +176,7 @@ def stream_of(
 
 
 def _fault(article: Document, assets: Sequence[str]) -> str | None:
-    """Name of the first rule by which an article by itself is left out."""
+    """Name of the first rule that excludes an article on its own."""
     limits = MIS["filter"]
     latency = article.known_at - article.published_at
     if article.known_at < article.published_at:
@@ -199,7 +199,7 @@ class _VenueSessions:
 
     def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
         self._close = Close.parse(f"{venue.close} {venue.zone}")
-        # Half a month more on either side reaches over every holiday.
+        # A margin of half a month on either side spans every holiday.
         start = np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY
         end = np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY
         self.days = sessions(start, end, venue.calendar)
@@ -216,15 +216,15 @@ class _VenueSessions:
 
 
 class _StoryIndex:
-    """Stories of an asset, found again by their runs of words."""
+    """Stories of an asset, indexed by their word trigrams."""
 
     def __init__(self) -> None:
         self.stories: list[Story] = []  #: by when they became known
         self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def add(self, article: Document, row: int) -> str | None:
-        """Add an article of a session to the story that it matches, or as a new story; return the
-        rule that leaves it out, if any.
+        """Add a session's article to the story that it matches, or as a new story; return the rule
+        that excludes it, if any.
         """
         words = words_of(article)
         runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
@@ -244,8 +244,8 @@ class _StoryIndex:
         return None
 
     def _nearest(self, runs: Collection[tuple[str, ...]], row: int) -> tuple[float, int]:
-        """Jaccard index of the most similar story of the last days, and its number; 0 without
-        one.
+        """Jaccard index of the most similar recent story, and the story's number; index 0 if there
+        is none.
         """
         shared: Counter[int] = Counter()
         for run in runs:
@@ -262,7 +262,9 @@ class _StoryIndex:
 
 
 def _in_turn(stories: Sequence[Story]) -> list[Story]:
-    """Most reported stories, the latest first among equals, one of each outlet in turn."""
+    """Stories by how widely they are reported, ties latest first, taking one from each outlet in
+    turn.
+    """
     ordered = sorted(
         stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True
     )
@@ -285,9 +287,9 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def extract(day: NewsDay) -> str:
-    """Return counts, titles and first sentences of the most reported stories, themes and sentiment
-    by words, in at most `most_characters` (`mis.yaml`). It is ours: the paper's summaries are a
-    model's.
+    """Return counts, titles and first sentences of the most reported stories, themes and word-based
+    sentiment, in at most `most_characters` (`mis.yaml`). This extract is our own: the paper's
+    summaries are written by a model.
     """
     wording: Mapping[str, str] = MIS["wording"]
     most: Mapping[str, int] = MIS["summary"]
@@ -325,7 +327,7 @@ def _tones(day: NewsDay) -> dict[str, int]:
 
 
 def _first_words(story: Story, most: int) -> str:
-    """Title and first sentence, on one line, cut at a word."""
+    """Title and first sentence on one line, cut at a word boundary."""
     sentence = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
     parts: dict[str, None] = {}  # a text may begin with its title
     for part in (story.article.title, sentence):
@@ -337,7 +339,7 @@ def _first_words(story: Story, most: int) -> str:
 
 
 class SummaryTask(QATask):
-    """Scoring task that asks for the summary of each day, by the instructions of the paper's
+    """Scoring task that asks for each day's summary, following the instructions in the paper's
     appendix A.
     """
 
@@ -383,7 +385,7 @@ def _question(day: NewsDay) -> str:
 
 
 def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None:
-    """Share of a summary's numbers that its articles contain; None if it has no numbers."""
+    """Fraction of a summary's numbers that appear in its articles; None if it has no numbers."""
     numbers = _NUMBER.findall(answer)
     if not numbers:
         return None
@@ -395,14 +397,14 @@ def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None
 class ModelSummaries(NamedTuple):
     """Summaries by a model."""
 
-    texts: dict[str, str]  #: by the id of a day
-    failures: dict[str, str]  #: by the id of a day without a summary, why
-    folder: Path  #: of the run
+    texts: dict[str, str]  #: summary by the id of its day
+    failures: dict[str, str]  #: reason by the id of each day without a summary
+    folder: Path  #: id of the run
 
 
 def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> ModelSummaries:
-    """Ask a model for summaries: the same command again resumes its run and asks nothing twice.
-    Raises KtdevalError as of a run.
+    """Ask a model for summaries; repeating the command resumes its run and repeats no call. Raises
+    the same KtdevalErrors as a run.
     """
     plugins.add(SummaryTask(days), TASK)
     result = run_shown(config, plugins)
@@ -427,8 +429,8 @@ def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> ModelSu
 
 
 def document_line(day: NewsDay, text: str | None) -> str:
-    """Return a summary as a line of documents, known at the close of its day; None: a document that
-    says that it is missing.
+    """Return a summary as a line of a documents file, known at its day's close. If `text` is None,
+    the document says that the summary is missing.
     """
     missing = MIS["wording"]["missing"].format(stories=len(day.stories))
     return dumps_canonical(

@@ -1,8 +1,8 @@
-"""Reader of a database of DeepFund (SQLite): validity of signals and decisions, and their
-consistency, by model.
+"""Reader for DeepFund databases (SQLite): validity and consistency of signals and decisions, by
+model.
 
 A database is untrusted: it is opened read-only, its views, triggers and virtual tables are refused,
-and prompts are not read.
+and prompts are never read.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ktdeval_arena.signal_decision_consistency import (
 )
 
 RULES = Path(__file__).with_name("replay.yaml")
-MAX_ROWS = 1_000_000  #: of one table
-_Row = dict[str, Any]  #: column -> value, of a foreign database
+MAX_ROWS = 1_000_000  #: row limit per table
+_Row = dict[str, Any]  #: column -> value, from an untrusted database
 _COLUMNS = {
     "config": ("id", "exp_name", "llm_model"),
     "portfolio": ("id", "config_id", "positions"),
@@ -38,8 +38,8 @@ _COLUMNS = {
 
 
 def read_database(path: Path) -> SignalRecord:
-    """Read a database of DeepFund. Raises DataError: no readable SQLite file, a table or column is
-    missing, or a value is not one of DeepFund's, with table and row.
+    """Read a DeepFund database. Raises DataError, with table and row, if it is not a readable
+    SQLite file, a table or column is missing, or a value is not one that DeepFund uses.
     """
     rows = _read_tables(path)
     defaults = load_yaml(RULES)["error_defaults"]
@@ -65,7 +65,7 @@ def read_database(path: Path) -> SignalRecord:
                 ticker=ticker,
                 analyst=str(row["analyst"]),
                 signal=signal,
-                # DeepFund stores a signal also after an error, with one of these justifications.
+                # DeepFund stores a signal even after an error, with one of these justifications.
                 is_default=row["justification"] in defaults["signal"],
             )
         )
@@ -103,12 +103,12 @@ class _Portfolio:
     """A portfolio of the database."""
 
     config: str
-    shares: Mapping[str, float]  #: by ticker
+    shares: Mapping[str, float]  #: shares held by ticker
 
 
 def _day_of_stamp(stamp: object, where: str) -> str:
-    """Return the day of a stamp, which must be a day or its midnight. Raises DataError: it is
-    neither.
+    """Return the day of a timestamp, which must be a date or a midnight. Raises DataError
+    otherwise.
     """
     day = str(stamp)[:10]
     midnight = str(stamp)[10:]
@@ -182,9 +182,7 @@ def _allowed_value(value: Any, allowed: Any, where: str) -> Any:
 
 
 def _holdings(text: Any, where: str) -> dict[str, float]:
-    """Shares held by ticker, of a portfolio's `positions`: {"TSLA": {"value": 0.0, "shares":
-    0}}.
-    """
+    """Shares held by ticker, from a portfolio's `positions`: {"TSLA": {"value": 0.0, "shares": 0}}."""
     try:
         positions: Any = loads_untrusted(text)
         held = {ticker: position["shares"] for ticker, position in positions.items()}

@@ -1,11 +1,11 @@
-"""Figures of DeepFund (§3, Appendix D) that the panel lacks, on simple daily returns: of the NAV,
+"""DeepFund metrics (§3, Appendix D) beyond the standard panel, on simple daily returns of the NAV,
 r, and of the market's index, m.
 
-`paper`: f = 4.29 % / 252 a day and 252 days a year; a win is a day on which the NAV rose, for the
-win rates printed in Table 3 are 52, 57, 61, 65 and 70 %: 12 to 16 of the 23 returns of its 24 days.
-`strict`: f = 1.0429^(1/D) - 1 with the venue's D days a year; a win is a sale above its average
-cost, costs of trading included, as Appendix D words it. The paper prints neither divisor nor scale:
-standard deviations have ddof 1, alpha is a year's. CR and MDD are `total_return` and
+`paper`: risk-free rate f = 4.29 % / 252 per day, 252 days per year; a win is a day on which the NAV
+rose, for the win rates printed in Table 3 are 52, 57, 61, 65 and 70 %: 12 to 16 of the 23 returns
+of its 24 days. `strict`: f = 1.0429^(1/D) - 1 with the venue's D days per year; a win is a sale
+above average cost, trading costs included, as Appendix D puts it. The paper gives neither divisor
+nor scale: standard deviations have ddof 1, alpha is annualised. CR and MDD are `total_return` and
 `max_drawdown`. Fractions.
 """
 
@@ -40,18 +40,18 @@ from ktdeval.stats import (
 from ktdeval.trading import Ledger, StepRecord
 
 # Appendix D, formulas 2 and 6
-RISK_FREE = 0.0429  #: 1-month US Treasury bill on 2025-04-17, a year
+RISK_FREE = 0.0429  #: annual yield of the 1-month US Treasury bill on 2025-04-17
 
 
 def risk_free(days: int, rules: RuleSet) -> float:
-    """Risk-free return of one of `days` days a year."""
+    """Risk-free return per day, for `days` days per year."""
     if rules == "paper":
         return RISK_FREE / TRADING_DAYS
     return float((1.0 + RISK_FREE) ** (1.0 / days)) - 1.0
 
 
 def buy_and_hold(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Return of the portfolio of the first day, held to the last, on closes adjusted for splits and
+    """Return of the first day's portfolio, held to the last day, on closes adjusted for splits and
     dividends.
     """
     if not ledger.steps:
@@ -99,13 +99,13 @@ def sharpe(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
 
 
 def win_rate(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
-    """Share of days, or by strict rules of sales, with a profit."""
+    """Fraction of days with a profit, or of sales under strict rules."""
     problem = level_problem(ledger.nav)
     if problem:
         return problem
 
     if rules == "paper":
-        # Table 3 fits shares of 23 daily returns, not of trades.
+        # Table 3 is consistent with fractions of 23 daily returns, not of trades.
         wins = (ledger.returns > 0).tolist()
     else:
         # Appendix D, formula 4: profitable trades
@@ -117,8 +117,8 @@ def win_rate(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
 
 
 def sale_profits(ledger: Ledger) -> Iterator[float]:
-    """Profit of each sale of a holding, in minor units: what it brought less its part of what the
-    holding had cost.
+    """Profit of each sale of a holding, in minor units: its proceeds less its part of the holding's
+    cost.
     """
     shares: dict[str, int] = {}
     costs: dict[str, float] = {}
@@ -142,8 +142,8 @@ def sale_profits(ledger: Ledger) -> Iterator[float]:
 
 
 def _fills(step: StepRecord) -> Iterator[tuple[str, int, int]]:
-    """Code, change in shares and change in cash of each fill, costs included, as they follow on
-    each other: margin calls, sells, buys.
+    """Code, change in shares and change in cash (including costs) of each fill, in order of
+    execution: margin calls, sells, buys.
     """
     for call in step.charges:
         if call.kind == "margin_call":
@@ -161,10 +161,10 @@ def _fills(step: StepRecord) -> Iterator[tuple[str, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class MarketModel:
-    """Daily returns of the NAV as a multiple of those of the index."""
+    """Regression of the NAV's daily returns on the index's."""
 
     beta: float
-    index_returns: FloatArray  #: [steps]
+    index_returns: FloatArray  #: [steps] daily returns of the index
 
 
 def market_model(ledger: Ledger, market: MarketSnapshot) -> MarketModel | str:
@@ -197,7 +197,7 @@ def beta(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
 
 
 def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
-    """Jensen's alpha against the market's index, a year."""
+    """Annualised Jensen's alpha against the market's index."""
     model = market_model(ledger, market)
     if isinstance(model, str):
         return model
@@ -211,8 +211,8 @@ def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue
 
 
 def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Share of filled buys followed by a rise and of sells followed by a fall, from the fill to the
-    next price of that kind.
+    """Fraction of filled orders proved right: buys followed by a rise and sells followed by a fall,
+    from the fill to the next price of the same kind.
     """
     forecasts = judged_orders(ledger, market).forecasts
     if not forecasts:

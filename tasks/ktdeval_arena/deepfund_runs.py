@@ -1,5 +1,5 @@
 """Reader of run folders for DeepFund's tables: signals and decisions of any team whose analysts
-give signals, results, weeks.
+give signals, results, and weekly figures.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class EpisodeGroup:
 
     folder: RunFolder
     task: str
-    experiment: str  #: the task, with the run if there are several
-    model: str  #: model and agent, and what distinguishes its system from others of these names
+    experiment: str  #: the task, with the run if there are several runs
+    model: str  #: model and agent, plus what distinguishes it from systems of the same name
     specs: Sequence[EpisodeSpec]
 
 
 def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
     """Open run folders; a card is replaced by its run.
 
-    Raises StoreError: not a run; UsageError: no trading episode is finished in a run.
+    Raises StoreError if a folder is not a run; UsageError if a run has no finished trading episode.
     """
     folders: dict[Path, None] = {}
     for path in paths:
@@ -86,7 +86,7 @@ def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
 
 
 def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
-    """Name each group by model and agent, and if several systems share these, by their differences."""
+    """Name each group by model and agent; if several systems share these, add their differences."""
     systems = [
         System.of_spec(group.specs[0], group.folder.manifest.request_settings) for group in groups
     ]
@@ -111,10 +111,10 @@ def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
 
 
 def read_record(groups: Sequence[EpisodeGroup]) -> SignalRecord:
-    """Find signals and decisions in transcripts. A ticker is the asset's code if an order of the
-    episode shows it, else a label.
+    """Find signals and decisions in transcripts. A ticker is the asset's code if an order in the
+    episode reveals it, else its label.
 
-    Raises StoreError: a record is damaged.
+    Raises StoreError if a record is damaged.
     """
     opinions: list[AnalystSignal] = []
     decisions: list[TickerDecision] = []
@@ -147,7 +147,7 @@ def _read_steps(folder: RunFolder, spec: EpisodeSpec) -> list[_ReadStep]:
 
 
 def _codes_by_label(steps: Sequence[_ReadStep]) -> dict[str, str]:
-    """Code of each label that an order of the episode was executed for."""
+    """Code of each label for which an order was executed in the episode."""
     codes: dict[str, str] = {}
     for step in steps:
         for label, order in step.orders.items():
@@ -157,18 +157,18 @@ def _codes_by_label(steps: Sequence[_ReadStep]) -> dict[str, str]:
 
 
 class _ReadStep:
-    """One step: signals, and what was submitted by label."""
+    """One step: signals, and submissions by label."""
 
     def __init__(self, step: StepRecord, talk: TranscriptEntry, ledger: Ledger) -> None:
         self.step = step
         self._ledger = ledger
         self._signals = step_signals(talk)
-        # A decision by vote is not the submission of a model.
+        # A decision by vote is not a model's submission.
         self._is_traced = talk.submission is not None
         self.actions, self.orders = _read_submitted(talk, step, self._signals)
 
     def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[AnalystSignal]:
-        """Yield what each analyst owes: a signal on each asset shown."""
+        """Yield the signals due from each analyst: one on each asset shown."""
         for analyst, signals in self._signals.answers.items():
             for label in self._signals.held:
                 signal = signals.get(label)
@@ -204,7 +204,7 @@ class _ReadStep:
             )
 
     def _find_filled_shares(self, label: str) -> float:
-        """Shares that the order of a label was filled with."""
+        """Number of shares filled for a label's order."""
         order = self.orders.get(label)
         if order is None:
             return 0.0
@@ -214,9 +214,7 @@ class _ReadStep:
 def _read_submitted(
     talk: TranscriptEntry, step: StepRecord, signals: StepSignals
 ) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
-    """Return actions, and where orders were submitted their records, by the label that was
-    shown.
-    """
+    """Return the actions and, where orders were submitted, their records, by the label shown."""
     submitted = submission_object(talk.submission or "{}")
     shown = {label_key(label): label for label in signals.held}
     entries = submitted.get("orders", submitted.get("decisions"))
@@ -232,7 +230,7 @@ def _read_submitted(
         if side in _ACTIONS:
             actions[label] = _ACTIONS[side]
 
-    # Records of orders name no labels: they follow each other as in the submission.
+    # Order records carry no labels: they are in the order of the submission.
     orders: dict[str, OrderRecord] = {}
     if "orders" in submitted and len(labels) == len(step.orders):
         orders = dict(zip(labels, step.orders, strict=True))
@@ -245,7 +243,9 @@ def _read_submitted(
 
 @dataclass(frozen=True, kw_only=True)
 class EffectiveOrders:
-    """Filled orders that have a next price, and how many of them it proved right; None: unknown."""
+    """Number of filled orders that have a next price, and how many of them that price proved right;
+    None: unknown.
+    """
 
     buys: int | None = None
     effective_buys: int | None = None
@@ -263,15 +263,15 @@ class ResultRow:
     effective_buys: int | None
     sells: int | None
     effective_sells: int | None
-    total_return: float | None  #: median of the card, a fraction
-    usd: float | None  #: of an episode
+    total_return: float | None  #: median on the card, a fraction
+    usd: float | None  #: per episode
     return_per_usd: float | None
 
 
 def result_rows(
     groups: Sequence[EpisodeGroup], markets: Mapping[Path, MarketSnapshot | str]
 ) -> list[ResultRow]:
-    """One row a group; figures that its card lacks are None."""
+    """One row per group; figures that its card lacks are None."""
     rows = []
     for group in groups:
         market = markets[group.folder.path]
@@ -337,24 +337,25 @@ def _card_of(group: EpisodeGroup) -> TradingCard | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WeekRow:
-    """Figures of a group and window at the end of a week, means over seeds; shares are
-    fractions.
+    """Figures of a group and window at the end of a week, averaged over seeds; returns and
+    drawdowns are fractions.
     """
 
     experiment: str
     model: str
     window: str | None
     seeds: int
-    week: str  #: its Sunday
-    nav: float  #: units of currency
-    total_return: float  #: since the first decision
+    week: str  #: Sunday that ends the week
+    nav: float  #: NAV in currency units
+    total_return: float  #: return since the first decision
     week_return: float
-    max_drawdown: float  #: so far
+    max_drawdown: float  #: largest drawdown so far
 
 
 def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
-    """One row for each week of a group and window. Figures are means of those of each seed: the
-    drawdown of a mean NAV would be smaller, since seeds fall on different days.
+    """One row for each week of a group and window. Figures are computed per seed, then averaged:
+    the drawdown of an average NAV would be smaller, since seeds have their drawdowns on different
+    days.
     """
     rows: list[WeekRow] = []
     for group in groups:
@@ -375,13 +376,13 @@ def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
 
 
 def _weeks(group: EpisodeGroup, window: str | None, ledgers: Sequence[Ledger]) -> Iterator[WeekRow]:
-    # Index of the last day of each week, by its Sunday.
+    # Index of each week's last day, by the week's Sunday.
     last: dict[str, int] = {}
     for index, day in enumerate(ledgers[0].days.tolist(), 1):
         sunday = day + timedelta(days=6 - day.weekday())
         last[str(sunday)] = index
 
-    # [seeds, days], the first of them the cash at the start
+    # [seeds, days]; the first column is the initial cash
     nav = np.array([ledger.nav for ledger in ledgers], dtype=np.float64)
     peaks = np.maximum.accumulate(nav, axis=1)
     drawdown = np.maximum.accumulate(1.0 - nav / peaks, axis=1)

@@ -1,5 +1,5 @@
-"""Tables of DeepFund: validity, consistency and distributions of signals and decisions, of its
-database or of runs, and results by week.
+"""DeepFund's tables: validity, consistency and distributions of signals and decisions, from its
+database or from runs, and results by week.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from ktdeval_arena.signal_decision_consistency import (
 )
 
 _Row = dict[str, JsonValue]  #: field -> value
-_DATABASE = ".db"  #: ends the name of a database
+_DATABASE = ".db"  #: file extension of a database
 
 
 def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:
-    """Rows of one part (`models`, `analysts`, `decisions`, `results`) of a database of DeepFund, or
-    of run folders of a team whose analysts give signals.
+    """Rows of one part (`models`, `analysts`, `decisions`, `results`), from a DeepFund database or
+    from run folders of a team whose analysts give signals.
 
-    Raises UsageError: `results` of a database, or runs together with a database; DataError,
-    StoreError: a file can't be read.
+    Raises UsageError for `results` of a database, or for runs together with a database; DataError
+    or StoreError if a file can't be read.
     """
     part = table.settings["part"]
     databases = [path for path in paths if path.suffix == _DATABASE]
@@ -63,8 +63,8 @@ def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices
 
 
 def week_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:  # noqa: ARG001 - as tables are made
-    """One row for each week of a task and window. Weeks end on Sundays; a figure is the mean over a
-    task's seeds of the seed's own NAV, return or drawdown.
+    """One row for each week of a task and window. Weeks end on Sundays; each figure is the mean of
+    the seeds' own NAVs, returns or drawdowns.
     """
     return _frame(_printed_rows(weekly_rows(read_groups(paths))), ())
 
@@ -78,7 +78,7 @@ def _part_rows(record: SignalRecord, part: str) -> list[_Row]:
 
 
 def _signals(record: SignalRecord) -> list[_Row]:
-    """Rows of analysts, which begin with the sums of each model."""
+    """Rows for analysts, preceded by each model's totals."""
     analysts = _printed_rows(analyst_rows(record))
     sums = []
     for row in _printed_rows(summary_rows(record)):
@@ -92,7 +92,7 @@ _SIGNAL_FIELDS = ("analyst", "signals", "errors", "Bullish", "Bearish", "Neutral
 
 
 def _effectiveness(groups: Sequence[EpisodeGroup], choices: TableChoices) -> list[_Row]:
-    """Rows of results; a market that can't be read is named in a warning."""
+    """Rows for results; a warning names any market that can't be read."""
     missing = "Without the market it is not known which decisions were effective"
     markets: dict[Path, MarketSnapshot | str] = {}
     for group in groups:
@@ -113,7 +113,7 @@ def _printed_rows(values: Iterable[object]) -> list[_Row]:
 
 
 def _frame(rows: Sequence[_Row], remarks: Sequence[str]) -> pd.DataFrame:
-    # Of objects, so that counts stay whole numbers where one is missing.
+    # dtype object, so that counts stay integers where one is missing.
     frame = pd.DataFrame(rows, dtype=object)
     frame.attrs["notes"] = tuple(remarks)
     return frame

@@ -1,11 +1,11 @@
-"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and agreement of raters,
-with and without correction for chance.
+"""Ratings of daily summaries under Agent Market Arena's rules (`mis.yaml`), and inter-rater
+agreement, with and without correction for chance.
 
-Agreement is the share of items that all raters gave the same score, the paper's statistic.
-Krippendorff's α corrects it for chance: 1 − D_o / D_e with the squared distance of scores, where
-D_o is the mean over the pairs of an item's ratings, each item weighted by its ratings, and D_e that
-over all pairs of ratings. It is not defined if all scores are equal. Items with fewer than two
-ratings enter only the mean score.
+Agreement is the fraction of items to which all raters gave the same score, the paper's statistic.
+Krippendorff's α corrects it for chance: 1 − D_o / D_e with squared score differences, where D_o is
+the mean over pairs of ratings of the same item, items weighted by their number of ratings, and D_e
+the mean over all pairs of ratings. It is undefined if all scores are equal. Items with fewer than
+two ratings enter only the mean score.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
 COLUMNS = ("item", "rater", "rule", "score")
 _SCORES = ("0", "1", "2")
-Ratings = Mapping[str, Sequence[int]]  #: item -> its scores by one rule, one a rater
+Ratings = Mapping[str, Sequence[int]]  #: item -> its scores under one rule, one per rater
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class RuleAgreement:
     rule: str
     items: int
     shared: int  #: items with at least two ratings
-    mean: float  #: of all scores, 0 to 2
-    same: float | None  #: share of the shared items whose ratings are equal
-    low: float | None  #: 95 % interval of it (Wilson)
+    mean: float  #: mean of all scores, 0 to 2
+    same: float | None  #: fraction of the shared items whose ratings are all equal
+    low: float | None  #: its 95 % Wilson interval
     high: float | None
-    alpha: float | None  #: Krippendorff's, from the squared distance of scores
-    levels: tuple[int, int, int]  #: how many scores are 0, 1, 2
+    alpha: float | None  #: Krippendorff's α, from squared score differences
+    levels: tuple[int, int, int]  #: number of scores equal to 0, 1, 2
 
 
 def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
     """Return the scores by rule and item of a CSV file with `COLUMNS`, in the order of `RULES`.
-    Raises DataError: unreadable, a missing column, an unknown rule or score, or a second score of a
-    rater, with file and line.
+    Raises DataError, with file and line, if the file is unreadable, a column is missing, a rule or
+    score is unknown, or a rater scores an item twice.
     """
     try:
         text = read_plain(path).decode("utf-8-sig")
@@ -90,7 +90,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
 
 
 def _rating_problem(item: str, rater: str, rule: str, score: str) -> str:
-    """Return what is wrong with a line, or ""."""
+    """Return the problem with a line, or ""."""
     if not item or not rater:
         return "item and rater must not be empty"
     if rule not in RULES:
@@ -101,7 +101,7 @@ def _rating_problem(item: str, rater: str, rule: str, score: str) -> str:
 
 
 def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
-    """Return figures of one rule. `ratings`: at least one score."""
+    """Return one rule's figures. `ratings`: at least one score."""
     every: list[int] = []
     shared: list[Sequence[int]] = []
     for scores in ratings.values():
@@ -125,7 +125,7 @@ def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
 
 
 def alpha(shared: Sequence[Sequence[int]]) -> float | None:
-    """Krippendorff's α of items with at least two scores each; None if all scores are equal."""
+    """Krippendorff's α over items with at least two scores each; None if all scores are equal."""
     pooled: list[int] = []
     for scores in shared:
         pooled += scores
@@ -140,7 +140,7 @@ def alpha(shared: Sequence[Sequence[int]]) -> float | None:
 
 
 def _distance(scores: Sequence[int]) -> int:
-    """Sum of the squared distances of all pairs of scores."""
+    """Sum of squared differences over all pairs of scores."""
     return sum((one - other) ** 2 for one, other in combinations(scores, 2))
 
 
@@ -149,7 +149,9 @@ def ratings_frame(
     table: PaperTable,
     choices: TableChoices,  # noqa: ARG001 - as tables are made
 ) -> pd.DataFrame:
-    """One row a rule of a file of ratings. Raises UsageError: several files; DataError: no ratings."""
+    """One row per rule in a ratings file. Raises UsageError for several files; DataError without
+    ratings.
+    """
     if len(paths) > 1:
         raise UsageError(f"{table.name} is of one file of ratings; give one")
 

@@ -1,5 +1,5 @@
-"""Validity of DeepFund's signals and decisions (§3), and consistency of the two (§4.3): of its
-database and of runs.
+"""Validity of DeepFund's signals and decisions (§3), and consistency between the two (§4.3), in its
+database and in runs.
 
 The paper calls a Buy after dominant Bullish signals consistent, a Sell after dominant Bearish ones,
 and a Hold after Neutral or mixed ones. *Dominant* is a strict plurality: more signals than of any
@@ -33,7 +33,7 @@ _CALLED_FOR: dict[Signal | None, Action] = {
 
 
 def dominant(signals: Sequence[Signal]) -> Signal | None:
-    """Signal given more often than each other one; None without one, as for 2 Bearish and 2
+    """Signal given more often than any other; None if there is none, as for 2 Bearish and 2
     Neutral.
     """
     counted = Counter(signals).most_common(2)
@@ -41,7 +41,7 @@ def dominant(signals: Sequence[Signal]) -> Signal | None:
         return None
 
     first, most = counted[0]
-    # §4.3 says "dominant" without a rule: two kinds with equally many are mixed.
+    # §4.3 says "dominant" without a rule: a tie between two kinds counts as mixed.
     is_tied = len(counted) == 2 and counted[1][1] == most
     return None if is_tied else first
 
@@ -65,15 +65,15 @@ def is_consistent(
 
 
 def share(flags: Sequence[bool | None]) -> float | None:
-    """Share of True among the flags that are not None, a fraction; None if all are None."""
+    """Fraction of True among the flags that are not None; None if all are None."""
     known = [flag for flag in flags if flag is not None]
     return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True)
 class AnalystSignal:
-    """Signal of one analyst on one ticker, as the manager received it; None where it received none.
-    `is_default`: the reply could not be had or read.
+    """One analyst's signal on one ticker, as the manager received it; None if it received none.
+    `is_default`: the reply was missing or unreadable.
     """
 
     config: str
@@ -86,9 +86,9 @@ class AnalystSignal:
 
 @dataclass(frozen=True)
 class TickerDecision:
-    """Decision on one ticker, with the signals it was made on. `held`: shares before it, exact for
-    a Hold (`replay.yaml`). `shares`: of the decision, or filled in a run. `is_default`: a Hold for
-    want of a reply that could be read.
+    """Decision on one ticker, with the signals it was based on. `held`: shares held before, exact
+    for a Hold (`replay.yaml`). `shares`: number of shares decided, or filled in a run.
+    `is_default`: a Hold for lack of a readable reply.
     """
 
     config: str
@@ -104,7 +104,7 @@ class TickerDecision:
 
 @dataclass(frozen=True)
 class SignalRecord:
-    """Signals and decisions of a database or of runs, whose portfolios are window and seed.
+    """Signals and decisions from a database or from runs, where a portfolio is a window and seed.
     `configs`: experiment and model by id, in order.
     """
 

@@ -1,4 +1,4 @@
-"""Manifest of the de-anonymization probes: how much of a masked payload an attacker can name."""
+"""Manifest of the de-anonymization probes: how much of a masked payload an attacker can identify."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ktdeval_cards() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Command that makes and verifies certificates."""
+    """Command that creates and verifies certificates."""
     summary = "Certify a mask: attack what it shows, and bound what is recovered."
     command = later("ktdeval_deanon.certificate.command:certify")
     return [Spec("certify", command, summary, groups=("masks",))]

@@ -1,5 +1,5 @@
-"""Answer form, and readings of an answer: codes in any vendor's style, a day, an industry and a
-board in many spellings.
+"""Answer form, and parsing of an answer: codes in any vendor's style; dates, industries and boards
+in many spellings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktdeval.values import JsonValue, convert_value, load_yaml
 
 
 class _Tickers(Struct):
-    """Part of the answer form that bounds the codes of an answer."""
+    """Part of the answer form that limits an answer's codes."""
 
     most: int = field(name="maxItems")
 
@@ -64,10 +64,10 @@ _WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 
 
 def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Normalised codes of an answer, best first; texts without a code and repeats are left out.
+    """Normalised codes in an answer, best first; texts without a code and repeats are omitted.
 
-    A code may be part of a longer text (`600519 Kweichow Moutai`): the score is for the recovery,
-    not the spelling.
+    A code may be part of a longer text (`600519 Kweichow Moutai`): recovery is scored, not
+    spelling.
     """
     tickers = convert_value(answer["tickers"], list[str])
     codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
@@ -90,11 +90,11 @@ def _code_in(text: str) -> str | None:
 
 
 def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
-    """Trading days between the answered date and the day of a row: 0 is the day itself.
+    """Trading days between the answered date and the row's day; 0 is the day itself.
 
-    A date on which the exchange was closed is moved to the neighbouring trading day that is nearer
-    to the row's. `days`: [T] the snapshot's trading days. Returns the distance; None without a
-    date, with an invalid one (30 February), or outside the snapshot.
+    A date on which the exchange was closed is moved to whichever neighbouring trading day is nearer
+    to the row's day. `days`: [T] the snapshot's trading days. None for a missing or invalid date
+    (30 February), or one outside the snapshot.
     """
     try:
         day = np.datetime64(date.fromisoformat(_answer_text(answer, "date").strip()), "D")
@@ -117,8 +117,8 @@ def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
 
 
 def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
-    """Return whether an answer's sector is an industry, by its name in the data or a known English
-    or Chinese one.
+    """Return whether an answer's sector matches an industry, by its name in the data or a known
+    English or Chinese name.
 
     If an answer gives several, the first is used.
     """
@@ -129,8 +129,8 @@ def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
 
 @cache
 def sector_keys(industry: str) -> frozenset[str]:
-    """All names of an industry, in the form in which they are compared. Two industries may share
-    one (`pharmaceuticals`).
+    """All names of an industry, normalised for comparison. Two industries may share a name
+    (`pharmaceuticals`).
     """
     names = (industry, *_industry_names().get(industry, ()))
     return frozenset(_sector_key(name) for name in names) - {""}
@@ -138,9 +138,7 @@ def sector_keys(industry: str) -> frozenset[str]:
 
 @cache
 def _industry_names() -> Mapping[str, tuple[str, ...]]:
-    """Industry as vendors of A-share data name it -> its other names; data that ship with the
-    package.
-    """
+    """Industry name used by A-share data vendors -> its other names; ships with the package."""
     return {
         name: tuple(others)
         for name, others in load_yaml(Path(__file__).with_name("industries.yaml")).items()

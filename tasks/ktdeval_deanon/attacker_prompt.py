@@ -1,5 +1,5 @@
-"""The attacker's brief: what market it is, what is hidden, and what to answer. It holds no code and
-no date.
+"""The attacker's brief: which market it is, what is hidden, and what to answer. It contains no code
+and no date.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def prompt_hashes() -> dict[str, str]:
 
 
 class ProbeBrief:
-    """System prompt of one set of probes. It says what is public about the whole set, and nothing
-    about a probe.
+    """System prompt for one set of probes. It says what is public about the whole set, and nothing
+    about any single probe.
 
-    `period`: rows [start, stop) of the days that may be asked for; `factors`: what the shown screen
-    is ranked by.
+    `period`: rows [start, stop) of the days that may be asked for; `factors`: factors by which the
+    shown screen is ranked.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ProbeBrief:
         else:
             kind = _WORDS["real"]
 
-        # An index that is called by its code or a date goes unnamed where the mask hides these.
+        # An index whose name is its code or a date stays unnamed where the mask hides these.
         index = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
         universe = (
             "an index of large stocks" if lens.is_hidden_identity(index) else f"the {index} index"

@@ -1,5 +1,5 @@
-"""InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, its
-figures, and FinMem.
+"""InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings; its
+metrics; and FinMem.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def ktdeval_tasks() -> list[Spec]:
 
 @hookimpl
 def ktdeval_venues() -> list[Spec]:
-    """Return venues of stocks and coins on which a decision is filled at its own close, without
+    """Return venues for stocks and coins on which a decision is filled at its own close, without
     cost.
     """
     from ktdeval.registry import venue_specs
@@ -28,8 +28,8 @@ def ktdeval_venues() -> list[Spec]:
 
 @hookimpl
 def ktdeval_data() -> list[Spec]:
-    """Return the providers of the public repository's files, and of a market of the same form from
-    a seed.
+    """Return the providers of the public repository's files, and of a synthetic market in the same
+    form.
     """
     from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 

@@ -1,4 +1,4 @@
-"""Epochs of models: finished episodes of cards by task, window and model, the input of
+"""Model epochs: finished episodes from cards by task, window and model, the input to
 InvestorBench's tables.
 """
 
@@ -35,12 +35,12 @@ class SystemEpochs:
     window: str
     system: System
     members: tuple[EpochCard, ...]
-    label: str = ""  #: in tables
+    label: str = ""  #: name shown in tables
 
     def shown(self, rule: Median) -> tuple[EpochCard, ...]:
-        """Return the epochs that figures rest on: all, or for `trajectory` the one with the median
-        Sharpe ratio: the lower of two in the middle, and of equal ones that of the lowest seed. If
-        no epoch has one, cumulative returns are ranked instead.
+        """Return the epochs that figures are computed from: all, or for `trajectory` the epoch with
+        the median Sharpe ratio (the lower median; ties go to the lowest seed). If no epoch has a
+        Sharpe ratio, cumulative returns are ranked instead.
         """
         if rule != "trajectory":
             return self.members
@@ -55,9 +55,7 @@ class SystemEpochs:
         return self.members
 
     def figure(self, name: str, rule: Median) -> float | str:
-        """Return the median of a figure over the epochs shown that have one, or why none has
-        one.
-        """
+        """Return the median of a figure over the shown epochs that have it, or why no epoch has it."""
         metrics = [epoch.episode.metrics[name] for epoch in self.shown(rule)]
         values = [metric.value for metric in metrics if metric.value is not None]
         if values:
@@ -69,9 +67,9 @@ class SystemEpochs:
 
 def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpochs]:
     """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order.
-    `rules`: only cards by this rule set. Raises UsageError, CardError: no card is found; cards are
-    by two rule sets; those of one task and window differ in task, market or days, or hold a seed
-    twice.
+    `rules`: only cards under this rule set. Raises UsageError or CardError if no card is found, if
+    cards use two rule sets, or if the cards of one task and window differ in task, market or days,
+    or repeat a seed.
     """
     cards = []
     for path, card in _cards(paths):
@@ -111,8 +109,8 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpoc
 
 
 def _cards(paths: Sequence[Path]) -> Iterator[tuple[Path, TradingCard]]:
-    """Yield the trading cards with the figures, each file once; others are skipped in a folder, and
-    refused as files.
+    """Yield the trading cards that have the figures, each file once; other cards are skipped in a
+    folder, and refused if given as files.
     """
     for file in card_files(paths):
         card = load_card(file, "trading" if file in paths else None)

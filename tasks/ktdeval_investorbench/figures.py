@@ -1,13 +1,13 @@
-"""Figures of InvestorBench (§4.1, Appendix): on log returns of the asset under the position held;
-`strict` on those of the NAV.
+"""InvestorBench metrics (§4.1, Appendix), computed from the asset's log returns times the side
+held; `strict`: from log returns of the NAV.
 
 `paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over
 the asset's days with a price (adjusted for splits and dividends); a missing one is skipped. CR = Σ
-r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N / 252)) / AV with N prices, 252 for coins
-too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
-NAV_t-1), N returns and the venue's days a year throughout, MDD of the NAV. Where several assets
-were held, `paper` takes ln(NAV_t / NAV_t-1) too, with its own years and path; a portfolio that held
-only one asset has the figures of that asset. Fractions, not per cent.
+r; AV = sd(r) · √(the venue's days per year); SR = (CR / (N / 252)) / AV with N prices, 252 even for
+coins; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
+NAV_t-1), N returns and the venue's days per year throughout, MDD of the NAV. If several assets were
+held, `paper` also uses ln(NAV_t / NAV_t-1), with its own annualisation and path; a portfolio that
+held only one asset has that asset's figures. Fractions, not per cent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TRADING_DAYS = 252
 def daily_returns(
     ledger: Ledger, market: MarketSnapshot, rules: RuleSet
 ) -> tuple[FloatArray, int] | str:
-    """Return [days] log returns of the traded assets, NaN on a day without a price, and the days a
+    """Return [days] log returns of the traded assets, NaN on days without a price, and the days per
     year; or why they can't be computed.
     """
     if not ledger.steps:
@@ -93,7 +93,7 @@ def _figure_value(
     if has_no_variance(spread, resolution):
         return "the returns do not vary"
 
-    # Published figures count 252 days a year for coins, too.
+    # Published figures use 252 days per year even for coins.
     years = (len(returns) + 1) / _TRADING_DAYS if rules == "paper" else len(returns) / days
     return cumulative / years / volatility
 

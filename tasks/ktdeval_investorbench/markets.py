@@ -1,14 +1,14 @@
 """Markets from InvestorBench's public files, and a generated market in the same form.
 
-A file describes one asset: a JSON object of days with `prices`, `news` and, for stocks, `10k` and
-`10q`. Prices are adjusted closes. Texts of a day are known at its close, when the paper's agents
+A file describes one asset: a JSON object keyed by day, with `prices`, `news` and, for stocks, `10k`
+and `10q`. Prices are adjusted closes. A day's texts are known at its close, when the paper's agents
 see them. The sentiment at the end of a text, `(Sentiment: positive)`, becomes a field of the
-document. On a day without a price nothing trades: the previous price and the next one give one
-return. Source: felis33/INVESTOR-BENCH.
+document. Nothing trades on a day without a price: a single return spans it. Source:
+felis33/INVESTOR-BENCH.
 
-The generated market has random-walk closes, news of which some predict them, and filings.
-`twin.yaml` holds periods, the words of the news and their effects. Informative news move the next
-day's close; talk has no effect. Prices are sums of shocks, rounded once.
+The generated market has random-walk closes, news (some of which predicts them), and filings.
+`twin.yaml` holds the periods, the wording of the news and its effects. Informative news moves the
+next day's close; noise has no effect. Prices are cumulative sums of shocks, rounded once.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _KINDS = {"news": "news", "10k": "annual report", "10q": "quarterly report"}
 
 
 def make_market(params: FileParams) -> MarketSnapshot:
-    """Return a snapshot of the files."""
+    """Return a market snapshot built from the files."""
     return assemble(read_files(params), params.repair)
 
 
 def read_files(params: FileParams) -> RawMarket:
-    """Read the files that `params` names; nothing is checked or repaired. Raises UsageError: an
-    unknown symbol, or no file of it; DataError: a file is unreadable or has another form, with file
-    and day.
+    """Read the files that `params` specifies; nothing is checked or repaired. Raises UsageError if
+    a symbol is unknown or has no file; DataError, with file and day, if a file is unreadable or
+    malformed.
     """
     files = _symbol_files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
     days = {code: _read_days(path) for code, path in files.items()}
@@ -85,7 +85,7 @@ def market_of(
     synthetic: bool = False,
 ) -> RawMarket:
     """Return a market from the days of each symbol, with prices and cells in the public form;
-    `more`: further entities.
+    `more`: additional entities.
     """
     symbols = load_yaml(_HERE / "symbols.yaml")
     venues = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
@@ -121,7 +121,7 @@ def market_of(
 
 
 def _price_table(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
-    """Return date, code and close of the days that have a price."""
+    """Return date, code and close for the days that have a price."""
     rows: list[tuple[str, str, float]] = []
     for code, listed in days.items():
         for day, price, _ in listed:
@@ -134,8 +134,8 @@ def _price_table(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
 
 def _every_session(lives: pd.DataFrame, venue_of: Mapping[str, Venue]) -> pd.DataFrame:
     """Return date and code of each session between an asset's first and last price."""
-    # A session without a price is a day of the market, too: windows begin on the paper's day,
-    # whatever a file lacks.
+    # A session without a price is still a market day: windows begin on the paper's day even if a
+    # file has gaps.
     tables: list[pd.DataFrame] = []
     for code, first, last in lives.to_numpy():
         listed = sessions(str(first.date()), str(last.date()), venue_of[code].calendar)
@@ -147,7 +147,7 @@ def _every_session(lives: pd.DataFrame, venue_of: Mapping[str, Venue]) -> pd.Dat
 def _documents(
     days: Mapping[str, Sequence[Day]], venue_of: Mapping[str, Venue], more: Iterable[Entity]
 ) -> Documents:
-    """Return the texts of all days, with the entities that they may name."""
+    """Return the texts of all days, with the entities that they may mention."""
     documents: list[Document] = []
     for code, listed in days.items():
         for day, _, cells in listed:
@@ -158,7 +158,7 @@ def _documents(
         entities.append(Entity(row["code"], row["kind"], row["text"]))  # type: ignore[arg-type]
 
     entities.extend(more)
-    # A market has one close for its documents: the latest of its venues.
+    # A market has a single close for its documents: that of its latest venue.
     latest = max(venue_of.values(), key=lambda venue: (venue.close, venue.zone))
     close = Close.parse(f"{latest.close} {latest.zone}")
     return Documents.of(documents, close, [one for one in entities if one.code in days])
@@ -167,7 +167,7 @@ def _documents(
 def _symbol_files(
     folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]
 ) -> dict[str, Path]:
-    """Return the file of each symbol: of the requested ones, or of all that have a file."""
+    """Return each symbol's file: for the requested symbols, or for all symbols with a file."""
     requested = [symbol.strip().upper() for symbol in symbols]
     for symbol in requested:
         if symbol not in assets:
@@ -184,7 +184,7 @@ def _symbol_files(
 
     expected = requested
     if not requested and not paths:
-        # The message about an empty folder names one file that should be there.
+        # The message about an empty folder gives one expected file name.
         expected = [min(assets)]
 
     for symbol in expected:
@@ -198,7 +198,7 @@ def _symbol_files(
 
 
 def _read_days(path: Path) -> list[Day]:
-    """Return day, price (None if missing) and cells of each day of a file, ascending."""
+    """Return day, price (None if missing) and cells for each day in a file, ascending."""
     try:
         content = loads_data(read_plain(path))
     except (OSError, ValueError, RecursionError) as error:
@@ -228,7 +228,7 @@ def _parse_day(text: str, path: Path) -> str:
 
 
 def _price_of_cells(cells: Any, where: str) -> float | None:
-    """Return the price of a day's cells. Raises DataError: the cells have another form."""
+    """Return the price in a day's cells. Raises DataError if the cells are malformed."""
     if not isinstance(cells, dict):
         raise DataError(
             f"{where}: expected an object with prices and news, was {type(cells).__name__}"
@@ -249,7 +249,7 @@ def _price_of_cells(cells: Any, where: str) -> float | None:
 
 
 def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Iterator[Document]:
-    """Yield the texts of a day, dated noon or the close, whichever is earlier."""
+    """Yield a day's texts, timestamped at noon or the close, whichever is earlier."""
     hour, minute = map(int, venue.close.split(":"))
     if hour > 12:
         hour = 12
@@ -272,7 +272,7 @@ def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Itera
             )
 
 
-# ---- a market from a seed
+# ---- the generated market
 
 
 def make_twin(params: TwinParams) -> MarketSnapshot:
@@ -302,14 +302,14 @@ def _walk(
     rng: np.random.Generator,
     params: TwinParams,
 ) -> list[Day]:
-    """Return the days of one asset in the public form."""
+    """Return one asset's days in the public form."""
     listed = sessions(group["first"], group["last"], group["calendar"])
     dates = np.datetime_as_string(listed, unit="D").tolist()
     count = len(dates)
     tells = rng.random(count) < plan["tell_share"]
     side = rng.choice([-1, 1], count)
     has_news = rng.random(count) < plan["news_share"]
-    # The news of a day moves the price of the next one.
+    # A day's news moves the next day's price.
     drift = np.zeros(count)
     drift[1:] = np.where(has_news & tells, side, 0)[:-1] * plan["effect"] * params.effect
     start = np.log(rng.uniform(*group["price"]))

@@ -1,5 +1,5 @@
-"""Tables of the user's cards as in InvestorBench, of models, classes of models in % of Buy & Hold
-and tests of daily rewards.
+"""InvestorBench's tables from the user's cards: models, model classes as % of Buy & Hold, and tests
+of daily rewards.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ if TYPE_CHECKING:
     from ktdeval.registry import PaperTable, TableChoices
 
 Type = Literal["financial_domain", "proprietary", "open_source", "no_language_model"]
-TYPES = (*get_args(Type), "unclassified")  #: in the order of tables
-# neither the 22 of A22B nor the 7 of 8x7b
+TYPES = (*get_args(Type), "unclassified")  #: in table order
+# matches neither the 22 of A22B nor the 7 of 8x7b
 _STATED = re.compile(r"(?<![a-z0-9.])(\d{1,4}(?:\.\d{1,2})?)b(?![a-z0-9])")
 
 Row = dict[str, Any]
-#: classes, by their most billions
+#: size classes, by their upper bound in billions of parameters
 SIZES = {"<= 10B": 10.0, "10B-65B": 65.0, "> 65B": float("inf"), "unknown": float("nan")}
-#: epochs of the paper; Holm-adjusted p up to which one of two models is called better
+#: number of epochs in the paper; Holm-adjusted p at or below which one of two models is called
+#: better
 EPOCHS = 5
 LEVEL = 0.05
-#: mean of Buy & Hold (a fraction, or a Sharpe ratio) up to which a percentage of it is meaningless
+#: mean of Buy & Hold (a fraction, or a Sharpe ratio) at or below which a percentage of it is
+#: meaningless
 LEAST = 0.001
 BUY_AND_HOLD = "builtin/buy_and_hold"
 _HELD = "buy_and_hold"
@@ -60,8 +62,8 @@ _HELD = "buy_and_hold"
 
 @dataclass(frozen=True)
 class ModelClasses:
-    """Globs of lower-case names, whole or after the last slash: by type, and with known billions of
-    parameters.
+    """Globs for lower-case model names, matched against the whole name or the part after the last
+    slash: by type, and by known billions of parameters.
     """
 
     types: dict[Type, tuple[str, ...]] = field(default_factory=dict)
@@ -69,8 +71,8 @@ class ModelClasses:
 
 
 def read_classes(options: Sequence[str]) -> list[ModelClasses]:
-    """Return the classes of `--class`, `MODEL=TYPE[:BILLIONS]` first, then files, and the ones
-    shipped. Raises UsageError, ConfigError.
+    """Return the classes from `--class` options, first `MODEL=TYPE[:BILLIONS]`, then files, and
+    last the built-in classes. Raises UsageError or ConfigError.
     """
     from_options: dict[str, dict[str, Any]] = {"types": {}, "sizes": {}}
     files = [Path(text) for text in options if "=" not in text]
@@ -107,7 +109,7 @@ def read_classes(options: Sequence[str]) -> list[ModelClasses]:
 
 
 def classify(model: str, classes: Sequence[ModelClasses]) -> tuple[str, float | None]:
-    """Return type, one of `TYPES`, and billions of parameters, or None, of a model by its name,
+    """Return a model's type (one of `TYPES`) and billions of parameters (or None), from its name,
     such as `openai/gpt-4o`.
     """
     return _type_of(model, classes), _billions_of(model, classes)
@@ -123,7 +125,7 @@ def _type_of(model: str, classes: Sequence[ModelClasses]) -> str:
 
 
 def _billions_of(model: str, classes: Sequence[ModelClasses]) -> float | None:
-    """Return the billions of parameters as listed, else as the name states them."""
+    """Return the billions of parameters as listed, else as given in the name."""
     for each in classes:
         for pattern, size in each.sizes.items():
             if _is_pattern_match(model, pattern):
@@ -140,14 +142,14 @@ def _last_part(model: str) -> str:
 
 
 def _is_pattern_match(model: str, pattern: str) -> bool:
-    """Return whether a glob fits the name of a model, whole or after its last slash."""
+    """Return whether a glob matches a model's name, whole or after its last slash."""
     glob = pattern.lower()
     return fnmatchcase(model.lower(), glob) or fnmatchcase(_last_part(model), glob)
 
 
 def check_named(classes: ModelClasses, models: Iterable[str]) -> None:
-    """Refuse a `--class` that no model of the cards is of. Raises UsageError: names it, and the
-    models that there are.
+    """Refuse a `--class` that matches no model on the cards. Raises UsageError with the unmatched
+    class and the available models.
     """
     known = list(dict.fromkeys(models))
     for pattern in itertools.chain.from_iterable(classes.types.values()):
@@ -161,10 +163,10 @@ def check_named(classes: ModelClasses, models: Iterable[str]) -> None:
 def model_rows(
     groups: Sequence[SystemEpochs], rule: Median, classes: Sequence[ModelClasses]
 ) -> list[Row]:
-    """Return one row a task, window and system: Buy & Hold first, then by type, the largest model
+    """Return one row per task, window and system: Buy & Hold first, then by type, largest model
     first.
 
-    Raises CardError: two systems are Buy & Hold.
+    Raises CardError if two systems are Buy & Hold.
     """
     order = (_HELD, *TYPES)
     rows = [_model_row(group, rule, classes) for group in groups]
@@ -228,16 +230,16 @@ def _model_row(group: SystemEpochs, rule: Median, classes: Sequence[ModelClasses
 
 
 def _size_class(billions: float | None) -> str:
-    """Return the class of a size."""
+    """Return the size class."""
     if billions is None:
         return "unknown"
     return next(name for name, most in SIZES.items() if billions <= most)
 
 
 def class_rows(rows: Sequence[Row], by: str) -> list[Row]:
-    """Return one row a class of the models of `model_rows`, by `type`, or of open-source models by
-    `size`: mean figures in per cent of the mean of Buy & Hold on the same assets; null with a
-    reason if a row lacks one, or that mean is about 0 or less.
+    """Return one row per class of the models in `model_rows`, by `type`, or by `size` for
+    open-source models: mean figures as a percentage of the Buy & Hold mean on the same assets; null
+    with a reason if a row lacks the figure, or the Buy & Hold mean is close to 0 or negative.
     """
     held = {(row["task"], row["window"]): row for row in rows if row["type"] == _HELD}
     models = list(rows)
@@ -273,7 +275,7 @@ def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str],
                 held_values.append(of_held)
 
         lacking = len(members) - len(values)
-        # Without the leading 0, numpy would add in another order, and last bits could differ.
+        # Without the leading 0, numpy would sum in another order, and the last bits could differ.
         value = float(np.sum([0.0, *values])) / len(members)
         hold = float(np.sum([0.0, *held_values])) / len(members)
 
@@ -292,7 +294,7 @@ def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str],
 
 
 def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
-    """Yield caveats of the table `shown`, which is made from `rows`."""
+    """Yield caveats about the table `shown`, which is made from `rows`."""
     asked = {(row["task"], row["window"]) for row in rows}
     held = {(row["task"], row["window"]) for row in rows if row["type"] == _HELD}
     for task, window in sorted(asked - held):
@@ -313,7 +315,7 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
             continue
 
         subject = row.get("class")
-        if not subject:  # a row of a model, not of a class
+        if not subject:  # a row for a model, not a class
             subject = f"{row['model']} on {row['task']}"
         yield f"{subject}: {row['reasons']}"
 
@@ -328,11 +330,11 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
 def wilcoxon_rows(
     groups: Sequence[SystemEpochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]
 ) -> list[Row]:
-    """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the
-    differences of rewards on the same days, p-values adjusted by Holm over all rows. A reward is a
-    day's log return in `ib_cumulative_return`: of the epoch shown, or the mean over all epochs.
-    Raises CardError: a task and window have only one model; a ledger is missing, or not that of its
-    card.
+    """Return one row per task, window and pair of models: Wilcoxon's signed-rank test of the paired
+    differences in daily rewards, with p-values Holm-adjusted over all rows. A reward is a day's log
+    return in `ib_cumulative_return`: that of the shown epoch, or the mean over all epochs. Raises
+    CardError if a task and window have only one model, or if a ledger is missing or does not match
+    its card.
     """
     rows: list[Row] = []
     markets: dict[str, MarketSnapshot] = {}
@@ -370,10 +372,10 @@ def wilcoxon_rows(
 
 def _signed_rank_row(differences: FloatArray) -> Row:
     defined = differences[np.isfinite(differences)]
-    defined[np.abs(defined) < 1e-7] = 0.0  # a NAV is whole cents, quantities are rounded
+    defined[np.abs(defined) < 1e-7] = 0.0  # NAVs are whole cents, quantities are rounded
     test = signed_rank(defined)
     centred = defined - defined.mean()
-    lag_1 = None  # of differences that are all the same
+    lag_1 = None  # the differences are all equal
     if centred.any():
         lag_1 = float(centred[1:] @ centred[:-1] / (centred @ centred))
 
@@ -392,8 +394,8 @@ def _rewards(
     market_of: Callable[[Path], MarketSnapshot],
     markets: dict[str, MarketSnapshot],
 ) -> FloatArray:
-    """Return [days] rewards of an epoch, NaN on days without a price; `markets`: those opened so
-    far, by id.
+    """Return an epoch's [days] rewards, NaN on days without a price; `markets`: the markets opened
+    so far, by id.
     """
     name = f"episodes/{epoch.episode.id}/ledger.parquet"
     run = run_of(epoch.path)
@@ -426,10 +428,10 @@ def _rewards(
 
 
 def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:
-    """Rows of a table of models, types or sizes of models, or tests (its setting `show`).
+    """Rows of a table of models, model types or sizes, or tests (its setting `show`).
 
     An epoch is a seed. Buy & Hold is the card of `builtin/buy_and_hold`. Tests need run folders.
-    Raises UsageError, CardError: the cards don't give the table.
+    Raises UsageError or CardError if the table can't be made from the cards.
     """
     import pandas as pd  # not at the top, so that plugins load quickly
 
@@ -457,7 +459,7 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
             " --class"
         )
 
-    # Of objects, so that counts stay whole numbers where one is missing.
+    # dtype object, so that counts stay integers where one is missing.
     frame = pd.DataFrame(shown, dtype=object)
     remarks = [clean(note) for note in notes(rows, shown)]
     frame.attrs["notes"] = (_title(groups, rule), *remarks, *table.notes)
@@ -465,7 +467,7 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
 
 
 def _title(groups: Sequence[SystemEpochs], rule: Median) -> str:
-    """Return by which rules a table is, and all labels of the cards."""
+    """Return a table's rule set, and all labels of its cards."""
     labels: set[str] = set()
     for group in groups:
         for epoch in group.members:

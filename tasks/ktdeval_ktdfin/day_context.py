@@ -1,7 +1,6 @@
-"""Figures of the market as a whole at the close of a day: of its sectors, its breadth and its
-indices.
+"""Market-wide figures at a day's close: sectors, breadth and indices.
 
-They depend only on the market, so runs keep them by day (`MarketView.stored`), each computed from
+They depend only on the market, so runs cache them by day (`MarketView.stored`), each computed from
 the view of its own day.
 """
 
@@ -17,7 +16,7 @@ from ktdeval_ktdfin.market_day import MarketDay
 
 HORIZONS = (1, 5, 20)
 INDEX_HORIZONS = (*HORIZONS, 60)
-#: Figures of `breadth` of `context_table`, in its order
+#: Figures of `breadth` in `context_table`, in order
 BREADTH = (
     "members",
     "advancing",
@@ -29,20 +28,20 @@ BREADTH = (
 )
 
 
-@lru_cache(maxsize=8)  # one a market
+@lru_cache(maxsize=8)  # one per market
 def sector_names(industries: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sectors of a market in the order of the rows of `sectors` of `context_table`."""
+    """Return the sectors of a market in the row order of `sectors` in `context_table`."""
     return tuple(sorted(set(industries)))
 
 
 def day_context(market: MarketDay) -> Mapping[str, FloatArray]:
-    """Return the arrays of `context_table` of a day."""
+    """Return the arrays of `context_table` for a day."""
     return market.once("context", _stored_context)
 
 
 def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
     def make(view: MarketView) -> dict[str, FloatArray]:
-        # Where nothing is kept, the figures of the day that the caller has are not made twice.
+        # Without a cache, the figures of the caller's own day are not computed twice.
         is_same = market.is_exact and view.day == market.view.day
         return context_table(market if is_same else MarketDay(view, market.limit_ppm))
 
@@ -58,12 +57,12 @@ def _code_version() -> str:
 
 
 def context_table(market: MarketDay) -> dict[str, FloatArray]:
-    """Return what follows from the market at the close of a day; NaN where it is not defined:
+    """Return the market-wide figures at a day's close; NaN where undefined:
 
-    * `sectors` [S, 5]: members, then plain means over them, in per cent, of the returns of
-      `HORIZONS`, and the share that advances
+    * `sectors` [S, 5]: number of members, then equal-weight mean returns over `HORIZONS` in per
+      cent, and the share of members that advance
     * `breadth` [7]: the figures of `BREADTH`
-    * `indices` [I, 6]: the figures of `_index_figures`, as shares
+    * `indices` [I, 6]: the figures of `_index_figures`, as fractions
     """
     indices = [_index_figures(levels) for levels in market.view.indices.values()]
     return {
@@ -124,8 +123,8 @@ def _breadth(market: MarketDay) -> FloatArray:
 
 
 def _index_figures(levels: FloatArray) -> tuple[float, ...]:
-    """Return the returns of `INDEX_HORIZONS`, volatility and drawdown of an index as shares; NaN
-    where the history is shorter.
+    """Return an index's returns over `INDEX_HORIZONS`, volatility and drawdown as fractions; NaN
+    where the history is too short.
     """
     last = levels[-1]
     returns = []

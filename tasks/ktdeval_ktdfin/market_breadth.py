@@ -1,4 +1,4 @@
-"""Market of a day as a whole: how many members rise, and which sectors are strongest and weakest."""
+"""Market breadth on a day: how many members rise, and which sectors are strongest and weakest."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SECTOR_COLUMNS = (
 
 
 def breadth(market: MarketDay) -> Payload:
-    """Return how many members advance, decline, are suspended or at a limit, and what they
-    traded.
+    """Return how many members advance, decline, are suspended or at a price limit, and their traded
+    value.
     """
     member = market.member
     is_up, is_down = market.limit_moves
@@ -48,7 +48,7 @@ def breadth(market: MarketDay) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class SectorTone:
-    """Sectors with members on a day, by their members' mean 20-day return."""
+    """Sectors that have members on a day, ranked by their members' mean 20-day return."""
 
     total: int  #: how many
     strongest: Sequence[Sequence[str]]  #: groups of equal sectors, the strongest first
@@ -59,7 +59,7 @@ class SectorTone:
     def rows(
         self, groups: Sequence[Sequence[str]], rank: Mapping[str, int]
     ) -> list[Sequence[Payload]]:
-        """Return the rows of some groups; equal sectors are ordered by the episode's `rank`."""
+        """Return the rows of `groups`; tied sectors are ordered by the episode's `rank`."""
         rows: list[Sequence[Payload]] = []
         for group in groups:
             for sector in sorted(group, key=rank.__getitem__):
@@ -75,11 +75,12 @@ def sector_tone(market: MarketDay) -> SectorTone:
     figures = table[:, 1:].tolist()
     members = table[:, 0].astype(np.int64).tolist()
     filled = [number for number, count in enumerate(members) if count]
-    # A sector without a 20-day return is neither strong nor weak; where none has one, the other
-    # figures decide.
+    # A sector without a 20-day return is neither strong nor weak; if no sector has a 20-day return,
+    # the other figures decide.
     longest = len(HORIZONS) - 1
     shown = [number for number in filled if math.isfinite(figures[number][longest])] or filled
-    # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
+    # Ties are broken by the other figures; sectors that are equal in all of them are all shown or
+    # all omitted.
     returns = [table[shown, 1 + horizon] for horizon in reversed(range(len(HORIZONS)))]
     keys = [*returns, -table[shown, 0], table[shown, -1]]
     groups = group_by_place([sectors[number] for number in shown], places(keys))

@@ -1,8 +1,8 @@
-"""Market at the close of one day, as the tasks of KTD-Fin ask about it: status, returns, factors,
-rankings, and texts of what they show.
+"""Market at one day's close, as the KTD-Fin tasks query it: status, returns, factors, rankings, and
+their rendered texts.
 
-Nothing here knows an account, a mask or an episode, so all episodes that come to a day share it
-(`MarketView.derived`). Identities in its texts are left to the mask (`Prepared`).
+Nothing here depends on an account, a mask or an episode, so all episodes that reach a day share it
+(`MarketView.derived`). The mask fills in the identities in its texts (`Prepared`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ MEASURE_NAMES = (
 )
 DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
 _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
-# Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to
-# rounding.
+# Returns and ratios to a price are shown in per cent: rounding would strip the digits of raw daily
+# means.
 _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
-#: Answers that a day keeps, the latest ones: episodes of a model of rules ask for the same
+#: Answers that a day keeps, the latest ones: episodes of a rule-based agent ask the same
 _MOST_RECENT = 12
 
 
@@ -56,9 +56,10 @@ class LastCloses:
 
 
 class MarketDay:
-    """Market at the close of the day of a view. `limit_ppm`: [N] distance from the previous close
-    at which trading stops, in parts per million. `shown`: the same day of a market at the digits of
-    a mask (`ShownFigures.as_shown`), of which figures and rankings are computed; None: of the view.
+    """Market at the close of a view's day. `limit_ppm`: [N] distance from the previous close at
+    which trading stops, in parts per million. `shown`: the same day rounded to a mask's digits
+    (`ShownFigures.as_shown`), from which figures and rankings are computed; None to compute them
+    from the view.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class MarketDay:
         self._shown = shown or view
         self._recent: OrderedDict[Hashable, object] = OrderedDict()
         self._found: dict[Hashable, object] = {}
-        #: texts of rows of a candidate table, by asset
+        #: rendered rows of a candidate table, by asset
         self.feature_rows: dict[int, Prepared] = {}
 
     @property
@@ -77,7 +78,7 @@ class MarketDay:
         """Return whether figures are computed from the unmasked market."""
         return self._shown is self.view
 
-    # --- what traded, and where it may trade next
+    # --- what traded, and at which prices it can trade next
 
     @cached_property
     def has_bar(self) -> BoolArray:
@@ -101,8 +102,8 @@ class MarketDay:
 
     @cached_property
     def limit_moves(self) -> tuple[BoolArray, BoolArray]:
-        """[N] True where the close is too near the upper price limit to buy, and where it is too
-        near the lower one to sell.
+        """[N] True where the close is too near the upper price limit to buy, and [N] where it is
+        too near the lower limit to sell.
         """
         known = self.has_bar & np.isfinite(self.closes.previous)
         close = _ticks(np.where(known, self.closes.marks, 0.0))
@@ -130,7 +131,7 @@ class MarketDay:
         """[N] `trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
         is_up, is_down = self.limit_moves
         found = ["trading"] * len(is_up)
-        # An asset has the last status that holds of it.
+        # An asset has the last status that applies to it.
         states = {
             "limit_down": is_down,
             "limit_up": is_up,
@@ -147,14 +148,14 @@ class MarketDay:
 
     @cached_property
     def dims(self) -> Mapping[str, FloatArray]:
-        """Every figure that candidates can be ranked and compared by: name -> [N], in the units
-        that models are shown.
+        """Every figure by which candidates can be ranked and compared: name -> [N], in the units
+        shown to models.
         """
         table = self._shown.stored("ktdfin dims", _code_version(), dims_table)["dims"]
         return dict(zip(DIM_NAMES, table, strict=True))
 
     def shown(self, name: str, asset: int) -> Payload:
-        """One of `dims` as a payload, null where it is not defined."""
+        """One of `dims` as a payload, null where undefined."""
         value = figure(self.dims[name][asset])
         if value is None:
             return None
@@ -170,7 +171,7 @@ class MarketDay:
         return AssetRef(asset).figure(value, name, day)
 
     def market_figure(self, value: float) -> Payload:
-        """A figure of the whole market as a payload, null where it is not defined."""
+        """A market-wide figure as a payload, null where undefined."""
         number = figure(value)
         if number is None:
             return None
@@ -183,8 +184,8 @@ class MarketDay:
     ) -> list[Sequence[int]]:
         """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
         larger is better). Ties are broken by all factor values, then by the other figures; assets
-        that are equal in all of them are one group, in ascending order. `most`: only the first
-        whole groups that hold at most this many assets together.
+        that are equal in all of them form one group, in ascending order. `most`: return only the
+        first whole groups with at most this many assets in total.
         """
         assets = np.flatnonzero(pool)
         columns = chain(keys, self.dims.values())
@@ -192,23 +193,23 @@ class MarketDay:
         if most is None:
             return list(group_by_place(assets.tolist(), placed.tolist()))
 
-        # The asset after the last one shows whether its group is whole.
+        # The asset after the last one shows whether the last group is complete.
         best = np.argsort(placed, kind="stable")[: most + 1]
         groups = group_by_place(assets[best].tolist(), placed[best].tolist())
         return list(whole_groups(groups, most))
 
-    # --- what episodes share
+    # --- shared by episodes
 
     def once(self, key: Hashable, make: Callable[[MarketDay], T]) -> T:
-        """Return what `make` finds on this day, which is made once and must not be changed."""
+        """Return `make(self)`, computed once per day; callers must not modify it."""
         found = self._found.get(key)
         if found is None:
             found = self._found.setdefault(key, make(self))
         return found  # type: ignore[return-value]  # made by the `make` of this key
 
     def recent(self, key: Hashable, make: Callable[[MarketDay], T]) -> T:
-        """Return what `make` finds on this day, as `once`; only the latest are kept, since what a
-        model asks for has no bound.
+        """Return `make(self)` like `once`, but keep only the latest results, since a model's
+        queries are unbounded.
         """
         found = self._recent.get(key)
         if found is None:
@@ -218,7 +219,7 @@ class MarketDay:
         return found  # type: ignore[return-value]  # made by the `make` of this key
 
     def answer(self, key: Hashable, make: Callable[[], Payload]) -> Prepared:
-        """Return the text of a payload that this day and `key` decide, of the latest ones."""
+        """Return the rendered payload that this day and `key` determine; only the latest are kept."""
         return self.recent(("answer", key), lambda _: prepare_payload(make()))
 
 
@@ -230,7 +231,7 @@ def _code_version() -> str:
 
 
 def dims_table(view: MarketView) -> dict[str, FloatArray]:
-    """Return the figures of `MarketDay.dims` at the close of a view, one array [14, N]."""
+    """Return the figures of `MarketDay.dims` at the view's close as one [14, N] array."""
     raw = factor_values(view).values
     values: dict[str, FloatArray] = {}
     for name in FACTOR_NAMES:
@@ -250,7 +251,7 @@ def dims_table(view: MarketView) -> dict[str, FloatArray]:
 
 
 def closes_table(view: MarketView) -> dict[str, FloatArray]:
-    """Return the arrays of `MarketDay.closes` at the close of a view, one array [2, N]."""
+    """Return the arrays of `MarketDay.closes` at the view's close as one [2, N] array."""
     closes = _filled_closes(view)
     factor = view.factor[view.day]
     close = view.close[view.day]
@@ -265,16 +266,14 @@ def closes_table(view: MarketView) -> dict[str, FloatArray]:
 
 
 def _filled_closes(view: MarketView) -> FloatArray:
-    """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an
-    asset's first bar.
-    """
+    """[≤ 61, N] adjusted closes, forward-filled; NaN before an asset's first bar."""
     history = view.adjusted_close
     start = max(0, view.day - LOOKBACK_DAYS)
     return filled_forward(history[start:], last_known(history, start))
 
 
 def _mean_amount_cny(view: MarketView) -> FloatArray:
-    """[N] mean amount traded on the days with trade of the last 20, NaN without one."""
+    """[N] mean amount over the days with trading among the last 20; NaN if there are none."""
     amount = view.amount[-AMOUNT_DAYS:]
     usable = np.isfinite(amount) & (amount > 0)
     count = usable.sum(axis=0)
@@ -296,7 +295,7 @@ def _trailing_returns(closes: FloatArray, days: int) -> FloatArray:
 
 
 def _drawdown_pct(closes: FloatArray) -> FloatArray:
-    """[N] distance of the close from the highest one of 60 days, in per cent."""
+    """[N] distance of the close from the 60-day high, in per cent."""
     with np.errstate(all="ignore"):
         highest = np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0)
         drawdown: FloatArray = (closes[-1] / highest - 1.0) * 100.0

@@ -1,9 +1,9 @@
-"""Two research tools over the market's documents, for tasks that name them: what is known at the
+"""Two research tools over the market's documents, for tasks that list them: documents known at the
 step's close, masked.
 
-A query is matched only with the texts as shown, without the parts that the mask removed. A
-document's id is valid in this episode only. So neither identifies a handle. Documents that can't be
-masked safely are left out and counted.
+A query is matched only against the texts as shown, without the parts that the mask removed, and a
+document's id is valid only in this episode, so neither reveals whom a handle stands for. Documents
+that can't be masked safely are omitted and counted.
 """
 
 # ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter
@@ -24,7 +24,7 @@ MAX_FOUND = 50
 MAX_SEARCHED = 500
 MAX_CHARACTERS = 20_000
 NEWS_COLUMNS = ("document_id", "day", "source", "kind", "stock_ids", "title")
-_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # of its column, if a document shown has one
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # its column, if documents have a sentiment
 _TERM = re.compile(r"[^\W_]+")
 
 
@@ -119,7 +119,7 @@ FUNCTIONS = (search_news, get_document)
 
 @dataclass(frozen=True, slots=True)
 class _DocumentMatch:
-    """A document that a search finds."""
+    """A document found by a search."""
 
     row: int
     document: ShownDocument
@@ -140,7 +140,7 @@ def _news_columns(has_sentiment: bool) -> list[str]:
 def _head(
     step: ResearchStep, row: int, document: ShownDocument, has_sentiment: bool
 ) -> dict[str, Payload]:
-    """Return the cells of a document, by column; with its sentiment if the table has that column."""
+    """Return a document's cells by column, including its sentiment if the table has that column."""
     day = DayRef(step.view.documents.day_of(row))
     assets = list(document.assets)
     values: list[Payload] = [
@@ -153,14 +153,14 @@ def _head(
 
 
 def _pattern(term: str) -> re.Pattern[str]:
-    """Pattern that finds a term at the start of a word; a Chinese one anywhere."""
+    """Pattern that matches a term at the start of a word; a Chinese term matches anywhere."""
     if term.isascii():
         return re.compile(rf"(?<![^\W_]){re.escape(term)}")
     return re.compile(re.escape(term))
 
 
 def _hits(document: ShownDocument, terms: list[re.Pattern[str]]) -> int:
-    """Return how many terms are in what is shown of title and text."""
+    """Return how many terms occur in the title and text as shown."""
     if not terms:
         return 0
 

@@ -1,8 +1,8 @@
 """Payloads shared by observations and tools: account, positions, performance, bars, candidate
 tables.
 
-A table is `{"columns": [...], "rows": [[...], ...]}`: column names are given once, which halves the
-tokens of a list of objects. Units are in the names: `_cny` yuan (prices per share), `_pct` per
+A table is `{"columns": [...], "rows": [[...], ...]}`: column names are given once, which takes half
+the tokens of a list of objects. Names carry the units: `_cny` yuan (prices per share), `_pct` per
 cent; weights are fractions of NAV.
 """
 
@@ -68,7 +68,7 @@ ORDER_COLUMNS = (
     "fill_price_cny",
     "cost_cny",
 )
-LIMIT_COLUMN = "limit_cny"  # where orders may have one
+LIMIT_COLUMN = "limit_cny"  # position of the limit price in an order row, if present
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 LIMITS = (
     "max_positions",
@@ -92,7 +92,7 @@ FEATURE_COLUMNS = (
 
 
 def cny(fen: int) -> Payload:
-    """CNY of an account from fen."""
+    """Convert an account's fen to CNY."""
     return OwnFigure(fen / 100)
 
 
@@ -104,7 +104,7 @@ def weight(fen: int, nav_fen: int) -> float:
 
 
 def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
-    """Return a price that is a close, or `times` one, as a payload; null without a price."""
+    """Return a close, or `times` a close, as a payload; null without a price."""
     number = float(value)
     if math.isnan(number):
         return None
@@ -138,7 +138,7 @@ def positions(step: ResearchStep) -> Payload:
             AssetRef(asset),
             str(step.view.boards[asset]),
             Shares(asset, held.shares),
-            # KTD-Fin Appendix B: portfolio_state has T+1 locks.
+            # KTD-Fin Appendix B: portfolio_state includes T+1 locks.
             Shares(asset, held.locked),
             last_close(step, asset),
             cny(value),
@@ -152,9 +152,9 @@ def positions(step: ResearchStep) -> Payload:
 
 
 def performance(step: ResearchStep) -> Payload:
-    """Returns since the first decision, of the portfolio and of the benchmark, in per cent.
+    """Returns of the portfolio and the benchmark since the first decision, in per cent.
 
-    Only the portfolio's if figures of the whole market are left out.
+    Only the portfolio's return if market-wide figures are omitted.
     """
     stage = step.stage
     day = step.view.day
@@ -186,8 +186,8 @@ def constraints(step: ResearchStep) -> dict[str, Payload]:
 
 
 def last_step(step: ResearchStep, record: StepRecord) -> Payload:
-    """Return the outcomes of the previous step's orders, filled on this day. A stock_id that was no
-    asset shows as null.
+    """Return the outcomes of the previous step's orders, filled on this day. An invalid stock_id
+    shows as null.
     """
     stage = step.stage
     payload: dict[str, Payload] = {
@@ -218,7 +218,7 @@ def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
-    """Open rests of orders that work on the next day; empty without rests."""
+    """Unfilled remainders of orders still working on the next day; empty if there are none."""
     rows = []
     for rest in record.working:
         asset = stage.code_column[rest.code]
@@ -272,11 +272,11 @@ def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Pa
     )
 
 
-# ---- the account at book (`ktdeval.runner.episodes.book_account`)
+# ---- the account at book value (`ktdeval.runner.episodes.book_account`)
 
 
 def account_at_book(step: ResearchStep) -> Payload:
-    """Cash as what the ordered weights leave, and the number of names."""
+    """Cash as the weight left over by the ordered weights, and the number of holdings."""
     account = step.account
     return {
         "cash_weight": account.cash_minor / BOOK_NAV,
@@ -285,7 +285,7 @@ def account_at_book(step: ResearchStep) -> Payload:
 
 
 def positions_at_book(step: ResearchStep) -> Payload:
-    """Names with the weights that they were ordered at, the largest first."""
+    """Holdings with their ordered weights, largest first."""
     positions = step.account.positions
 
     def by_weight(asset: int) -> tuple[int, int]:
@@ -299,7 +299,7 @@ def positions_at_book(step: ResearchStep) -> Payload:
 
 
 def last_step_at_book(step: ResearchStep, record: StepRecord) -> Payload:
-    """Return the previous step's orders, without what became of them."""
+    """Return the previous step's orders, without their outcomes."""
     rows = [_book_order_row(step.stage, order) for order in record.orders]
     return {**_list_decisions(record), "orders": table(BOOK_ORDER_COLUMNS, rows)}
 
@@ -313,7 +313,7 @@ def _book_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload
 
 
 def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
-    """Daily bars of one asset, oldest first; days without a bar are left out. Prices unadjusted,
+    """Daily bars of one asset, oldest first; days without a bar are omitted. Prices are unadjusted,
     returns adjusted.
     """
     adjusted = step.shown_view.adjusted_close[:, asset]
@@ -336,7 +336,7 @@ def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
 
 
 def _bar(step: ResearchStep, asset: int, row: int) -> tuple[Payload, ...]:
-    """Return open, high, low, close, volume, amount of one day."""
+    """Return one day's open, high, low, close, volume and amount."""
     view = step.view
     prices: list[Payload] = []
     for part in _PARTS:
@@ -363,7 +363,7 @@ def identity(step: ResearchStep, asset: int) -> tuple[Payload, ...]:
 
 
 def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
-    """Today's bar, recent returns and all factors, one row an asset."""
+    """Today's bar, recent returns and all factors, one row per asset."""
     rows: list[Payload] = []
     if not step.stage.lens.shares_prepared_texts:
         rows += [_feature_row(step, asset) for asset in assets]
@@ -378,16 +378,16 @@ def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
 
 
 def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
-    """Return the row of an asset, with figures of the market only."""
+    """Return an asset's row, which holds market figures only."""
     figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
     return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
 
 
 def factor_union(step: ResearchStep, most: int) -> list[int]:
     """Return the fixed candidate list: the union of each factor's top k, with the largest k whose
-    union has at most `most` names. Assets that are equal in all figures are in it all or none.
-    Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too
-    many, factors are taken in their documented order until the list is full.
+    union has at most `most` names. Assets that are equal in all figures are all in it or all
+    omitted. The order is the episode's shuffle, so that it favours no factor. If even k = 1 gives
+    too many names, factors are taken in their documented order until the list is full.
     """
     chosen = step.market.once(("factor union", most), partial(_factor_union, most))
     return sorted(chosen, key=step.stage.rank.__getitem__)

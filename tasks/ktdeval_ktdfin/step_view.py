@@ -1,5 +1,5 @@
-"""One step as seen through a market view: the market of the day, the account, and how the episode's
-mask shows both.
+"""One step seen through a market view: the day's market, the account, and how the episode's mask
+shows both.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class EpisodeStage:
     trading: TradingConfig
     #: [N] distance from the previous close at which trading stops, in parts per million
     limit_ppm: IntArray
-    price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
+    price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` by board, for the assets' boards
     rules: MarketRules
-    #: [N] each asset's rank in `lens.order`: the order of lists without their own
+    #: [N] each asset's rank in `lens.order`, used by lists that have no order of their own
     rank: IntArray
     #: industry name -> rank of its first asset in `lens.order`, which is independent of the name
     sector_rank: Mapping[str, int]
@@ -37,14 +37,14 @@ class EpisodeStage:
 
     @cached_property
     def day_key(self) -> str:
-        """Name under which episodes share a day: they have equal price limits."""
+        """Key under which episodes with equal price limits share a day."""
         return f"ktdfin day {sorted(self.price_limit_pct.items())}"
 
     @classmethod
     def open(
         cls, snapshot: MarketSnapshot, lens: Lens, limits: tuple[HarnessConfig, TradingConfig]
     ) -> EpisodeStage:
-        """Prepare an episode from the static facts of a snapshot."""
+        """Prepare an episode from a snapshot's static data."""
         harness, trading = limits
         sectors = dict.fromkeys(snapshot.industries[asset] for asset in lens.order)
 
@@ -72,15 +72,13 @@ class EpisodeStage:
 
 
 def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
-    """Move of a day's open against the previous close at which a board's stocks stop trading, in
-    per cent.
-    """
+    """Move of the open from the previous close at which a board's stocks stop trading, in per cent."""
     return round(DAILY_LIMIT_PCT[board] - trading.limit_buffer_pct, 6)
 
 
 class ResearchStep:
     """Market and account at the close of one decision day (`number` 0 is the first). Research tools
-    get it as first argument.
+    receive it as their first argument.
     """
 
     def __init__(
@@ -93,12 +91,12 @@ class ResearchStep:
 
     @cached_property
     def shown_view(self) -> MarketView:
-        """Market of this day at the digits that the mask shows."""
+        """This day's market, rounded to the mask's digits."""
         return self.stage.lens.figures.as_shown(self.view)
 
     @cached_property
     def market(self) -> MarketDay:
-        """Market of this day, which episodes share whose masks show figures as they are."""
+        """This day's market, shared by all episodes whose masks show figures as they are."""
         limits = self.stage.limit_ppm
         shown = self.shown_view
         return shown.derived(self.stage.day_key, lambda: MarketDay(self.view, limits, shown))
@@ -146,18 +144,18 @@ class ResearchStep:
 
     @property
     def dims(self) -> Mapping[str, FloatArray]:
-        """Every figure that candidates can be ranked and compared by: name -> [N], in the units
-        that models are shown.
+        """Every figure by which candidates can be ranked and compared: name -> [N], in the units
+        shown to models.
         """
         return self.market.dims
 
     def shown(self, name: str, asset: int) -> Payload:
-        """One of `dims` as a payload, null where it is not defined."""
+        """One of `dims` as a payload, null where undefined."""
         return self.market.shown(name, asset)
 
     def shared(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
-        """Return the payload of `make`, which the day's market and `key` decide: its text, made
-        once for all episodes, where the mask shows figures as they are.
+        """Return the payload of `make`, which the day's market and `key` determine. Where the mask
+        shows figures as they are, this is its text, rendered once for all episodes.
         """
         if not self.stage.lens.shares_prepared_texts:
             return make()
@@ -168,8 +166,8 @@ class ResearchStep:
         return [sorted(group, key=self.stage.rank.__getitem__) for group in groups]
 
     def known_ticks(self, asset: int) -> int:
-        """Last close in ticks as known under the mask, 0 before the first bar: what answers about
-        the account count with.
+        """Last close in ticks as known under the mask, 0 before the first bar; answers about the
+        account are computed from it.
         """
         if not self.stage.lens.mask.is_coarse:
             return self.market.close_ticks[asset]
@@ -183,13 +181,13 @@ class ResearchStep:
         return round(known * TICKS_PER_CNY)
 
     def value_fen(self, asset: int, shares: int) -> int:
-        """Value of a holding at the last close as known, in fen, rounded half up."""
+        """Value of a holding at the last close as known under the mask, in fen, rounded half up."""
         return (shares * self.known_ticks(asset) + 50) // 100
 
     @cached_property
     def held_fen(self) -> dict[int, int]:
-        """Asset -> value of the holding in fen, largest first; equal values in an order that no
-        label enters.
+        """Asset -> value of the holding in fen, largest first; the order of equal values does not
+        depend on labels.
         """
         positions = self.account.positions
         values = {asset: self.value_fen(asset, held.shares) for asset, held in positions.items()}
@@ -206,8 +204,8 @@ class ResearchStep:
 
     @property
     def next_day_at_closes(self) -> TradingDay:
-        """Guess the next day from today: opens at the last closes as known, suspensions and limit
-        states as they are.
+        """Guess the next day from today: opens at the last closes as known under the mask,
+        suspensions and limit states unchanged.
         """
         if self.stage.lens.mask.is_coarse:
             ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]

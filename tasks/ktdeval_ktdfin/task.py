@@ -1,5 +1,5 @@
-"""A KTD-Fin trading task: its config, its prompts (a system prompt per mode, one user message with
-the state), its episodes.
+"""A KTD-Fin trading task: its config, its prompts (one system prompt per mode, one user message
+with the state) and its episodes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class KtdfinConfig(MaskedConfig):
         return self.account == "book" or (self.account is None and self.mode == "memory_only")
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if values do not go together."""
+        """Raise ConfigError if values are incompatible."""
         super().check(where)
         if self.mode == "memory_only" and (self.rebase_prices or self.mask_config.is_coarse):
             raise ConfigError(
@@ -144,13 +144,13 @@ def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
 
 
 def _tool_files(config: KtdfinConfig) -> tuple[str, ...]:
-    """Names of the prompt files that say what each research tool is for."""
+    """Names of the prompt files that explain each research tool's purpose."""
     return ("research",) if config.mode == "open_research" else ()
 
 
 def _fill_prompt(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
-    """Return the text of prompt files with the task's limits. It names no stock, so every mask may
-    show it. `length`: how long the episode lasts, as its mask may say.
+    """Return the text of prompt files with the task's limits filled in. It names no stock, so every
+    mask may show it. `length`: the episode's length, as far as its mask may reveal it.
     """
     trading = config.trading
     harness = config.harness
@@ -185,7 +185,7 @@ def _fill_prompt(config: KtdfinConfig, files: Sequence[str], length: str) -> str
 
 
 def _price_limits(trading: TradingConfig) -> str:
-    """Return the moves at which trading stops, with the boards that each applies to."""
+    """Return the price moves at which trading stops, with the boards that each applies to."""
     boards_of: dict[float, list[str]] = {}
     for board in Board:
         boards_of.setdefault(limit_stop_pct(board, trading), []).append(str(board))
@@ -235,8 +235,8 @@ class KtdfinScene:
         )
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> ResearchStep:
-        """Return what research tools get at this step; from then on the lens shows codes and names
-        of its day.
+        """Return what research tools receive at this step; from then on the lens shows that day's
+        codes and names.
         """
         self.lens.move_to(view.day)
         return ResearchStep(self._stage, step, view, account)
@@ -272,7 +272,7 @@ class KtdfinScene:
         return state
 
     def _state_at_book(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
-        """Return the state of memory_only: labels, and the account as it was ordered."""
+        """Return the state for memory_only: labels, and the account at its ordered weights."""
         return {
             "day": DayRef(step.view.day),
             "account": payloads.account_at_book(step),
@@ -320,7 +320,7 @@ class KtdfinTask:
         return {"name": self.name, **to_mapping(self._config), "prompts": prompts}
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
-        """Open one episode; DataError where the window lies outside the snapshot."""
+        """Open one episode. Raises DataError if the window lies outside the snapshot."""
         lens = self._config.lens(spec, snapshot)
         # Index membership of a code can reveal the day, even if everything else is masked.
         lens.only_shown = self.mode == "memory_only" and lens.hides_dates

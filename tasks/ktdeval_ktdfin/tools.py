@@ -1,4 +1,4 @@
-"""The six read-only research tools of open_research (KTD-Fin Appendix B). Each gets the step's
+"""The six read-only research tools of open_research (KTD-Fin Appendix B). Each receives the step's
 market and account.
 """
 
@@ -38,7 +38,7 @@ from ktdeval_ktdfin.step_view import ResearchStep
 if TYPE_CHECKING:
     Dim: TypeAlias = str
     SignedDim: TypeAlias = str
-else:  # schemas of tools come from these
+else:  # tool schemas are generated from these
     Dim = Literal[DIM_NAMES]
     SignedDim = Literal[(*DIM_NAMES, *(f"-{name}" for name in DIM_NAMES))]
 MAX_LOOKBACK_DAYS = 120
@@ -237,7 +237,7 @@ _FUNCTIONS = (
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
-@cache  # runs, scores and verifications ask for them again and again
+@cache  # runs, scores and verifications request them repeatedly
 def research_tool(name: str) -> Tool:
     """One of the tools by name. Its schema comes from the function's signature."""
     return tool(_BY_NAME[name])
@@ -245,13 +245,13 @@ def research_tool(name: str) -> Tool:
 
 @dataclass(frozen=True, slots=True)
 class _MemberRanking:
-    """Ranking of the index members that can be bought on a day."""
+    """A day's ranking of the index members that can be bought."""
 
-    names: tuple[str, ...]  #: ranked by, with a leading minus where the lowest come first
+    names: tuple[str, ...]  #: factors ranked by, with a leading minus where the lowest come first
     ranked_of: int  #: how many were ranked
     #: assets, best first, equal ones together: as many as a screen can show
     groups: Sequence[Sequence[int]]
-    score: Mapping[int, float]  #: of these assets the mean of the percentile ranks
+    score: Mapping[int, float]  #: mean percentile rank of each of these assets
 
 
 def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
@@ -270,7 +270,7 @@ def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
 def _screen_groups(
     step: ResearchStep, screen: _MemberRanking, groups: Iterable[Sequence[int]]
 ) -> dict[str, Payload]:
-    """Return the table of a screen's first groups."""
+    """Return the table of a screen's leading groups."""
     shown = [name.removeprefix("-") for name in screen.names]
     rows = []
     for asset in chain.from_iterable(groups):
@@ -332,7 +332,7 @@ def _signed_dim(market: MarketDay, name: str) -> FloatArray:
 
 
 def _order_to(asset: int, weight: float, held_fen: int, nav_fen: int) -> Order:
-    """Return the order that reaches a weight: a sale if the holding is worth more than it, else a
+    """Return the order that reaches a weight: a sale if the holding is worth more than that, else a
     purchase.
     """
     side: Side = "SELL" if weight * nav_fen < held_fen else "BUY"
@@ -346,15 +346,15 @@ def _sellable(account: Account) -> Account:
 
 
 def _percentile_ranks(values: FloatArray) -> FloatArray:
-    """[n] ranks scaled to 0 (lowest) … 1 (highest); equal values share their mean rank, so no order
-    of assets enters.
+    """[n] ranks scaled to 0 (lowest) … 1 (highest); ties share their mean rank, so the order of
+    assets does not matter.
     """
     if len(values) == 1:
         return np.ones(1)
 
     order = np.argsort(values)
     rising = values[order]
-    if (rising[1:] != rising[:-1]).all():  # no ties, as most often: faster than with them
+    if (rising[1:] != rising[:-1]).all():  # no ties, the usual case: faster than the general path
         ranks = np.empty(len(values))
         ranks[order] = np.arange(len(values)) / (len(values) - 1)
         return ranks
@@ -370,8 +370,8 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
 
 
 def _index_rows(step: ResearchStep) -> list[list[Payload]]:
-    """Return the benchmark, then the other indices. Their names are shown only where stocks are: an
-    index is an identity too.
+    """Return the benchmark, then the other indices. Index names are shown only where stock names
+    are: an index is an identity too.
     """
     view = step.view
     lens = step.stage.lens

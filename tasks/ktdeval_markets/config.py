@@ -1,4 +1,4 @@
-"""Options of a task on any market, as task files name them, and which of them go together."""
+"""Options of a task on any market, named as in task files, and which of them are compatible."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class MarketConfig(MaskedConfig):
 
     @property
     def older_closes(self) -> int:
-        """Number of the oldest bars shown that have only their close."""
+        """Number of the oldest shown bars for which only the close is shown."""
         if self.full_bars is None or self.history is None or self.is_compact:
             return 0
         return max(0, self.history - self.full_bars)
@@ -132,7 +132,7 @@ class MarketConfig(MaskedConfig):
         )
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if values do not go together."""
+        """Raise ConfigError if values are incompatible."""
         super().check(where)
         self.trading.rules(f"{where}: trading")
         self.stances.check(where)

@@ -1,5 +1,5 @@
-"""Documents shown at a close: each asset's newest ones in turn, so that none is left out because
-another one has more.
+"""Documents shown at a close: each asset's newest in turn, so that no asset is crowded out by one
+with more documents.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ktdeval.masking import DayRef, Payload, ShownDocument, table
 from ktdeval_markets.episode_setting import EpisodeStage
 
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
-_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # of its column, if a document shown has one
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # its column, if documents have a sentiment
 
 
 def news(stage: EpisodeStage, view: MarketView, listed: Sequence[int]) -> Payload:
-    """Return documents that are known at this close, as the mask shows them, newest first. Those
-    that were reached and can't be masked safely are counted.
+    """Return documents known at this close, as the mask shows them, newest first. Documents that
+    would have been shown but can't be masked safely are counted.
 
     `listed`: columns of the assets shown.
     """
@@ -72,7 +72,7 @@ class _DocumentChoice:
     """Documents chosen so far."""
 
     def __init__(self, stage: EpisodeStage, view: MarketView) -> None:
-        self.chosen: dict[int, ShownDocument] = {}  #: by row
+        self.chosen: dict[int, ShownDocument] = {}  #: chosen documents by row
         self.withheld = 0  #: documents reached that can't be masked safely
         self._stage = stage
         self._view = view
@@ -80,9 +80,9 @@ class _DocumentChoice:
         self._grouped: set[int] = set()
 
     def take(self, groups: Sequence[_DocumentGroup]) -> None:
-        """Choose documents of some groups in rounds: the n-th round gives a group its n-th document,
-        unless it has as many already, filed under it and another one. If the last round is too
-        large, its newest documents are chosen.
+        """Choose documents from `groups` in rounds: the n-th round gives a group its n-th document,
+        unless n of its documents are chosen already, through other groups as well. If the last
+        round is too large, only its newest documents are chosen.
         """
         most = self._stage.news
         each = self._stage.news_each or most
@@ -103,8 +103,8 @@ class _DocumentChoice:
             turn += 1
 
     def rest(self, days: int) -> list[int]:
-        """Return rows of the documents of the last days that are in no group so far, newest
-        first.
+        """Return the rows of documents from the last `days` days that are in no group so far,
+        newest first.
         """
         rows = self._view.documents.rows(days).tolist()
         return [row for row in rows if row not in self._grouped]

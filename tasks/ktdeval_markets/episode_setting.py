@@ -8,8 +8,8 @@ from ktdeval.market import MarketSnapshot, bar_rows
 from ktdeval.masking import Lens, OwnFigure, Payload, TextMask
 from ktdeval.trading import MarketRules, Scale, TradingConfig
 
-#: Parts that a session is shown in; sessions before the first decision whose shortest gives the
-#: number
+#: Number of parts in which a session is shown; number of sessions before the first decision whose
+#: shortest determines it
 MIN_PARTS = 4
 MAX_PARTS = 20
 PARTS_DAYS = 252
@@ -24,17 +24,17 @@ class EpisodeStage:
     rules: MarketRules
     trading: TradingConfig
     texts: TextMask
-    shown: int  #: most assets in the table
-    news: int  #: most documents shown; 0 omits the section
-    news_days: int  #: days that they may be old
+    shown: int  #: maximum number of assets in the table
+    news: int  #: maximum number of documents shown; 0 omits the section
+    news_days: int  #: maximum age of documents, in days
     news_each: (
         int | None
-    )  #: most of them that one asset brings, or the market as a whole; None: any
-    news_characters: int  #: most characters of a document's text
-    intraday: int = 0  #: most assets whose last session is shown; 0 omits the section
-    history: int = 0  #: most bars shown of each asset; 0 omits the section
-    older_closes: int = 0  #: of these bars, number of the oldest that show only their close
-    length: str = ""  #: length of the episode, as text of the prompt
+    )  #: maximum number per asset, and for the market as a whole; None: no limit
+    news_characters: int  #: maximum number of characters of a document's text
+    intraday: int = 0  #: maximum number of assets whose last session is shown; 0 omits the section
+    history: int = 0  #: maximum number of bars shown per asset; 0 omits the section
+    older_closes: int = 0  #: number of the oldest of these bars that show only their close
+    length: str = ""  #: length of the episode, as prompt text
     only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
     _parts: dict[int, int] = field(default_factory=dict)
 
@@ -48,8 +48,8 @@ class EpisodeStage:
         return OwnFigure(minor / self.rules.minor_per_unit)
 
     def session_parts(self, asset: int) -> int:
-        """Return the number of parts that an asset's sessions are shown in, one number for the
-        episode: the number of bars would tell which days are short.
+        """Return the number of parts in which an asset's sessions are shown, constant over the
+        episode: the number of bars would reveal which days are short.
         """
         if asset not in self._parts:
             fewest = self._min_minutes(asset)
@@ -58,7 +58,7 @@ class EpisodeStage:
         return self._parts[asset]
 
     def _min_minutes(self, asset: int) -> int:
-        """Return the bars of the shortest session before the first decision."""
+        """Return the number of bars in the shortest session before the first decision."""
         view = self.snapshot.as_of(self.lens.base_row)
         code = self.snapshot.codes[asset]
         sessions = bar_rows(view, asset)[-PARTS_DAYS:].tolist()
@@ -74,6 +74,6 @@ class EpisodeStage:
         return self.lens.rank[self.snapshot.asset_index[code]]
 
     def scale(self, code: str) -> tuple[int, Scale]:
-        """Return column and units of a code."""
+        """Return a code's column and units."""
         asset = self.snapshot.asset_index[code]
         return asset, self.rules.scales[asset]

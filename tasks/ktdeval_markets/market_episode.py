@@ -1,4 +1,4 @@
-"""One episode of a task on any market: what is shown at each close, and what decisions come to."""
+"""One episode of a task on any market: what is shown at each close, and what the decisions lead to."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MarketScene:
         self._dated: list[Venue] = []
         if not stage.lens.hides_dates:
             self._dated = [one for one in venues.values() if has_dated_duties(one, stage.trading)]
-        self.form: StanceForm | None = None  #: of decisions; None if the task asks for orders
+        self.form: StanceForm | None = None  #: form of decisions; None if the task asks for orders
         if config.stances.are_asked_for:
             rule = config.stances.rule(stage.rules.shorts)
             self.form = StanceForm(config.harness, stage.lens, rule)
@@ -86,7 +86,7 @@ class MarketScene:
     def _payload(
         self, view: MarketView, last: StepRecord | None, listed: Sequence[int]
     ) -> dict[str, Payload]:
-        """Return the state of a close; a table that the task does not show is absent."""
+        """Return the state at a close; tables that the task does not show are absent."""
         stage = self._stage
         last_step = None
         if last is not None:
@@ -115,7 +115,7 @@ class MarketScene:
     def _rebuild(
         self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]
     ) -> Rebuild | None:
-        """Return what rebuilds the portfolio at this close, if the task does so."""
+        """Return the rebuild of the portfolio at this close; None if the task has none."""
         if self._weights is None:
             return None
 
@@ -135,10 +135,10 @@ class MarketScene:
     # --- the warm-up
 
     def lessons(self, view: MarketView) -> Iterator[Lesson]:
-        """Yield the days of the window's warm-up, each with the next price of its assets. An asset
-        without a price is left out of the day, and a day without any asset is no lesson. The last
-        price shown is that of the day of `view`. Raises DataError: the market begins after the
-        first day of the warm-up.
+        """Yield the days of the window's warm-up, each with the next price of its assets. Assets
+        without a price are omitted from the day, and days without any asset are skipped. The last
+        price shown is that of `view`'s day. Raises DataError if the market begins after the first
+        day of the warm-up.
         """
         if self._warm_up is None:
             return
@@ -162,7 +162,7 @@ class MarketScene:
         return int(np.searchsorted(snapshot.days, first_day))
 
     def _lesson(self, view: MarketView, row: int) -> Lesson | None:
-        """Return a day before the episode with what came of it until the day of `view`."""
+        """Return a day before the episode with its outcome up to `view`'s day."""
         stage = self._stage
         then = stage.snapshot.as_of(row)
         listed = shown_state.list_assets(stage, then, None, stage.shown)

@@ -1,16 +1,17 @@
-"""Weights of a portfolio that is rebuilt at every close from BUY, SELL or HOLD of each asset.
+"""Weights of a portfolio that is rebuilt at every close from each asset's BUY, SELL or HOLD.
 
     maximise  mean'w - w'covariance w    0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
     then      w / sum|w|      in millionths; equal sides stay equal
 
-The sum is scaled after the maximum and does not constrain it: sum|w| = 1, or nothing is held if
-every expected return is against the side decided on. Both moments are of simple daily returns and
-shrunk by `SHRINKAGE`: each mean towards the mean of all, the covariance (ddof 1) towards their
-average variance times the unit matrix. They are those of all assets shown, HOLD or not, over the
-closes from the seventh before the first decision on; days on which one of them has no close are
-left out. With fewer than `MIN_PRICES` closes the sides decided on weigh the same. Source: the
-public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py), which the paper does not
-describe; it rounds solutions to 1e-4 before they are scaled, and holds nothing with fewer closes.
+The weights are scaled after the optimisation, which has no constraint on their sum: sum|w| = 1, or
+nothing is held if every expected return is against the chosen side. Both moments are estimated from
+simple daily returns and shrunk by `SHRINKAGE`: each mean towards the grand mean, the covariance
+(ddof 1) towards the average variance times the identity matrix. They cover all assets shown, HOLD
+or not, over the closes from the seventh before the first decision onwards; days on which any of
+these assets has no close are omitted. With fewer than `MIN_PRICES` closes the chosen sides are
+equally weighted. Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py),
+which the paper does not describe; it rounds solutions to 1e-4 before they are scaled, and holds
+nothing with fewer closes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _SPARE = 1 - 1e-6
 
 
 def moments(closes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return shrunk means [N] and covariance [N, N] of the simple returns of `closes`, [T, N]
+    """Return the shrunk means [N] and covariance [N, N] of the simple returns of `closes`, [T, N]
     without gaps, T >= 3.
     """
     returns = closes[1:] / closes[:-1] - 1.0
@@ -57,7 +58,7 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
     """Return the [N] maximiser of means'w - w'covariance w in the boxes of `sides`, [N] of +1, -1
     or 0; `covariance` is positive definite, or negligible against the means.
 
-    With u = |w| it is a least-squares problem in bounds, |R u - b|^2 where R'R = covariance and 2
+    With u = |w| this is a bounded least-squares problem, |R u - b|^2 where R'R = covariance and 2
     R'b = means, each with the signs of the sides, which an active-set method solves exactly.
     """
     from scipy.optimize import lsq_linear  # noqa: PLC0415 - only where weights are optimised
@@ -87,9 +88,9 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
 
 
 def scale_weights(raw: FloatArray) -> FloatArray:
-    """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the
-    largest taking the remainder; several that are the largest take equal parts of it, and a rest of
-    less than a millionth each stays in cash. Zeros where all are negligible.
+    """Return [N] weights proportional to `raw` whose absolute values sum to 1 in whole millionths.
+    The largest weight takes the rounding remainder; tied largest weights share it equally, and what
+    is less than a millionth each stays in cash. All zeros if all of `raw` is negligible.
     """
     sizes = np.where(np.abs(raw) < _NEGLIGIBLE, 0.0, np.abs(raw))
     if not sizes.any():
@@ -103,10 +104,10 @@ def scale_weights(raw: FloatArray) -> FloatArray:
 
 
 def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray:
-    """Return the [N] weights, shares of NAV, of the sides decided on ([N] of +1, -1 or 0) after
-    `closes` ([T, N]).
+    """Return the [N] weights, as fractions of NAV, for `sides` ([N] of +1, -1 or 0) after `closes`
+    ([T, N]).
 
-    Days on which an asset has no close are left out.
+    Days on which any asset has no close are omitted.
     """
     known = closes[np.isfinite(closes).all(axis=1)]
     # The public code holds nothing before there are as many closes.
@@ -117,20 +118,20 @@ def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray
 
 @dataclass(frozen=True)
 class PortfolioRebuild:
-    """Targets of the decisions at one close. Implements `ktdeval.harness.Rebuild`."""
+    """Target positions for the decisions at one close. Implements `ktdeval.harness.Rebuild`."""
 
     view: MarketView
-    step: int  #: number of the step: days since the first decision
+    step: int  #: step number: days since the first decision
     assets: Sequence[int]  #: columns of those shown
     nav_minor: int  #: at this close
     rules: MarketRules
     rule: WeightRule
-    #: price as known under the mask, of an asset, a close and its row
+    #: price as known under the mask, from an asset, a close and its row
     known: Callable[[int, float, int], float] = lambda _asset, close, _row: close
-    shown: MarketView | None = None  #: this market at the mask's digits, where they are fewer
+    shown: MarketView | None = None  #: this market rounded to the mask's digits, if the mask rounds
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
-        """Return the targets of the sides; an asset without a close has no target."""
+        """Return the targets for the sides; an asset without a close has no target."""
         columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
         closes = self._shared_closes(columns)
         decided = np.array([sides.get(column, 0) for column in columns])
@@ -145,8 +146,8 @@ class PortfolioRebuild:
         return targets
 
     def _shared_closes(self, columns: Sequence[int]) -> FloatArray:
-        """[T, N] adjusted closes of the days on which all assets have one, from the seventh such
-        day before the first decision on.
+        """[T, N] adjusted closes of the days on which all assets have one, starting from the
+        seventh such day before the first decision.
         """
         closes = (self.shown or self.view).adjusted_close[:, columns]
         shared = np.flatnonzero(np.isfinite(closes).all(axis=1))

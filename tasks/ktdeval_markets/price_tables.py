@@ -1,6 +1,6 @@
-"""Tables of prices: figures of the assets listed, their last sessions and bars, and what came after
-a day of a warm-up. A figure over n days is over sessions of the asset itself: days on which it has
-a bar, not those on which only other assets of the market trade.
+"""Price tables: figures of the listed assets, their last sessions and bars, and what followed a
+warm-up day. A figure over n days covers the asset's own sessions: days on which it has a bar, not
+days on which only other assets of the market trade.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval_markets.shown_state import PARTS, Part, status
 DRAWDOWN_DAYS = 60
 VOLATILITY_DAYS = 20
 RETURN_DAYS = (1, 5, 20, 60)
-SESSIONS = 10  #: how many sessions back the last one with minutes is looked for
+SESSIONS = 10  #: how many sessions back to look for the last one with minute bars
 VOLATILITY = "volatility_20d_pct"
 DRAWDOWN = "drawdown_60d_pct"
 ASSET_COLUMNS = (
@@ -34,9 +34,9 @@ ASSET_COLUMNS = (
     DRAWDOWN,
 )
 IntArray = npt.NDArray[np.intp]
-LAST_CLOSE = "last_close"  #: column of the assets on days on which one of them has no close
+LAST_CLOSE = "last_close"  #: column of the assets table on days when an asset has no close
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
-#: columns that a market with closes only, or without boards, does not have
+#: columns absent from a market that has only closes, or no boards
 OPTIONAL_COLUMNS = ("board", "open", "high", "low", "volume")
 HISTORY_COLUMNS = ("stock_id", "day", *PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
@@ -52,7 +52,7 @@ def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Paylo
     if np.isfinite(view.close[view.day, list(shown)]).all():
         return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)
 
-    # An exchange is closed: a position can still be judged by its last price.
+    # If an exchange is closed, a position can still be judged by its last price.
     with_last = []
     for row, asset in zip(rows, shown, strict=True):
         with_last.append((*row, _last_close(view, asset)))
@@ -93,7 +93,9 @@ def _board(stage: EpisodeStage, asset: int) -> str | None:
 
 
 def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int) -> Payload:
-    """Return the change of the close over the last sessions; None if the history is shorter."""
+    """Return the change of the close over the last `days` sessions; None if the history is too
+    short.
+    """
     if len(closes) <= days:
         return None
 
@@ -104,7 +106,7 @@ def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int
 
 
 def _volatility_pct(closes: FloatArray) -> float | None:
-    """Return the standard deviation of daily returns; None if the history is shorter."""
+    """Return the volatility of daily returns; None if the history is too short."""
     recent = closes[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
     if len(moves) < VOLATILITY_DAYS:
@@ -113,7 +115,7 @@ def _volatility_pct(closes: FloatArray) -> float | None:
 
 
 def _drawdown_pct(closes: FloatArray) -> float | None:
-    """Return the distance from the highest close of the last sessions; None without a close."""
+    """Return the distance from the highest recent close; None without a close."""
     recent = closes[-DRAWDOWN_DAYS:]
     if not len(recent):
         return None
@@ -121,7 +123,9 @@ def _drawdown_pct(closes: FloatArray) -> float | None:
 
 
 def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
-    """Return one price of a bar, in shares of another day by `times`; None if it is missing."""
+    """Return one price of a bar, multiplied by `times` into another day's share terms; None if it
+    is missing.
+    """
     value = float(getattr(view, part)[day, asset] * times)
     if value != value:
         return None
@@ -129,7 +133,7 @@ def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float)
 
 
 def _last_close(view: MarketView, asset: int) -> Payload:
-    """Return the last close known, in shares of today; None before the first one."""
+    """Return the last known close in today's terms; None before the first one."""
     row = view.bar_row(asset, view.day)
     if row is None:
         return None
@@ -142,8 +146,8 @@ def _last_close(view: MarketView, asset: int) -> Payload:
 
 
 def intraday(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
-    """Return the last session of each asset shown, in as many parts of equal time on short days as
-    on others.
+    """Return the last session of each asset shown, split into equal time parts, as many on short
+    days as on full ones.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
@@ -156,7 +160,9 @@ def intraday(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Pay
 
 
 def _last_session(view: MarketView, asset: int) -> tuple[int, Any] | None:
-    """Return row and minute bars of the last session that has some, of the latest `SESSIONS`."""
+    """Return the row and minute bars of the last session that has minute bars, among the latest
+    `SESSIONS`.
+    """
     for day in bar_rows(view, asset)[: -1 - SESSIONS : -1].tolist():
         bars = view.minutes(view.codes[asset], day)
         if len(bars):
@@ -166,16 +172,16 @@ def _last_session(view: MarketView, asset: int) -> tuple[int, Any] | None:
 
 
 def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[Payload]]:
-    """Yield the rows of a session's parts. A bar's prices belong to the part that it ends in, its
-    volume to those that it lies in, by their shares of its time. A part that no bar ends in has the
-    price before it.
+    """Yield the rows of a session's parts. A bar's prices belong to the part in which it ends; its
+    volume is split over the parts that it overlaps, in proportion to time. A part in which no bar
+    ends carries the previous price.
     """
     ends = bars["ends_at"].astype(np.int64)
     length = np.diff(ends).min() if len(ends) > 1 else 1
     start = ends[0] - length
     size = (ends[-1] - start) / parts
 
-    # times of the bars, counted in parts
+    # bar times, in units of parts
     until = (ends - start) / size
     since = (ends - length - start) / size
     part_of_price = np.ceil(until - 1e-9).astype(np.int64) - 1
@@ -201,15 +207,15 @@ def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[P
         yield (AssetRef(asset), DayRef(day), elapsed_pct, *prices, Shares(asset, volume, day))
 
 
-# ---- bars of days
+# ---- daily bars
 
 
 def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
-    """Return the last bars of each asset shown, the oldest first, days without trade left out.
+    """Return the last bars of each asset shown, oldest first; days without trading are omitted.
 
-    Prices and volumes are in shares of the decision's day, so that a split makes no jump and the
-    last bar equals that of the assets' table. The oldest bars show only their close, if the task
-    says so.
+    Prices and volumes are in the share terms of the decision day, so that splits cause no jumps and
+    the last bar equals the one in the assets table. The oldest bars show only their close if the
+    task says so.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
@@ -231,14 +237,14 @@ def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payl
     return filled_table(HISTORY_COLUMNS, rows, OPTIONAL_COLUMNS)
 
 
-# ---- what came after a day
+# ---- what followed a day
 
 
 def outcomes(
     view: MarketView, day: int, shown: Sequence[int], inverted: bool
 ) -> list[Sequence[Payload]]:
-    """Return the change of each price from its close on an earlier day to its next one up to now,
-    and the action that it called for. `inverted` shows the opposite of both.
+    """Return each asset's price change from its close on an earlier day to its next close up to
+    now, and the action that the change called for. `inverted` shows the opposite of both.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
@@ -258,7 +264,7 @@ def outcomes(
 
 
 def _action(change: float) -> str:
-    """Return the action that a change of the price called for."""
+    """Return the action that a price change called for."""
     if change > 0:
         return "BUY"
     if change < 0:

@@ -1,5 +1,5 @@
-"""Words of the prompts: the files that a task's prompts are made of, and what they say of venues,
-boards and decisions.
+"""Prompt wording: the files that make up a task's prompts, and what they say about venues, boards
+and decisions.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _read_words() -> dict[str, Any]:
 
 
 def files_of(config: MarketConfig) -> tuple[str, ...]:
-    """Return the names of the files that a task's prompts are made of, the rules first. Their
-    hashes are part of the card.
+    """Return the names of the files that make up a task's prompts, rules first. Their hashes are
+    part of the card.
     """
     files = [_rules_file(config)]
     if config.weights:
@@ -83,7 +83,7 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
 
 
 def _executions(trading: TradingConfig, venues: Iterable[Venue]) -> dict[Execution, None]:
-    """Return the executions in force on these venues, each once: that of the task, or else theirs."""
+    """Return the distinct executions in force on these venues: the task's, or else the venues' own."""
     chosen = [trading.execution]
     if trading.execution is None:
         known = [trading.venue] if trading.venue is not None else venues
@@ -94,8 +94,8 @@ def _executions(trading: TradingConfig, venues: Iterable[Venue]) -> dict[Executi
 
 
 def may_pay_duties(config: MarketConfig) -> bool:
-    """Return whether fills of a task may pay the duties of their day."""
-    if config.trading.venue is None:  # each asset trades under its own
+    """Return whether a task's fills may pay duties at the rates of their day."""
+    if config.trading.venue is None:  # each asset trades under its own venue
         return True
 
     rules = config.trading.rules("trading")
@@ -114,7 +114,7 @@ def _submission_file(config: MarketConfig) -> str:
 
 
 def day_prompt(day: str, step: int, state: str) -> str:
-    """Return what is shown of the day."""
+    """Return the prompt that shows the day."""
     return Template(text(_USER)).substitute(date_label=day, step=step, state=state)
 
 
@@ -158,8 +158,9 @@ def rules_prompt(
     venues: Mapping[str, Venue],
     length: str,
 ) -> str:
-    """Return the rules of a task on these venues. They name no asset, nor a cost that depends on
-    the day, so every mask may show them. `length`: how long the episode lasts, as its mask may say.
+    """Return a task's rules on these venues. They name no asset and no cost that depends on the
+    day, so every mask may show them. `length`: the episode's length, as far as its mask may reveal
+    it.
     """
     words = _read_words()
     shows_days = not config.mask_config.hides_dates
@@ -196,7 +197,7 @@ def rules_prompt(
 
 
 def _row_order(config: MarketConfig) -> str:
-    """Return the row order of each table of the task, as text of the prompt."""
+    """Return the row order of each of the task's tables, as prompt text."""
     orders = _read_words()["row_order"]
     options = [name for name in ("news", "history", "intraday") if getattr(config, name)]
     parts = [orders[name] for name in ("positions", *options, "last_step", "rest")]
@@ -205,7 +206,7 @@ def _row_order(config: MarketConfig) -> str:
 
 
 def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
-    """Return when orders fill, as text of the prompt."""
+    """Return when orders fill, as prompt text."""
     fills = {venue.fill for venue in venues}
     key = "mixed" if len(fills) > 1 else next(iter(fills))
     if not fills & FILLS_OF_MINUTES:
@@ -261,10 +262,10 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
 
 
 def venue_line(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
-    """Return the trading conditions of a venue, as text of the prompt."""
+    """Return a venue's trading conditions, as prompt text."""
     step = f"{1 / venue.steps_per_unit:.8f}".rstrip("0").rstrip(".")
     lot = ""
-    if venue.lot_steps > 1 and not venue.has_boards:  # boards have lots of their own
+    if venue.lot_steps > 1 and not venue.has_boards:  # boards have their own lots
         lot = f", bought in lots of {venue.lot_steps / venue.steps_per_unit:g}"
 
     smallest = ""
@@ -317,7 +318,7 @@ def _costs(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
 
 
 def _duties(venue: Venue, shows_days: bool) -> str:
-    """Return that duties are due, without their figures: these would tell the time."""
+    """Return that duties are due, without their rates, which would reveal the date."""
     words = load_yaml(_FOLDER / _DUTIES)
     kinds = dict.fromkeys(row.kind for row in duty_rows()[venue.name])
     named = " and ".join(words["kinds"][kind] for kind in kinds)
@@ -338,7 +339,7 @@ def _short_sales(venue: Venue) -> str:
 
 
 def board_lines(rules: BoardRuleSet, venues: Iterable[Venue]) -> list[str]:
-    """Return the rules of the A-share boards, as text of the prompt, if any asset trades on one."""
+    """Return the rules of the A-share boards as prompt text, if any asset trades on one."""
     if not any(venue.has_boards for venue in venues):
         return []
     return [str(_read_words()["boards"][rules])]

@@ -15,7 +15,7 @@ from ktdeval.values import first_of, group_by_place, places
 from ktdeval_markets.episode_setting import EpisodeStage
 
 Part = Literal["open", "high", "low", "close"]
-PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices of a bar
+PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: bar prices
 LIQUIDITY_DAYS = 20
 POSITION_COLUMNS = (
     "stock_id",
@@ -39,7 +39,7 @@ ORDER_COLUMNS = (
     "cost",
 )
 WORKING_COLUMNS = ("stock_id", "side", "shares")
-LIMIT_COLUMN = "limit"  # where orders may have one
+LIMIT_COLUMN = "limit"  # position of the limit price in an order row, if present
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 DUTY_COLUMNS = ("venue", "board", "kind", "side", "bps", "per_share", "most")
 
@@ -97,15 +97,15 @@ def positions(stage: EpisodeStage, view: MarketView, last: StepRecord | None) ->
 
 
 def _weight(minor: int, nav_minor: int) -> float:
-    """Return a value as a share of the NAV, to four decimals."""
+    """Return a value as a fraction of NAV, to four decimals."""
     return round(minor / nav_minor, 4) if nav_minor > 0 else 0.0
 
 
 def standings(
     stage: EpisodeStage, last: StepRecord | None, shown: Sequence[int]
 ) -> dict[int, Standing]:
-    """Return the state of assets before a decision: the amount that costs leave to invest, the
-    position's weight, and the share of it that the last step closed.
+    """Return the state of assets before a decision: the amount left to invest after costs, the
+    position's weight, and the fraction of it that the last step closed.
     """
     standing = dict[int, Standing]()
     for asset in shown:
@@ -131,7 +131,7 @@ def _position(last: StepRecord | None, code: str) -> PositionRecord | None:
 
 
 def _closed_share(last: StepRecord, position: PositionRecord) -> float:
-    """Return the share of a position that the last step closed, at the prices of its close."""
+    """Return the fraction of a position that the last step closed, at the prices of its close."""
     value = abs(position.value_minor)
     closing_side = "SELL" if position.shares > 0 else "BUY"
     sold = 0
@@ -148,8 +148,8 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
 
 
 def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
-    """Return the outcomes of the previous step's orders, filled by the close of row `day`, and what
-    the venue charged. An invalid stock_id is null.
+    """Return the outcomes of the previous step's orders, filled by the close of row `day`, and the
+    venue's charges. An invalid stock_id is null.
     """
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
@@ -167,7 +167,7 @@ def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> Payload:
-    """Rests of orders that work on the next day."""
+    """Unfilled remainders of orders still working on the next day."""
     rows = []
     for rest in record.working:
         asset, scale = stage.scale(rest.code)
@@ -236,12 +236,12 @@ def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
     return Price(asset, order.limit_ticks / scale.ticks_per_unit)
 
 
-# ---- duties of the day
+# ---- the day's duties
 
 
 def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
-    """Return the duties that are due on fills of a day. They tell the time: for masks that show
-    it.
+    """Return the duties due on a day's fills. They reveal the date, so only masks that show it may
+    use them.
     """
     rows = []
     for venue in venues:
@@ -258,7 +258,7 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 
 
 def find_closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
-    """Return the assets whose orders of today can't be filled: they fill at this close, and the
+    """Return the assets whose orders can't be filled today: orders fill at this close, and the
     asset does not trade.
     """
     venues = stage.rules.venues
@@ -279,11 +279,11 @@ def status(view: MarketView, asset: int) -> str:
 def list_assets(
     stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int
 ) -> list[int]:
-    """Return members and held assets in the episode's own order; the most traded ones if there are
+    """Return members and held assets in the episode's own order; only the most traded if there are
     too many to show.
 
-    Ties in trading are broken by the volumes and prices of the day; equal assets are shown all or
-    none.
+    Ties in trading are broken by the volumes and prices of the day; tied assets are all shown or
+    all omitted.
     """
     day = view.day
     records = last.positions if last else ()

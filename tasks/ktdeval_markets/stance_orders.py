@@ -1,5 +1,5 @@
-"""Decisions in place of orders: what BUY, SELL and HOLD of each asset come to in a task, and which
-of its options go together.
+"""Decisions in place of orders: what BUY, SELL and HOLD mean for each asset in a task, and which of
+its options are compatible.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Answers = Literal["orders", "stances"]
 
 @dataclass(frozen=True)
 class StanceConfig:
-    """Options of a task on decisions. A task file gives each one as a field of the task."""
+    """A task's options for decisions. A task file gives each one as a field of the task."""
 
     answers: Answers  #: whether the task asks for decisions (`stances`) at all
     hold: HoldRule  #: what HOLD means
     sell: Literal["close"] | None  #: `close`: SELL of a holding only closes it
-    #: parts that decisions against a position on days in a row close of it; None: the first one
-    #: ends it
+    #: number of parts in which decisions against a position on consecutive days close it; None: the
+    #: first such decision closes it
     exit: tuple[int, ...] | None
-    weights: WeightRule | None  #: of a portfolio rebuilt at every close; None: `max_weight` each
-    max_weight: float  #: of one asset, as a share of the NAV
+    weights: WeightRule | None  #: for a portfolio rebuilt at every close; None: `max_weight` each
+    max_weight: float  #: maximum weight of one asset, as a fraction of NAV
 
     @property
     def are_asked_for(self) -> bool:
@@ -34,7 +34,7 @@ class StanceConfig:
         return self.answers == "stances"
 
     def rule(self, shorts: bool) -> StanceRule:
-        """Return what decisions mean in an account that may hold shorts, or may not."""
+        """Return what decisions mean in an account that may or may not hold shorts."""
         return StanceRule(
             weight=self.max_weight,
             hold=self.hold,
@@ -44,7 +44,7 @@ class StanceConfig:
         )
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if options do not go together."""
+        """Raise ConfigError if options are incompatible."""
         if self.sell and not self.are_asked_for:
             raise ConfigError(
                 f"{where}: sell: close applies to decisions, and the task asks for orders; set"
@@ -54,7 +54,7 @@ class StanceConfig:
         if self.exit is not None:
             self._check_exit(where, self.exit)
 
-        # Weights of all positions sum to 1, so one position may have all of it.
+        # The weights of all positions sum to 1, so one position may take all of it.
         if self.weights and not (self.are_asked_for and self.max_weight >= 1.0):
             raise ConfigError(
                 f"{where}: weights needs decisions and no limit of one weight; set answers: stances"

@@ -45,12 +45,12 @@ class MarketTask:
             submission_form=submission_form,
             warm_up_from=self._warm_up_from,
             lessons=MarketScene.lessons,
-            adds_positions=True,  # members that are listed stay so whatever is held of them
+            adds_positions=True,  # listed members stay listed whatever is held
         )
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the whole config, the rules of the venue that it names, the hashes of the texts,
-        and of the table of duties where fills may pay those of their day.
+        """Return the whole config, the rules of its venue, and the hashes of the texts and, where
+        fills may pay duties at the rates of their day, of the duties table.
         """
         venue = self.trading.venue
         files = prompt_texts.files_of(self._config)
@@ -67,7 +67,7 @@ class MarketTask:
         return described
 
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> MarketScene:
-        """Open one episode; DataError where the window lies outside the snapshot."""
+        """Open one episode. Raises DataError if the window lies outside the snapshot."""
         config = self._config
         lens = config.lens(spec, snapshot)
         columns = snapshot.asset_index
@@ -93,14 +93,14 @@ class MarketTask:
         return MarketScene(config, stage, self._venues(stage), warm_up)
 
     def _warm_up_from(self, window: Window) -> str | None:
-        """Return the first day of a window's warm-up; None without one, as for windows named by
-        their days.
+        """Return the first day of a window's warm-up; None without a warm-up, as for windows given
+        by their dates.
         """
         warm_up = self._config.warm_up or {}
         return warm_up.get(window.name)
 
     def _venues(self, stage: EpisodeStage) -> Mapping[str, Venue]:
-        """Return the venues that the prompt describes, by name: that of the task, or those of the
+        """Return the venues that the prompt describes, by name: the task's venue, or those of the
         assets shown.
         """
         if self.trading.venue is not None:

@@ -1,1 +1,1 @@
-"""Certificates: attacks on what a mask shows, what they recovered, and what that bounds."""
+"""Certificates: attacks on what a mask shows, what they recovered, and the bounds that follow."""

@@ -1,8 +1,8 @@
 """Results of attackers on a probe set, with positive controls.
 
-Attackers without a language model get the same questions as models, also by single fields. Models
-are scored by their answers in finished runs of the scoring task, which must match these questions.
-The positive control of each is the unmasked questions about the same windows.
+Attackers without a language model get the same questions as models, and also single fields of them.
+Models are scored by their answers in finished runs of the scoring task, which must match these
+questions. Each attacker's positive control is the unmasked questions about the same windows.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from ktdeval_deanon.certificate.questions import (
 from ktdeval_deanon.certificate.types import MECHANICAL, MODEL
 from ktdeval_deanon.certificate.unmasked_probes import control_tally
 
-Answer = dict[str, JsonValue]  #: in the form of de-anonymization probes
+Answer = dict[str, JsonValue]  #: answer in the form used by the de-anonymization probes
 
 _HEADLINE = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 _UNITS = (1.0, 100.0)
-_NEAR = 0.3  # decades: noise of the mask moves a median by less, and another unit by more
+_NEAR = 0.3  # decades: the mask's noise moves a median by less, a different unit by more
 
 
 def attack_questions(
     questions: ProbeSet, control: ProbeSet, on_probe: Callable[[int], None]
 ) -> tuple[list[Entry], Entry]:
-    """Put every question to the exact matcher, the date matcher and chance, and every unmasked
-    question of the control without its labels.
+    """Put every question to the exact matcher, the date matcher and the random attacker, and every
+    unmasked control question without its labels.
 
-    The exact matcher answers by all fields, by each single field, and by all fields but one.
+    The exact matcher answers from all fields, from each single field, and from all fields but one.
     `on_probe` is called with the number of probes done. Returns the entries of a certificate's
-    `attackers`, and its `identifiability`. Raises ConfigError: these attackers can't read or answer
-    the questions; DataError: a payload is not what the research tools give.
+    `attackers`, and its `identifiability`. Raises ConfigError if these attackers can't read or
+    answer the questions; DataError if a payload is not what the research tools return.
     """
     asked = questions.all
     market = questions.snapshot
@@ -131,8 +131,8 @@ def _attack_control(
     random: RandomAttacker,
     on_probe: Callable[[int], None],
 ) -> dict[str, Entry]:
-    """Return by attacker what it reads off the unmasked questions. The matchers use numbers only,
-    since labels name stock and day.
+    """Return, by attacker, what it reads off the unmasked questions. The matchers use numbers only,
+    since labels reveal stock and day.
     """
     numbers = [field for field in FIELDS if field != "labels"]
     answers: dict[str, list[Answer]] = {
@@ -178,8 +178,8 @@ def _records(questions: ProbeSet, answers: Sequence[Answer]) -> list[AnswerRecor
 
 
 def _anonymity(counts: Sequence[int]) -> Entry:
-    """Summarise how many pairs of asset and day agree with a payload; `alone` is the share of
-    payloads that only their own pair agrees with.
+    """Summarise how many asset-day pairs agree with a payload; `alone` is the fraction of payloads
+    with which only their own pair agrees.
     """
     values = np.array(counts)
     return {
@@ -197,9 +197,9 @@ def _units(
     """Return the unit in which payloads show each factor (1, or 100 for per cent), and the names of
     all shown figures.
 
-    Units are public (tool descriptions state them), but only the tools define them. They are
-    derived from the median ratio of shown to raw values, which noise and rounding hardly move. A
-    factor that fits no unit is not one of ours and is omitted.
+    Units are public (tool descriptions give them), but only the tools define them. They are derived
+    from the median ratio of shown to raw values, which noise and rounding hardly affect. A factor
+    that matches no unit is not one of ours and is omitted.
     """
     market = questions.snapshot
     shown = set[str]()
@@ -250,13 +250,13 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 def read_attacks(
     paths: Sequence[Path], questions: ProbeSet, control: ProbeSet
 ) -> tuple[list[Entry], dict[str, str]]:
-    """Return the models' entries of a certificate's `attackers`, each under a name of its own, and
+    """Return the models' entries in a certificate's `attackers`, each under a unique name, and the
     SHA-256 of answers and transcripts by path.
 
     Transcripts must show that a model was asked these questions, word for word; answers are scored
     again. A model's control is the unmasked questions of the same run, so model and settings are
-    the same. Raises StoreError: a run is absent, not finished or given twice, a record is not
-    readable, or the run asked something else, which the message names.
+    the same. Raises StoreError if a run is absent, unfinished or given twice, if a record is
+    unreadable, or if the run asked something else, which the message names.
     """
     entries: list[Entry] = []
     artefacts: dict[str, str] = {}
@@ -306,14 +306,16 @@ def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Pro
 
 
 def _control_specs(folder: RunFolder, control: ProbeSet) -> list[EpisodeSpec]:
-    """Episodes of a run that ask the control, in its order; empty where the run asks none of it."""
+    """Episodes of a run that ask the control questions, in the control's order; empty if the run
+    asks none.
+    """
     if all(spec.task != control.task.name for spec in folder.manifest.specs):
         return []
     return _match_episodes(folder, control)
 
 
 def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: ProbeSet) -> Entry:
-    """Positive control of a model, before shares are worked out."""
+    """Positive control of a model, before its rates are computed."""
     if not specs:
         return {"value": None, "reason": f"the run did not ask {control.task.name}"}
 
@@ -325,7 +327,7 @@ def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Pro
 
 
 def _match_episodes(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
-    """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`."""
+    """Return a run's episodes in the order of the probe set. Raises StoreError like `read_attacks`."""
     manifest = folder.manifest
     task = questions.task
     specs = folder.specs_of(task.name)
@@ -354,7 +356,7 @@ def _match_episodes(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]
 def _checked_records(
     folder: RunFolder, spec: EpisodeSpec, questions: ProbeSet
 ) -> list[AnswerRecord]:
-    """Return the records of one window. Raises StoreError: one does not answer its question."""
+    """Return the records of one window. Raises StoreError if a record does not answer its question."""
     asked = questions.of(spec)
     records = folder.load_answers(spec)
     transcript = folder.load_transcript(spec)
@@ -376,7 +378,7 @@ def _checked_records(
 def _answer_problem(
     question: ProbeQuestion, record: AnswerRecord, entry: TranscriptEntry
 ) -> str | None:
-    """Return why a record is not an answer to a question; None when it is."""
+    """Return why a record is not an answer to a question; None if it is."""
     if (record.step, record.sample) != (question.number, question.sample.id):
         return "its record is not that of an answer to this probe"
     if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):

@@ -1,8 +1,8 @@
-"""Certificate of a mask: what attackers recovered from masked payloads, what that bounds, and which
-trading cards it covers.
+"""Certificate of a mask: what attackers recovered from masked payloads, the bounds that follow, and
+which trading cards it covers.
 
-It bounds what a model can recover from the prompts by memory. Someone with a database of prices
-finds stock and day by looking the numbers up; the certificate measures that too, and shows it next
+It bounds what a model can recover from the prompts from memory. Someone with a price database can
+find stock and day by looking the numbers up; the certificate measures that too, and shows it next
 to the bound.
 """
 
@@ -39,7 +39,7 @@ from ktdeval_deanon.certificate.types import (
 )
 
 KIND = "certificate"
-LEVEL = 0.95  #: Nominal coverage of intervals, and confidence of each one-sided upper bound
+LEVEL = 0.95  #: Nominal coverage of intervals, and confidence level of each one-sided upper bound
 
 EXACT_MATCHER, DATE_MATCHER, RANDOM = "exact matcher", "date matcher", "random"
 """The attackers that need no language model."""
@@ -55,12 +55,12 @@ NO_CONTROL = (
     "no model that attacked the mask passed its control: none was shown to read unmasked probes"
 )
 
-ALL_FIELDS = "all"  #: The entry of the ablation that looks at all fields, as the exact matcher does
+ALL_FIELDS = "all"  #: Ablation entry that uses all fields, as the exact matcher does
 
 _TOLERANCE = 1e-9  # quantiles of two versions of SciPy may differ in their last digits
-#: Fields of `KEYED` that are objects, as messages name a difference in them
+#: Fields of `KEYED` that are objects, and the words by which messages name a difference in them
 _PARTS = {"mask": "another mask", "harness": "other limits", "tool_texts": "other tools"}
-#: Options of a mask with the values of a task that states none
+#: Mask options, with the values of a task that does not set them
 _MASK_OPTIONS: Mapping[str, JsonValue] = {
     "rebase_prices": False,
     "round_digits": None,
@@ -69,7 +69,7 @@ _MASK_OPTIONS: Mapping[str, JsonValue] = {
 
 
 def stated_mask(task: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the mask that a task's description states, with its options."""
+    """Return the mask given in a task's description, with its options."""
     mask: dict[str, JsonValue] = {"kind": task.get("mask")}
     for name, usual in _MASK_OPTIONS.items():
         mask[name] = task.get(name, usual)
@@ -102,11 +102,11 @@ def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue
 
 
 def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue]:
-    """Return one score of an attacker: the share of `n` that it recovered.
+    """Return one score of an attacker: the fraction of `n` that it recovered.
 
     The fields are successes, n, value (null with a reason when n is 0), interval (Wilson), upper
-    (exact one-sided bound of Clopper and Pearson; 1 when n is 0) and baseline, what chance gives on
-    the same probes (null if that is not known).
+    (exact one-sided bound of Clopper and Pearson; 1 when n is 0) and baseline, the chance level on
+    the same probes (null if unknown).
     """
     line: dict[str, JsonValue] = {
         "value": successes / n if n else None,
@@ -130,8 +130,8 @@ def derive_certificate(certificate: Certificate) -> Certificate:
 
 
 def _certified_bound(certificate: CertificateFacts) -> Bound:
-    """Return, for each thing to recover, the largest upper bound of any model that counts for it;
-    null with a reason where none does.
+    """Return, for each score, the largest upper bound of any model that counts for it; null with a
+    reason if no model does.
     """
     if not certificate.models:
         return Bound(value=None, reason=NO_MODEL)
@@ -149,7 +149,7 @@ def _certified_bound(certificate: CertificateFacts) -> Bound:
         if definition.better != "lower" or not tried:
             continue
 
-        # Of equal attackers `max` returns the first in the certificate's order.
+        # Among ties `max` returns the first attacker in the certificate's order.
         strongest, score = max(tried, key=lambda pair: pair[1].upper)
         bounds[name] = BoundEntry(
             upper=score.upper,
@@ -183,15 +183,15 @@ def _labels(certificate: CertificateFacts) -> list[str]:
 
 
 def _names_few(attacker: Attacker) -> bool:
-    """Return whether too few answers of an attacker name a stock, or a day, for a bound on its
-    misses.
+    """Return whether too few of an attacker's answers name a stock, or a day, for its misses to
+    give a bound.
     """
     return any(_is_short(count, attacker.answered) for count in asdict(attacker.named).values())
 
 
 def _is_incomplete(certificate: CertificateFacts) -> bool:
-    """Return whether no model qualifies for the stock, the day or both, so that a part of the mask
-    has no bound.
+    """Return whether the stock or the day has no qualifying model, so that a part of the mask has
+    no bound.
     """
     counted: set[str] = set()
     for attacker in certificate.counting:
@@ -199,7 +199,7 @@ def _is_incomplete(certificate: CertificateFacts) -> bool:
 
     for name, definition in certificate.definitions.items():
         needs = certificate.control.needs.get(name, ())
-        # The industry is not what a mask hides.
+        # Masks do not hide the industry.
         is_hidden = definition.better == "lower" and "industry" not in needs
         if is_hidden and name not in counted:
             return True
@@ -212,7 +212,7 @@ def _is_short(part: int, whole: int) -> bool:
 
 
 def build_certificate(parts: Mapping[str, Any]) -> Certificate:
-    """Build a certificate from its parts: derive shares from counts, then bound and labels. Pure."""
+    """Build a certificate from its parts: derive rates from counts, then bound and labels. Pure."""
     needs = parts["control"]["needs"]
     identifiability = parts["identifiability"]
     ablation = [_with_shares(entry) for entry in identifiability["ablation"]]
@@ -230,7 +230,7 @@ def build_certificate(parts: Mapping[str, Any]) -> Certificate:
 
 
 def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return an entry with the share and interval of each of its scores."""
+    """Return an entry with the rate and interval of each of its scores."""
     scores: dict[str, JsonValue] = {}
     for name, score in entry["scores"].items():
         scores[name] = share(score["successes"], score["n"], score["baseline"])
@@ -256,7 +256,7 @@ def _with_control(attacker: Mapping[str, Any], needs: Mapping[str, Any]) -> dict
 
 
 def certificate_problems(certificate: Certificate) -> Iterator[Problem]:
-    """Yield the contradictions in a certificate that follows its type."""
+    """Yield the inconsistencies in a well-typed certificate."""
     for find in (_covers_problems, _probe_problems, _attacker_problems, _ablation_problems):
         yield from find(certificate)
 
@@ -321,8 +321,8 @@ def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
 def _control_problems(
     path: JsonPath, attacker: Attacker, certificate: Certificate
 ) -> Iterator[Problem]:
-    """Yield the figures of a control that do not follow from its counts, and scores that count
-    although these figures do not allow it.
+    """Yield a control's figures that do not follow from its counts, and scores that count although
+    the control was not passed.
     """
     shares = attacker.control.value or {}
     for name, share_read in shares.items():
@@ -355,7 +355,7 @@ def _control_problems(
 
 
 def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
-    """Yield the problems of the ablation. With all fields it must recover what the exact matcher
+    """Yield problems with the ablation. With all fields it must recover what the exact matcher
     does.
     """
     exact = certificate.scores_of(EXACT_MATCHER)
@@ -436,7 +436,7 @@ def certificate_block(
 
 
 def _attached_attacker(attacker: Attacker) -> dict[str, JsonValue]:
-    """Return an attacker as a trading card names it."""
+    """Return an attacker in the form used on trading cards."""
     return {
         "name": attacker.name,
         "kind": attacker.kind,

@@ -1,5 +1,5 @@
-"""Certificates as a kind of cards: their tables (what models recovered and what that bounds) and
-what trading cards carry.
+"""Certificates as a card type: their tables (what models recovered and the bounds that follow) and
+their rows on trading cards.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ktdeval_deanon.certificate.types import (
     ShareInterval,
 )
 
-SCOPE = "certifies the channel to a model, not to a database"  #: Stated first by every certificate
+SCOPE = "certifies the channel to a model, not to a database"  #: First line of every certificate
 
 _SHOWN = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
-_HASH = 12  # characters of a hash that are shown
-_EMPTY_CELLS = ("",) * 5  # of a failed control, after attacker and reason
+_HASH = 12  # number of hash characters shown
+_EMPTY_CELLS = ("",) * 5  # cells of a failed control, after attacker and reason
 
 
 def _certificate_report(certificate: Certificate) -> Report:
@@ -52,8 +52,8 @@ def _certificate_report(certificate: Certificate) -> Report:
 
 
 def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a trading card about its certificate: its hash and attackers, what it
-    bounds, and what the exact matcher finds in the same texts.
+    """Yield a trading card's rows about its certificate: hash, attackers, bounds, and what the
+    exact matcher finds in the same texts.
     """
     labels = ""
     if value["labels"]:
@@ -138,7 +138,7 @@ def _bound_grid(certificate: Certificate) -> Grid:
 
 
 def _controls(certificate: Certificate) -> Grid:
-    """Return a row for each thing that each attacker had to read from unmasked probes."""
+    """Return a row for each item that each attacker had to read from unmasked probes."""
     control = certificate.control
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
@@ -217,8 +217,8 @@ def _interval_words(interval: ShareInterval) -> str:
 
 
 def _ablation(certificate: Certificate) -> Grid:
-    """Return what the exact matcher recovers by each set of shown fields, and how many pairs of
-    stock and day agree with a payload.
+    """Return what the exact matcher recovers from each set of shown fields, and how many stock-day
+    pairs agree with a payload.
     """
     entries = certificate.identifiability.ablation
     recovered: set[str] = set()

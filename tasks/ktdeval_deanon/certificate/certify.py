@@ -49,7 +49,7 @@ from ktdeval_deanon.certificate.questions import (
 from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_deanon.certificate.unmasked_probes import open_control
 
-OnProbe = Callable[[int, int], None]  #: Called with the number of probes done, and of all
+OnProbe = Callable[[int, int], None]  #: Called with the number of probes done and the total
 
 
 @dataclass(frozen=True)
@@ -57,22 +57,22 @@ class CertifyConfig:
     """Options of `certify`."""
 
     task: str  #: name of the trading task
-    exam: str = ""  #: name of the scoring task that asks about it; empty to find it
-    data: str = "synthetic"  #: as of a run, like `data_args`
+    exam: str = ""  #: name of the scoring task that asks about it; empty to find one
+    data: str = "synthetic"  #: data provider, as for a run; likewise `data_args`
     data_args: Mapping[str, JsonValue] = field(default_factory=dict)
-    windows: tuple[str, ...] = ()  #: of the scoring task; its own when empty
-    probes: int | None = None  #: how many in all, the first ones of each window; None for all
-    seed: int = 0  #: of the probe set
-    #: what its handles are drawn from; None for that of the runs, or a new one
+    windows: tuple[str, ...] = ()  #: windows to ask; the scoring task's own if empty
+    probes: int | None = None  #: total number of probes, the first of each window; None for all
+    seed: int = 0  #: seed of the probe set
+    #: key that the handles are drawn from; None for the key of the runs, or a new one
     mask_key: str | None = None
-    #: folders of finished runs of the scoring task, each a model that attacked
+    #: folders of finished runs of the scoring task, one per attacking model
     runs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedMask:
-    """A valid certificate, and its probe set: name of a file -> text, with the true answers in a
-    file of their own.
+    """A valid certificate, and its probe set: file name -> text, with the true answers in a
+    separate file.
     """
 
     certificate: Certificate
@@ -82,7 +82,7 @@ class CertifiedMask:
 def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> CertifiedMask:
     """Draw the probe set, attack it, and build the certificate.
 
-    Raises KtdevalError: the config can't work, or the model of a run was asked something else.
+    Raises KtdevalError if the config is unusable, or if a run's model was asked something else.
     """
     began = time.perf_counter()
     task = find_scoring_task(config.exam, config.task, plugins)
@@ -122,15 +122,15 @@ def verify_certificate(
     runs: Sequence[Path],
     on_probe: OnProbe = lambda *_: None,
 ) -> str | None:
-    """Draw a certificate's probe set again, attack it again, and return the first line that
-    differs; None if all is as recorded.
+    """Redraw a certificate's probe set, attack it again, and return the first line that differs;
+    None if everything is as recorded.
 
-    `changes`: `data` and `data_args`, where the snapshot is now. `runs`: runs of the models that
+    `changes`: `data` and `data_args`, if the snapshot has moved. `runs`: runs of the models that
     attacked, in the certificate's order; their answers must follow from the recorded replies.
     Without runs, the models' counts are accepted as recorded and only the figures that follow from
-    them are checked: the certificate stays claimed. Raises CardError: it is not a valid
-    certificate, or of another snapshot; StoreError: another version of the tasks is installed, or a
-    run is not one that attacked; DataError: the snapshot is not there.
+    them are checked: the certificate stays claimed. Raises CardError if the certificate is invalid
+    or belongs to another snapshot; StoreError if another version of the tasks is installed, or a
+    run did not attack this certificate; DataError if the snapshot is missing.
     """
     recorded = cast(Certificate, load_card(path, KIND))
     exam = recorded.exam
@@ -155,13 +155,13 @@ def verify_certificate(
         both = f"is of snapshot {recorded.snapshot.id[:12]}, {data} is {snapshot.id[:12]}"
         raise CardError(f"{path}: {both}; name the right one with --data")
 
-    # Another import of the same content has its own name and source.
+    # Another import of the same content may have a different name and source.
     if "data" in changes:
         shown = recorded.snapshot
         meta = replace(snapshot.meta, name=shown.name, source=shown.source)
         snapshot = replace(snapshot, meta=meta)
 
-    # The name of a window that was given as a range of days is that range.
+    # A window given as a range of days is named after that range.
     windows = tuple(window.name for window in probes.windows)
     choice = ProbeChoice(windows, probes.seed, probes.limit, probes.mask_key)
     questions = open_questions(task, plugins, snapshot, choice)
@@ -207,7 +207,7 @@ def _record_difference(
 
 
 class ProbeQuestions(NamedTuple):
-    """Questions behind the mask, and the unmasked ones about the same windows."""
+    """Masked questions, and the unmasked ones about the same windows."""
 
     questions: ProbeSet
     control: ProbeSet
@@ -273,7 +273,9 @@ def _parts(
 
 
 def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
-    """Return the scoring task that asked, with the hash of all that can change its questions."""
+    """Return the scoring task that asked, with the hash of everything that can change its
+    questions.
+    """
     return {
         "name": task.name,
         "version": task.version,
@@ -282,8 +284,8 @@ def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
 
 
 def _check_mask(questions: ProbeSet, stated: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a probe has another mask than the task's description states: the
-    certificate would name the wrong one.
+    """Raise ConfigError if a probe has a different mask from the task's description: the
+    certificate would name the wrong mask.
     """
     for question in questions.all:
         shown = to_mapping(question.sample.lens.mask)

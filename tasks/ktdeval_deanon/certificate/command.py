@@ -1,4 +1,4 @@
-"""`ktdeval certify`: put a mask to attackers, and record what they recovered."""
+"""`ktdeval certify`: attack a mask, and record what was recovered."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _progress() -> OnProbe:
     def report(done: int, total: int) -> None:
         if watched:
             text = f"\r{done:,} of {total:,} probes attacked{'' if done < total else chr(10)}"
-            # past the filter of controls
+            # bypasses the filter of control characters
             click.echo(text, nl=False, file=getattr(sys.stderr, "raw", sys.stderr))
 
     return report

@@ -244,8 +244,8 @@ class _StoryIndex:
         return None
 
     def _nearest(self, runs: Collection[tuple[str, ...]], row: int) -> tuple[float, int]:
-        """Jaccard index of the most similar recent story, and the story's number; index 0 if there
-        is none.
+        """Jaccard index of the most similar recent story, and the story's number; index 0 without
+        stories.
         """
         shared: Counter[int] = Counter()
         for run in runs:

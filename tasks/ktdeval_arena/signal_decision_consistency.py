@@ -33,9 +33,7 @@ _CALLED_FOR: dict[Signal | None, Action] = {
 
 
 def dominant(signals: Sequence[Signal]) -> Signal | None:
-    """Signal given more often than any other; None if there is none, as for 2 Bearish and 2
-    Neutral.
-    """
+    """Signal given more often than any other; None for a tie, as for 2 Bearish and 2 Neutral."""
     counted = Counter(signals).most_common(2)
     if not counted:
         return None
@@ -72,8 +70,8 @@ def share(flags: Sequence[bool | None]) -> float | None:
 
 @dataclass(frozen=True)
 class AnalystSignal:
-    """One analyst's signal on one ticker, as the manager received it; None if it received none.
-    `is_default`: the reply was missing or unreadable.
+    """One analyst's signal on one ticker, as the manager received it; None if it received no
+    signal. `is_default`: the reply was missing or unreadable.
     """
 
     config: str

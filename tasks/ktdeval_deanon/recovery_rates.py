@@ -1,5 +1,5 @@
-"""Recovery rates over answered probes: each with its interval, its exact bound, and the rate of
-chance on these very probes.
+"""Recovery rates over answered probes, each with its interval, its exact bound, and the chance
+level on the same probes.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 
 def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
-    """Probability that a guess at random recovers one thing (a score except `unparsable_rate`) of
-    the probe with these facts.
+    """Probability that a random guess scores on one item (any score except `unparsable_rate`) for a
+    probe with these facts.
 
-    The guesser knows the index members of that day and the board, which is shown, and draws its
-    codes among the members of this board; its industry is that of a member drawn likewise; its date
-    is any trading day of the period, independent of the codes.
+    The guesser knows the day's index members and the board, which is shown, and draws its codes
+    from the members on that board; its industry is that of a member drawn in the same way; its date
+    is a random trading day of the period, independent of the codes.
     """
     return _CHANCES[name](facts)
 
 
 def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
-    """All scores of `DEFINITIONS` over these records, which may be of several windows and seeds."""
+    """All scores of `DEFINITIONS` over these records, which may span several windows and seeds."""
     answered = [record for record in records if record.answer is not None]
     silent = len(records) - len(answered)
     return {
@@ -77,9 +77,9 @@ def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
 
 
 def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score:
-    """One recovery rate with its breakdown. A probe whose gold answer the data lack (a score of
-    null) doesn't count. `silent` probes, without a valid answer, are in no rate; the detail has the
-    rate over all probes if they all had missed, and if they all had hit.
+    """One recovery rate with its breakdown. A probe whose gold answer is missing from the data
+    (null score) doesn't count. The `silent` probes, without a valid answer, enter no rate; the
+    detail gives the rate over all probes if all of these had missed, and if all had hit.
     """
     scored = [record for record in answered if record.scores[name] is not None]
     if not scored:
@@ -130,7 +130,7 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
 
 
 def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """Rate in each window or board, with its interval and what chance gives there."""
+    """Rate in each window or board, with its interval and its chance level."""
     rates: dict[str, JsonValue] = {}
     by_stratum: dict[str, list[AnswerRecord]] = {}
     for record in scored:

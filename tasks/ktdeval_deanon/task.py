@@ -1,5 +1,5 @@
-"""Probe tasks: which stocks and days of a window and seed are asked about, what each shows, its
-gold answer, scores of answers.
+"""Probe tasks: which stocks and days are asked about in a window and seed, what each probe shows,
+its gold answer, and scoring.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ktdeval_deanon.answer import (
 from ktdeval_deanon.attacker_prompt import ProbeBrief, prompt_hashes, prompt_text
 from ktdeval_deanon.recovery_rates import DEFINITIONS, summarise
 
-DATE_MARGINS = (5, 20, 60)  #: Trading days that a recovered date may be off
+DATE_MARGINS = (5, 20, 60)  #: Tolerances for a recovered date, in trading days
 
 _NO_SECTOR = frozenset({"", "unknown"})
 
@@ -73,7 +73,7 @@ class DeanonConfig(TaskConfig):
     )
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if values do not go together."""
+        """Raise ConfigError if values are incompatible."""
         super().check(where)
         if not self.screen_factors:
             raise ConfigError(f"{where}: screen_factors: name at least one factor")
@@ -84,8 +84,8 @@ class DeanonConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One stock at the close of one day, as column and row of the snapshot; the board is the
-    stratum of the draw.
+    """One stock at one day's close, as column and row of the snapshot; draws are stratified by
+    board.
     """
 
     asset: int
@@ -112,16 +112,16 @@ def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
 def draw_probes(
     snapshot: MarketSnapshot, window: Window, count: int, max_per_stock: int, seed: int
 ) -> tuple[Probe, ...]:
-    """Draw a window's probes in the order dealt; equal arguments give equal probes, and no pair of
-    stock and day comes twice.
+    """Draw a window's probes in the order dealt; equal arguments give equal probes, and no
+    stock-day pair occurs twice.
 
-    A pair can be drawn when the stock is a member of the index and trades that day. Boards take
-    turns, in a seeded order, until all probes are dealt; a board that has no more to give (too few
-    members) is passed over, and the others get its share: any first part is about as evenly
-    stratified as the whole. Within a board each stock is asked about once, on a day drawn among its
-    own, before any is asked about twice. Draws go by code and date, so that columns and rows of a
-    snapshot don't enter. Raises DataError: the window reaches outside the data, or has fewer than
-    two trading days; ConfigError: it has fewer pairs than asked.
+    A pair can be drawn if the stock is an index member and trades that day. Boards take turns, in a
+    seeded order, until all probes are dealt; a board that runs out (too few members) is skipped,
+    and the others take its share, so any prefix is about as evenly stratified as the whole. Within
+    a board each stock is asked about once, on a random day of its own, before any stock is asked
+    about twice. Draws depend on code and date only, not on columns and rows of the snapshot. Raises
+    DataError if the window extends beyond the data or has fewer than two trading days; ConfigError
+    if it has fewer pairs than requested.
     """
     start, stop = _decision_rows(snapshot, window)
     traded = np.isfinite(snapshot.close[start:stop]) & (snapshot.volume[start:stop] > 0)
@@ -170,7 +170,7 @@ def _queue(
     shuffled: dict[int, list[int]] = {}
     for turn in range(max_per_stock):
         for asset in assets:
-            # Shuffled when first dealt: most boards are not dealt to their end.
+            # Shuffled when first dealt: most boards are never exhausted.
             if asset not in shuffled:
                 rows = [start + row for row in np.flatnonzero(eligible[:, asset]).tolist()]
                 shuffled[asset] = _shuffled_days(snapshot, asset, rows, seed)
@@ -204,7 +204,7 @@ def target_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> Epis
     """Return the episode of the target task that a probe is taken from.
 
     Its seed is the probe's own, so its scene draws a fresh alias map: knowledge from one probe, or
-    any other episode, does not identify the handles of the next.
+    any other episode, does not reveal the handles of the next.
     """
     task = target_task.task
     seed = derive_seed(spec.mask_seed, "probe", number)
@@ -223,7 +223,7 @@ def view_probe(
     """Call the target task's tools through its own scene, at the probe's close, as a model with an
     untouched account would.
 
-    `spec` is the target task's episode (`target_spec`). Raises ConfigError: a tool is missing, or
+    `spec` is the target task's episode (`target_spec`). Raises ConfigError if a tool is missing or
     refuses its arguments.
     """
     first, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
@@ -270,7 +270,7 @@ def view_probe(
 
 
 def _alike(sector: str, industries: Mapping[str, int]) -> int:
-    """Return the number of stocks whose industry has a name in common with a sector."""
+    """Return the number of stocks whose industry shares a name with a sector."""
     keys = sector_keys(sector)
     return sum(
         members for name, members in industries.items() if not keys.isdisjoint(sector_keys(name))
@@ -280,15 +280,15 @@ def _alike(sector: str, industries: Mapping[str, int]) -> int:
 class DeanonSamples:
     """Probes of one window and seed. Pure: equal arguments give equal bytes.
 
-    The mask key decides which stocks and days are asked about, and in which order: seed and window
-    do not reveal them. Models under one key get the same probes, so that their rates can be paired
-    probe by probe. Each mask has stocks and days of its own: a probe without a mask would be the
-    answer to the same probe behind one.
+    The mask key determines which stocks and days are asked about, and in which order: seed and
+    window do not reveal them. Models under the same key get the same probes, so that their rates
+    can be paired probe by probe. Each mask has its own stocks and days: an unmasked probe would
+    give away the answer to the same probe behind a mask.
 
     `windows`: the task's default windows. The `period`, rows [start, stop), runs from their first
     day to their last and includes this set's own window; the brief names it, and chance draws its
-    day from it. Raises ConfigError: the window has too few stocks; DataError: it lies outside the
-    snapshot.
+    day from it. Raises ConfigError if the window has too few stocks; DataError if it lies outside
+    the snapshot.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class DeanonSamples:
         return len(self.probes)
 
     def sample(self, number: int) -> Sample:
-        """One probe as an attacker gets it."""
+        """One probe as an attacker receives it."""
         view = self.view(number)
         user = Template(prompt_text("user")).substitute(payload=view.text)
         return Sample(
@@ -340,13 +340,13 @@ class DeanonSamples:
         )
 
     def facts(self, number: int) -> dict[str, JsonValue]:
-        """Return the gold answer of a probe, its strata, and the counts that the chance of guessing
-        it is computed from.
+        """Return a probe's gold answer, its strata, and the counts from which its chance level is
+        computed.
         """
         probe = self.probes[number]
         market = self._snapshot
         boards: Counter[str] = Counter()
-        industries: Counter[str] = Counter()  # of the members of the probe's board
+        industries: Counter[str] = Counter()  # counts over the members of the probe's board
         for asset in np.flatnonzero(market.member[probe.row]).tolist():
             boards[str(market.boards[asset])] += 1
             if market.boards[asset] is probe.board:
@@ -372,21 +372,21 @@ class DeanonSamples:
             "sector": sector,
             "board": str(probe.board),
             "window": self._spec.span.name,
-            # index members of that day by board
+            # the day's index members by board
             "members": {str(board): boards[str(board)] for board in Board if boards[str(board)]},
-            # members of this board whose industry has a name in common with the gold one (the stock
-            # among them), or the most common
+            # members of this board whose industry shares a name with the gold industry (the stock
+            # included), or with the most common one
             "sector_members": sector_members,
             "largest_sector": largest_sector,
-            # trading days of the period, and of these those that lie within this many trading days
-            # of the gold one
+            # trading days in the period, and how many of them lie within this many trading days of
+            # the gold day
             "period_days": stop - start,
             "near_days": near,
         }
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
-        """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know
-        the stock's.
+        """Which items an answer recovered, as booleans by name; `sector` is null if the data lack
+        the stock's sector.
         """
         probe = self.probes[number]
         market = self._snapshot
@@ -414,7 +414,7 @@ class DeanonTask:
     """
 
     mode: str = "deanon_probe"
-    tools: tuple[str, ...] = ()  #: none; a probe shows what tools would answer
+    tools: tuple[str, ...] = ()  #: empty; a probe shows what tools would answer
     scores: Mapping[str, ScoreDefinition] = DEFINITIONS
 
     def __init__(self, name: str, config: DeanonConfig) -> None:
@@ -429,8 +429,8 @@ class DeanonTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config but the control, which changes no question; the answer form; and the hashes
-        of the prompts.
+        """Whole config except the control, which changes no question; the answer form; and the
+        hashes of the prompts.
         """
         form = {
             "name": ANSWER_FORM.name,
@@ -453,8 +453,8 @@ class DeanonTask:
     ) -> DeanonSamples:
         """Probes of one window and seed.
 
-        Raises ConfigError: the target task is missing or has another mask, or the window has too
-        few stocks; DataError: the window lies outside the snapshot.
+        Raises ConfigError if the target task is missing or has another mask, or if the window has
+        too few stocks; DataError if the window lies outside the snapshot.
         """
         if target_task is None:
             raise ConfigError(
@@ -472,5 +472,5 @@ class DeanonTask:
         return DeanonSamples(self._config, defaults, spec, snapshot, target_task)
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Recovery rates over all answered probes together; pure."""
+        """Recovery rates pooled over all answered probes; pure."""
         return summarise(records)

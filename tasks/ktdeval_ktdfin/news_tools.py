@@ -2,8 +2,8 @@
 step's close, masked.
 
 A query is matched only against the texts as shown, without the parts that the mask removed, and a
-document's id is valid only in this episode, so neither reveals whom a handle stands for. Documents
-that can't be masked safely are omitted and counted.
+document's id is valid only in this episode, so neither reveals a handle's identity. Documents that
+can't be masked safely are omitted and counted.
 """
 
 # ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter

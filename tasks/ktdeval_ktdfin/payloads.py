@@ -218,7 +218,7 @@ def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
-    """Unfilled remainders of orders still working on the next day; empty if there are none."""
+    """Unfilled remainders of orders still working on the next day; empty without such orders."""
     rows = []
     for rest in record.working:
         asset = stage.code_column[rest.code]

@@ -115,7 +115,7 @@ class MarketScene:
     def _rebuild(
         self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]
     ) -> Rebuild | None:
-        """Return the rebuild of the portfolio at this close; None if the task has none."""
+        """Return the rebuild of the portfolio at this close; None if the task does not rebuild."""
         if self._weights is None:
             return None
 

@@ -1,8 +1,8 @@
-"""Attackers without a language model: they look a masked payload up in the whole public history.
+"""Attackers without a language model: they look up a masked payload in the whole public history.
 
-The exact matcher compares every shown number with what each asset showed on each day and takes the
-nearest: what a perfect memory could do. It knows the mask's options, as everybody does who reads a
-card, and nothing of the episode but the payload.
+The exact matcher compares every shown number with the same number of each asset on each day and
+takes the nearest: what a perfect memory could do. It knows the mask's options, as does anybody who
+reads a card, and nothing of the episode except the payload.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ktdeval_deanon.certificate.public_history import PublicHistory, SingleArray
 
 TOP = 5
 
-# of the Student t law that misfits follow: squares for small ones, so that one odd number decides
-# nothing
+# degrees of freedom of the Student t distribution of misfits: quadratic for small ones, but robust,
+# so that one outlier decides nothing
 _FREEDOM = 8.0
-_FARTHEST = 1e4  # squared misfits are cut here
+_FARTHEST = 1e4  # squared misfits are capped here
 # factors multiplied before their logarithm is taken: (1 + _FARTHEST / _FREEDOM) ** 8 fits single
 # precision
 _FLUSH = 8
-_BLOCK_CELLS = 40_000  # cells that one pass works on: its arrays fit the cache
+_BLOCK_CELLS = 40_000  # cells processed in one pass: its arrays fit in the cache
 _IMPOSSIBLE = np.float32(1e6)
 
 
@@ -51,16 +51,16 @@ class AttackerGuess:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Misfit of every asset and day of the history to a payload, by field."""
+    """Misfit between a payload and every asset and day of the history, by field."""
 
     history: PublicHistory
-    #: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is not there
+    #: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is absent
     misfit: Mapping[Field, SingleArray]
-    #: field -> whether all its numbers agree to the shown precision, of the same shape
+    #: field -> whether all its numbers agree to the shown precision, same shape
     agrees: Mapping[Field, BoolArray]
 
     def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> AttackerGuess:
-        """Nearest assets and day by some of the fields; what ties is drawn by `seed`."""
+        """Nearest assets and day by some of the fields; ties are broken at random by `seed`."""
         total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
         for field in _known_fields(fields):
             total += self.misfit.get(field, np.float32(0.0))
@@ -72,11 +72,11 @@ class Evidence:
         return _guess_of(self.history, order, int(total[:, order[0]].argmin()))
 
     def anonymity(self, fields: Collection[Field] = FIELDS) -> int:
-        """Return how many pairs of asset and day agree with these fields to the shown precision: k
-        of k-anonymity.
+        """Return how many asset-day pairs agree with these fields to the shown precision: the k of
+        k-anonymity.
 
         Only assets that had a bar by then are included. The payload's own pair is among them, so
-        the least is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
+        the minimum is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
         """
         agrees = self.history.is_listed.copy()
         for field in _known_fields(fields):
@@ -98,12 +98,12 @@ def weigh(
     fields: Collection[Field] = FIELDS,
     mask: MaskConfig | None = None,
 ) -> Evidence:
-    """Compare what some fields of a payload show with every asset and day; `.guess()` of it is the
+    """Compare some fields of a payload with every asset and day; `.guess()` on the result is the
     exact matcher's answer.
 
     One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them.
     `mask`: the options of the mask, which are public; the default is the plain mask. Raises
-    DataError: the payload is not what the tools give, or a field does not exist.
+    DataError if the payload is not what the tools return, or a field does not exist.
     """
     chosen = _known_fields(fields)
     evidence = PayloadComparisons(
@@ -133,7 +133,7 @@ def _known_fields(fields: Collection[Field]) -> Sequence[Field]:
 
 
 def _compare(evidence: Sequence[ShownComparison]) -> tuple[SingleArray, BoolArray]:
-    """Misfit and agreement of all days and assets with the evidence, block by block of days."""
+    """Misfit and agreement of all days and assets with the evidence, computed in blocks of days."""
     shape = evidence[0].values.shape
     misfit = np.zeros(shape, dtype=np.float32)
     agrees = np.ones(shape, dtype=np.bool_)
@@ -166,7 +166,7 @@ def _compare_block(
 
 def _squared_distance(comparison: ShownComparison, block: slice) -> npt.NDArray[np.float32]:
     """[days, N] squared difference in units of the comparison's scale; NaN where the history has no
-    number to compare.
+    value.
     """
     values, offset, shown, _, scale, minus, minus_offset = comparison
     first = max(block.start, -offset, -minus_offset)
@@ -185,12 +185,12 @@ def _squared_distance(comparison: ShownComparison, block: slice) -> npt.NDArray[
 
 
 class RandomAttacker:
-    """Attacker by chance, within what a payload shows openly: the board, and whether the stock is
-    an index member.
+    """Random attacker that uses only what a payload shows openly: the board, and whether the stock
+    is an index member.
 
-    `history`: the public history; tickers are drawn evenly from its assets of the shown board (from
-    those that ever were index members, where the payload says that the stock is one), without
-    repeats; `rows`: days to draw from evenly; all of the history when None.
+    `history`: the public history; tickers are drawn uniformly, without replacement, from its assets
+    on the shown board (if the payload says that the stock is an index member, from assets that ever
+    were members); `rows`: days to draw from uniformly; the whole history if None.
     """
 
     def __init__(self, history: PublicHistory, rows: range | None = None) -> None:
@@ -199,8 +199,8 @@ class RandomAttacker:
         self._ever_member = history.market.member.any(axis=0)
 
     def guess(self, payload: Mapping[str, JsonValue], seed: int) -> AttackerGuess:
-        """An answer; equal seeds give equal answers to equal payloads. Raises DataError: the
-        payload is not what the tools give.
+        """An answer; equal seeds give equal answers to equal payloads. Raises DataError if the
+        payload is not what the tools return.
         """
         rng = np.random.default_rng(derive_seed(seed, "random attacker"))
         pool = self.pool(payload)
@@ -209,7 +209,7 @@ class RandomAttacker:
         return _guess_of(self.history, drawn, self.rows[int(rng.integers(len(self.rows)))])
 
     def pool(self, payload: Mapping[str, JsonValue]) -> npt.NDArray[np.intp]:
-        """Columns that tickers are drawn from; all of them where no asset is of the shown board."""
+        """Columns that tickers are drawn from; all columns if no asset is on the shown board."""
         shown = read_payload(payload, self.history.rows)
         fits = self.history.boards == shown.board
         if shown.member:
@@ -218,7 +218,7 @@ class RandomAttacker:
 
 
 def field_sets(fields: Collection[Field] = FIELDS) -> dict[str, tuple[Field, ...]]:
-    """Sets of an ablation by name: each single field, all but each, and all."""
+    """Field sets of an ablation by name: each single field, all but one, and all."""
     everything = tuple(field for field in FIELDS if field in fields)
     sets: dict[str, tuple[Field, ...]] = {field: (field,) for field in everything}
     sets.update(

@@ -1,5 +1,5 @@
-"""Contents of a masked payload, and the comparison of each number with that of every asset and day
-of the public history.
+"""Contents of a masked payload, and the comparison of each number with the same number of every
+asset and day of the public history.
 
 A payload is what a model gets to see of one stock on one day: an object with the results of three
 research tools, `market_context` (`get_market_context`), `screen` (`screen_candidates`) and
@@ -29,7 +29,7 @@ from ktdeval.masking import (
 from ktdeval.values import JsonValue
 from ktdeval_deanon.certificate.public_history import COUNTS, PARTS, PublicHistory, SingleArray
 
-Numbers = Mapping[str, float]  #: Name -> number; what is null is left out
+Numbers = Mapping[str, float]  #: Name -> number; nulls are omitted
 
 _DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
 
@@ -51,18 +51,18 @@ class ShownPayload:
     row: int | None
     since_start: int | None  #: trading days since `day_+0`; None if the payload does not show them
     board: str
-    member: bool  #: whether the payload calls the stock a member of the index
+    member: bool  #: whether the payload says that the stock is an index member
     figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
     bars: tuple[ShownBar, ...]  #: oldest first
-    indices: tuple[Numbers, ...]  #: the figures of each index, the benchmark first; none: left out
-    breadth: Numbers  #: the counts and sums over all members; empty: left out
+    indices: tuple[Numbers, ...]  #: figures of each index, benchmark first; empty if omitted
+    breadth: Numbers  #: counts and sums over all members; empty if omitted
 
 
 def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> ShownPayload:
     """Read a payload.
 
-    `rows`: ISO date -> row of the public calendar. Raises DataError: a part is missing, or not what
-    the tools give; the message names it.
+    `rows`: ISO date -> row of the public calendar. Raises DataError if a part is missing or not
+    what the tools return; the message names it.
     """
     snapshot = _payload_field(payload, "snapshot", Mapping)
     context = _payload_field(payload, "market_context", Mapping)
@@ -76,7 +76,7 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
     elif is_handle:
         since_start = number  # a handle counts from day_+0
 
-    # Masks that hide days and are coarse leave both out.
+    # Coarse masks that hide days omit both.
     indices: list[dict[str, Any]] = []
     breadth: Mapping[str, Any] = {}
     if "indices" in context or "breadth" in context:
@@ -126,7 +126,7 @@ def _numbers(row: Mapping[str, Any]) -> Numbers:
 
 
 def _payload_field(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
-    """Return a field of a payload. Raises DataError: it is absent, or of another kind."""
+    """Return a field of a payload. Raises DataError if it is absent or of another type."""
     value = of.get(name)
     if not isinstance(value, kind):
         expected = "text" if kind is str else "a JSON object"
@@ -170,7 +170,7 @@ NOISE_BOUND = 4.5
 deviations of the noise.
 """
 
-# what single precision may add to the difference of two logarithms, and to a number
+# error that single precision can add to the difference of two logarithms, and to a number
 _LOG_SLACK = 4e-6
 _SLACK = 3e-7
 _CERTAIN = 1e-3
@@ -179,20 +179,20 @@ _NOISE_OF = {"high": (WICK_SHIFT, WICK_SD), "low": (-WICK_SHIFT, WICK_SD)}
 the others.
 """
 _FIELD_OF: Mapping[str, Field] = {"return_": "returns", "drawdown_": "returns", "amount_": "volume"}
-_SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
+_SMALLEST_UNIT = 1e-5  # numbers below 1 have five decimals
 
 
 class ShownComparison(NamedTuple):
     """One shown number next to the same number of every asset and day."""
 
-    values: SingleArray  #: [T, N] or [T, 1], by the day that the number is of
-    offset: int  #: days from the payload's day to the number's, at most 0
+    values: SingleArray  #: [T, N] or [T, 1], by the day that the number refers to
+    offset: int  #: days from the payload's day to the number's day, at most 0
     shown: float
-    bound: float  #: the largest difference with which a number agrees
-    scale: float  #: the usual difference where it agrees
-    #: taken off `values`, where the number is relative to another one
+    bound: float  #: largest difference at which a number agrees
+    scale: float  #: typical difference if it agrees
+    #: subtracted from `values`, for a number that is relative to another
     minus: SingleArray | None = None
-    minus_offset: int = 0  #: days from the payload's day to that one's
+    minus_offset: int = 0  #: days from the payload's day to that other number's day
 
 
 class PayloadComparisons:
@@ -208,7 +208,7 @@ class PayloadComparisons:
         if shown.since_start is not None and shown.since_start >= 0:
             self.start = shown.since_start
 
-        # The last bar with a close; without one there is nothing to compare the others with.
+        # The last bar with a close; without it there is nothing to compare the others with.
         self.last: ShownBar | None = None
         for bar in shown.bars:
             if bar.numbers.get("close_cny", 0.0) > 0.0:
@@ -276,7 +276,9 @@ class PayloadComparisons:
                 yield self._number(changes, bar.offset, change, noise)
 
     def _ratios(self) -> Iterator[ShownComparison]:
-        """Yield all shown prices over the last shown close: what prices show beyond their level."""
+        """Yield the ratios of all shown prices to the last shown close: what prices reveal beyond
+        their scale.
+        """
         if self.last is None:
             return
 
@@ -311,8 +313,8 @@ class PayloadComparisons:
                 shown = _pack(self._figure(volume).log(), _LOG_SLACK, self.noise)
                 yield ShownComparison(history.log_volume, bar.offset, *shown)
             elif volume > 0.0 and self.start is not None:
-                # The tool's own four digits come before the rescaling, so which number lost how
-                # much does not show.
+                # The tool rounds to four digits before rescaling, so it is not visible how much
+                # each number lost.
                 span = self._price(volume).widen(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
                 yield ShownComparison(
@@ -334,8 +336,8 @@ class PayloadComparisons:
                 yield self._number(values, 0, value, noise + error)
 
     def _indices(self) -> Iterator[ShownComparison]:
-        # If names are hidden, the mask's key draws the order of all indices but the first, so only
-        # the first is compared.
+        # If names are hidden, the mask key shuffles all indices except the first, so only the first
+        # is compared.
         indices = self.shown.indices
         if self.mask.kind in ("stock_blind", "blinded"):
             indices = indices[:1]
@@ -379,18 +381,18 @@ class PayloadComparisons:
         return figure_span(shown, self.mask.round_digits)
 
     def _price(self, shown: float) -> NumberSpan:
-        """Return the logarithms of the true values that a positive number rounded only by the mask
-        may have.
+        """Return the log range of the true values of a positive number that only the mask has
+        rounded.
         """
         return stands_for(shown, self.mask.round_digits or MAX_DIGITS).log()
 
     def _change_noise(self, change_pct: float) -> float:
-        """Standard deviation of the noise of a return, in per cent."""
+        """Standard deviation of a return's noise, in per cent."""
         return math.sqrt(2.0) * self.noise * (100.0 + change_pct)
 
 
 def _field_of(figure: str) -> Field:
-    """Return the field of a figure of the snapshot."""
+    """Return the field to which a snapshot figure belongs."""
     for prefix, field in _FIELD_OF.items():
         if figure.startswith(prefix):
             return field
@@ -406,25 +408,25 @@ class NumberSpan:
     high: float
 
     def log(self) -> NumberSpan:
-        """Their natural logarithms."""
+        """Natural logarithms of the range."""
         return NumberSpan(math.log(self.low), math.log(self.high))
 
     def over(self, other: NumberSpan) -> NumberSpan:
-        """Return the ratios to another range; both are of logarithms."""
+        """Return the log ratios to another range; both are ranges of logarithms."""
         return NumberSpan(self.low - other.high, self.high - other.low)
 
     def shift(self, by: float) -> NumberSpan:
-        """All of them, this much higher."""
+        """The range shifted up by `by`."""
         return NumberSpan(self.low + by, self.high + by)
 
     def widen(self, by: float) -> NumberSpan:
-        """This much further to both sides."""
+        """The range widened by `by` on both sides."""
         return NumberSpan(self.low - by, self.high + by)
 
 
 def stands_for(shown: float, digits: int) -> NumberSpan:
-    """Return the numbers that are rendered as `shown` at `digits` significant digits (and five
-    decimals below 1).
+    """Return the range of numbers that are rendered as `shown` at `digits` significant digits (and
+    five decimals below 1).
     """
     if shown < 0.0:
         mirrored = stands_for(-shown, digits)
@@ -437,7 +439,7 @@ def stands_for(shown: float, digits: int) -> NumberSpan:
     above = 10.0 ** (exponent - digits + 1)
     below = above
     if shown <= 10.0**exponent * (1.0 + 1e-12):
-        below = above / 10.0  # digits are finer below a power of ten
+        below = above / 10.0  # the digit step is finer just below a power of ten
 
     if shown < 1.0:
         above = max(above, _SMALLEST_UNIT)
@@ -460,7 +462,7 @@ def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
 
     if abs(shown) < 1.0:
         own = _rounding_error(farthest, digits)
-        # Rendering removed more than the last rounding left.
+        # Rendering rounded more coarsely than the last rounding.
         if own < _SMALLEST_UNIT / 2.0:
             before += own
 

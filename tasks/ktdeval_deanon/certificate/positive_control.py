@@ -1,8 +1,8 @@
-"""When an attacker has passed its positive control, and for which scores it then counts; the terms
+"""When an attacker passes its positive control, and for which scores it then counts; the criteria
 are in `controls.yaml`.
 
-A miss behind a mask shows something about the mask only if the attacker would have named the stock
-or the day where they are shown.
+A miss on a masked probe says something about the mask only if the attacker would have identified
+the stock or the day on an unmasked probe.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ktdeval_deanon.certificate.types import ControlShare, ShareInterval
 
 _TERMS = load_yaml(Path(__file__).with_name("controls.yaml"))
 LEVEL: float = _TERMS["level"]  #: Nominal coverage of the intervals
-MIN_READ: float = _TERMS["least_read"]  #: Share that must have been read rather than guessed
+MIN_READ: float = _TERMS["least_read"]  #: Fraction that must have been read rather than guessed
 READS: Mapping[str, str] = _TERMS["reads"]
 """What is to be read off an unmasked probe -> when an answer has read it."""
 
 
 def needs_of(scores: Sequence[str]) -> dict[str, list[str]]:
-    """Return by score what an attacker must have read for its misses of this score to count."""
+    """Return, by score, what an attacker must have read for its misses on that score to count."""
     return {score: list(_TERMS["needs"].get(score, _TERMS["otherwise"])) for score in scores}
 
 
 def control_share(successes: int, n: int, baseline: float | None) -> ControlShare:
-    """Return one line of a control: the share, its exact interval, the least lower end that passes,
-    and whether it passed.
+    """Return one line of a control: the fraction read, its exact interval, the minimum lower limit
+    for passing, and whether it passed.
     """
     interval = ShareInterval(
         low=None,
@@ -74,6 +74,6 @@ def counted_scores(
     control: Mapping[str, ControlShare],
     needs: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """Return the scores for which an attacker counts: it has read all that they need."""
+    """Return the scores for which an attacker counts: those whose required items it has read."""
     passed = {name for name, read in control.items() if read.passed}
     return sorted(score for score in scores if passed.issuperset(needs.get(score, READS)))

@@ -1,6 +1,4 @@
-"""Public history of a market in the terms in which payloads show it: what a perfect memory could
-look up.
-"""
+"""A market's public history, in the form shown in payloads: what a perfect memory could look up."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from ktdeval.masking import Lens, MaskConfig
 SingleArray = npt.NDArray[np.float32]
 
 PARTS = ("open", "high", "low", "close")
-#: Whole numbers among the breadth of a market
+#: Integer figures in the market breadth
 COUNTS = ("members", "advancing", "declining", "suspended")
 
 _REBASED_TO = 100.0
@@ -32,17 +30,17 @@ _DRAWDOWN = re.compile(r"drawdown_([1-9][0-9]{0,3})d_pct")
 _VOLATILITY = re.compile(r"volatility_([1-9][0-9]{0,3})d_pct")
 _AMOUNT = re.compile(r"amount_([1-9][0-9]{0,3})d_cny")
 _DAYS_PER_YEAR = 252.0
-_SAMPLED = (0.3, 0.6, 0.9)  #: parts of the history at which the error of rounded inputs is measured
+_SAMPLED = (0.3, 0.6, 0.9)  #: sampled fractions of the history
 _SAMPLED_DAYS = 10
 
 
 class PublicHistory:
     """Every asset and day of a snapshot, arranged for comparison with what a payload shows.
 
-    Arrays are [T, N] in single precision, NaN without a number. `factors`: name -> [T, N] factor
+    Arrays are [T, N] in single precision, NaN where missing. `factors`: name -> [T, N] factor
     values at each close, in the units that payloads show them in. Missing names are not compared;
-    returns, drawdowns and mean amounts are computed here. Raises DataError: a factor has another
-    shape than the market.
+    returns, drawdowns and mean amounts are computed here. Raises DataError if a factor's shape
+    differs from the market's.
     """
 
     def __init__(
@@ -82,8 +80,8 @@ class PublicHistory:
 
     @cached_property
     def log_base(self) -> SingleArray:
-        """Natural logarithm of the divisor of `rebase_prices` at each day_+0: the last close, else
-        the first since, over 100.
+        """Natural logarithm of the `rebase_prices` divisor for each possible day_+0: the last close
+        (or else the next one) divided by 100.
         """
         closes = pd.DataFrame(self.market.close).ffill().bfill().to_numpy()
         return single(_log(closes / _REBASED_TO))
@@ -95,7 +93,7 @@ class PublicHistory:
 
     @cached_property
     def log_volume(self) -> SingleArray:
-        """Natural logarithm of the shares traded."""
+        """Natural logarithm of the volume in shares."""
         return single(_log(self.market.volume))
 
     @cached_property
@@ -109,7 +107,7 @@ class PublicHistory:
         return (~self.has_bar).astype(np.float32)
 
     def figure(self, name: str) -> SingleArray | None:
-        """Return a figure of every asset and day; None for an unknown name."""
+        """Return a figure for every asset and day; None for an unknown name."""
         if name not in self._figures:
             values = _moves(self._closes, name)
             amount = _AMOUNT.fullmatch(name)
@@ -121,11 +119,11 @@ class PublicHistory:
         return self._figures[name]
 
     def figure_under(self, name: str, mask: MaskConfig) -> tuple[SingleArray | None, float]:
-        """Return a figure computed from prices, volumes and amounts that a mask rounds, and the
-        root mean square of its difference from the figure shown.
+        """Return a figure computed from prices, volumes and amounts rounded by a mask, and its
+        root-mean-square difference from the figure shown.
 
-        Rebased prices are rounded on a scale that differs between episodes: their true figures are
-        returned.
+        Rebased prices are rounded on a scale that differs between episodes, so their true figures
+        are returned.
         """
         if mask.round_digits is None or mask.noise_pct:
             return self.figure(name), 0.0
@@ -156,7 +154,7 @@ class PublicHistory:
         return true, float(np.sqrt(np.mean(found**2))) if len(found) else 0.0
 
     def _figure_of(self, name: str, mask: MaskConfig, base: int, rows: range) -> FloatArray:
-        """Return some rows of a figure of an episode that begins at the close of row `base`."""
+        """Return some rows of a figure, for an episode that begins at the close of row `base`."""
         view = Lens(mask, 0, self.market, base).figures.as_shown(self.market.as_of(rows[-1]))
         part = slice(rows.start, rows.stop)
         if name in FACTOR_NAMES:
@@ -174,14 +172,14 @@ class PublicHistory:
         rows = range(max(0, len(self.days) - _SAMPLED_DAYS), len(self.days))
         raw = factor_panel(self.market, rows)[FACTOR_NAMES.index(name)]
         shown = self.figure(name)
-        assert shown is not None  # who asks has it
+        assert shown is not None  # callers have checked that it exists
         ratios = shown[rows.start :] / np.where(raw == 0.0, np.nan, raw)
         known = ratios[np.isfinite(ratios)]
         return float(np.median(known)) if len(known) else 1.0
 
     def index_figure(self, index: int, name: str) -> SingleArray | None:
-        """Return a figure of an index, [T, 1]; None for an unknown index or name. Index 0 is the
-        benchmark, the others follow in the snapshot's order.
+        """Return an index figure, [T, 1]; None for an unknown index or name. Index 0 is the
+        benchmark; the others follow in the snapshot's order.
         """
         key = (index, name)
         if key not in self._index_figures and index < len(self._index_levels):
@@ -204,9 +202,7 @@ class PublicHistory:
 
     @cached_property
     def breadth(self) -> Mapping[str, SingleArray]:
-        """[T, 1] counts and sums over the index members, by the names that a market context gives
-        them.
-        """
+        """[T, 1] counts and sums over the index members, by their names in the market context."""
         market = self.market
         member = self.market.member
         traded = self.has_bar & (market.volume > 0) & member
@@ -235,8 +231,8 @@ class PublicHistory:
 
 
 def _moves(values: FloatArray, name: str) -> FloatArray | None:
-    """Return the figure that a name such as `return_5d_pct` means, in per cent, of prices or levels
-    [T, N]: a return or a drawdown; None for other names.
+    """Return the figure that a name such as `return_5d_pct` denotes (a return or a drawdown, in per
+    cent), computed from prices or levels [T, N]; None for other names.
     """
     change = _RETURN.fullmatch(name)
     if change:

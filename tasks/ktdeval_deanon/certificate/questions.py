@@ -36,7 +36,7 @@ Entry = dict[str, JsonValue]
 
 _OPEN = "```json\n"
 _CLOSE = "\n```"
-_NOBODY = "builtin/hold"  # plans name a model, questions need none
+_NOBODY = "builtin/hold"  # plans need a model; questions do not
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class ProbeQuestion:
     """One question of a probe set."""
 
     spec: EpisodeSpec  #: the episode that it belongs to
-    number: int  #: its index there, from 0
+    number: int  #: index within the episode, from 0
     samples: SampleSet
     sample: Sample
-    payload: Mapping[str, JsonValue]  #: the tools' answers in it, parsed
+    payload: Mapping[str, JsonValue]  #: parsed tool answers in the question
 
     @cached_property
     def key(self) -> str:
-        """Name of the question outside its episode, which shows neither window nor number: the hash
-        of its text.
+        """Id of the question outside its episode: the hash of its text, which reveals neither
+        window nor number.
         """
         return sha256_hex(self.sample.user)[:16]
 
     def fact(self, name: str) -> str:
-        """Fact of the sample, such as the true `code` or the true `day` (ISO)."""
+        """A fact about the sample, such as the true `code` or the true `day` (ISO)."""
         try:
             return str(self.sample.facts[name])
         except KeyError as error:
@@ -67,7 +67,7 @@ class ProbeQuestion:
             ) from error
 
     def record(self, answer: Mapping[str, JsonValue]) -> AnswerRecord:
-        """Answer of an attacker of ours, as the runner records those of models."""
+        """Answer of a built-in attacker, in the form in which the runner records models' answers."""
         sample = self.sample
         scores = dict(self.samples.score(self.number, answer))
         return AnswerRecord(
@@ -86,16 +86,16 @@ class ProbeSet:
     """A probe set."""
 
     task: ScoringTask  #: the scoring task that asks
-    target_task: TargetTask  #: the trading task whose mask is under attack, with its tools
+    target_task: TargetTask  #: trading task whose mask is under attack, with its tools
     snapshot: MarketSnapshot
-    #: one episode a window, in order; their model and agent are placeholders
+    #: one episode per window, in order; model and agent are placeholders
     specs: tuple[EpisodeSpec, ...]
     all: tuple[ProbeQuestion, ...]  #: the questions in order
 
     @cached_property
     def period(self) -> range:
-        """Rows of the days that may be asked for: from the first default window of the task to the
-        last, and these windows.
+        """Rows of the days that may be asked for: from the task's first default window to its last,
+        including this set's windows.
         """
         windows = [self.task.windows[name] for name in self.task.default_windows]
         windows += [spec.span for spec in self.specs]
@@ -108,9 +108,10 @@ class ProbeSet:
 
     @cached_property
     def recoveries(self) -> tuple[str, ...]:
-        """Scores that say for each question whether something was recovered, in the task's order.
+        """Scores that record, for each question, whether something was recovered, in the task's
+        order.
 
-        Raises ConfigError: answers to these questions have another form than `blank_answer`.
+        Raises ConfigError if answers to these questions have a different form from `blank_answer`.
         """
         question = self.all[0]
         form = question.sample.form
@@ -139,7 +140,7 @@ class ProbeSet:
         """Texts of `PAYLOADS` and `GOLD`, one JSON object a line."""
         payloads: list[str] = []
         gold: list[str] = []
-        # By hash: the order of the questions would show their windows.
+        # Sorted by hash: the order of the questions would reveal their windows.
         for question in sorted(self.all, key=lambda question: question.key):
             sample = question.sample
             shown = {
@@ -184,8 +185,8 @@ class ProbeSet:
 def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringTask:
     """Return the scoring task that asks about a trading task.
 
-    `name`: name of the scoring task; empty to find it among all installed tasks. Raises UsageError:
-    no task, or more than one, asks about it.
+    `name`: name of the scoring task; empty to find it among all installed tasks. Raises UsageError
+    if no task, or more than one, asks about it.
     """
     if is_scoring(plugins.make_task(target_task)):
         raise UsageError(
@@ -220,12 +221,12 @@ def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringT
 
 @dataclass(frozen=True)
 class ProbeChoice:
-    """Which questions are asked."""
+    """Selection of questions to ask."""
 
-    windows: tuple[str, ...] = ()  #: names, globs or date ranges; the task's own when empty
+    windows: tuple[str, ...] = ()  #: names, globs or date ranges; the task's own if empty
     seed: int = 0
-    per_window: int | None = None  #: how many of each window, the first ones; None for all
-    mask_key: str | None = None  #: what probes and handles are drawn from; a certificate needs one
+    per_window: int | None = None  #: number of questions per window, the first ones; None for all
+    mask_key: str | None = None  #: draws probes and handles; required for a certificate
 
 
 def open_questions(
@@ -233,9 +234,9 @@ def open_questions(
 ) -> ProbeSet:
     """Draw a probe set.
 
-    Raises UsageError: an unknown window, or more probes than a window has; ConfigError: the task
-    has no target_task, or its questions hold no payload; DataError: a window lies outside the
-    snapshot.
+    Raises UsageError if a window is unknown or has fewer probes than requested; ConfigError if the
+    task has no target_task, or its questions contain no payload; DataError if a window lies outside
+    the snapshot.
     """
     target_task = target_task_of(task, plugins)
     if target_task is None:
@@ -262,7 +263,7 @@ def open_questions(
                 " were asked for"
             )
 
-    # A limit that cuts nothing is recorded as none.
+    # A limit that has no effect is recorded as None.
     if all(len(samples) == choice.per_window for samples in drawn):
         specs = tuple(replace(spec, limit=None) for spec in specs)
 
@@ -277,8 +278,8 @@ def open_questions(
 
 
 def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
-    """Return how many probes of each window make `probes` in all. Raises UsageError: the windows
-    can't share them evenly.
+    """Return how many probes per window make `probes` in total. Raises UsageError if they can't be
+    divided evenly over the windows.
     """
     count = len(choose_windows(task, windows))
     if probes % count:
@@ -308,7 +309,7 @@ def _payload_of(task: ScoringTask, sample: Sample) -> Mapping[str, JsonValue]:
 
 
 def blank_answer(reasoning: str) -> dict[str, JsonValue]:
-    """Return an answer that names nothing, in the form of de-anonymization probes."""
+    """Return an empty answer in the form used by the de-anonymization probes."""
     return {
         "tickers": [],
         "date": None,
@@ -328,7 +329,7 @@ def attacker_entry(
     answers = [record.answer for record in records if record.answer is not None]
     stocks = sum(bool(tickers_of(answer)) for answer in answers)
     days = questions.snapshot.days
-    # A distance from any day exists only for a date within the snapshot.
+    # A distance in days exists only for a date within the snapshot.
     dates = sum(days_off(answer, days, 0) is not None for answer in answers)
     return {
         "name": name,
@@ -347,7 +348,7 @@ def attacker_entry(
 def tally(questions: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:
     """Return how often each thing was recovered: score -> successes, n and baseline.
 
-    Records without an answer, and scores of null (the true answer is not known), don't count.
+    Records without an answer, and null scores (true answer unknown), don't count.
     """
     summary = questions.task.summarise(records)
     answered = [record for record in records if record.answer is not None]

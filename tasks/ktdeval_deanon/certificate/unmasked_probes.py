@@ -1,4 +1,4 @@
-"""Unmasked probes of the same windows as a probe set, and what an attacker reads off them."""
+"""Unmasked probes for the same windows as a probe set, and what an attacker reads off them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ktdeval_deanon.certificate.questions import (
 
 BRIGHT = "bright"
 _DEFAULT_CONTROL = "deanon_probe_bright"
-# What is to be read -> the score that measures the same, and whose chance is known
+# Item to be read -> the score that measures the same thing and has a known chance level
 _SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
 
 
 def open_control(questions: ProbeSet, plugins: Plugins, choice: ProbeChoice) -> ProbeSet:
-    """Return the unmasked questions of the same windows, as many in each; of a task without a mask,
-    its own.
+    """Return the unmasked questions for the same windows, the same number in each; for a task
+    without a mask, its own questions.
 
-    Raises ConfigError: the control that the scoring task names is masked, or asks another number of
-    probes in a window.
+    Raises ConfigError if the control that the scoring task names is masked, or asks a different
+    number of probes in a window.
     """
     task = questions.task
     if task.mask == BRIGHT:
@@ -100,8 +100,8 @@ def _has_sector(question: ProbeQuestion) -> bool:
 
 
 def _baselines(control: ProbeSet) -> dict[str, float]:
-    """Return the share that chance or the best constant answer reads, whichever is more."""
-    # An answer that names nothing has no hit, but the summary of such answers has the chances.
+    """Return the fraction that chance or the best constant answer reads, whichever is larger."""
+    # Empty answers have no hits, but their summary contains the chance levels.
     blank = [question.record(blank_answer("nothing")) for question in control.all]
     summary = control.task.summarise(blank)
     pairs = [(question.fact("code"), question.fact("day")) for question in control.all]
@@ -121,7 +121,7 @@ def _baselines(control: ProbeSet) -> dict[str, float]:
 
 
 def _largest_share(values: Sequence[Hashable]) -> float:
-    """Return the share of the most common value; 0 without values."""
+    """Return the relative frequency of the most common value; 0 without values."""
     if not values:
         return 0.0
 

@@ -1,5 +1,5 @@
-"""Manifest of QFinZero: tool calling and planning over price, event and broker services of one
-clock.
+"""Manifest of QFinZero: tool calling and planning over price, event and broker services that share
+one clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
-    """Calling and planning, each recorded, written down or made; chats and sessions in files."""
+    """Calling and planning, with calls recorded, written as text or executed; chats and sessions
+    from files.
+    """
     from ktdeval.registry import task_maker, task_specs
 
     make_suite = task_maker(
@@ -39,8 +41,8 @@ def ktdeval_tasks() -> Sequence[Spec]:
     make_session = task_maker("ktdeval_qfinzero.session.trading_task:SessionTask", live_config)
 
     def make(name: str, config: Mapping[str, Any], where: str) -> Any:
-        """Make a task of the suite, the task of a chat turn if the config has a conversation, or
-        that of a trading session if it has one.
+        """Make a task of the suite; if the config has a conversation, the task of a chat turn; if
+        it has a trading session, the task of that session.
         """
         if "conversation" in config:
             return make_chat(name, config, where)
@@ -53,7 +55,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_data() -> Sequence[Spec]:
-    """The data of the services: an invented market, and files of one's own."""
+    """Data for the services: a synthetic market, and the user's own files."""
     from ktdeval_qfinzero.data.providers import providers
 
     return providers()

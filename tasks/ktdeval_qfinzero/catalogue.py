@@ -1,5 +1,5 @@
-"""All operations of the three services: the catalogue that HTTP and MCP are made from, and tools in
-the process.
+"""All operations of the three services: the catalogue from which HTTP routes, MCP tools and
+in-process tools are generated.
 """
 
 from __future__ import annotations

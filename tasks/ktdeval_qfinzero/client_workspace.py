@@ -22,5 +22,5 @@ class Workspace:
 
     @property
     def view(self) -> DatasetView:
-        """Data as known at the present moment."""
+        """Data as known at the clock's current time."""
         return DatasetView(self.dataset, self.clock.as_of_ns)

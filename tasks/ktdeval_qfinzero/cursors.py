@@ -1,7 +1,7 @@
-"""Cursors of pages.
+"""Page cursors.
 
-A cursor says where a page ended, as an opaque text. The next page begins after that key, so pages
-neither lose nor repeat a row.
+A cursor is an opaque text that encodes where a page ended. The next page begins after that key, so
+pages neither lose nor repeat a row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, TypeGuard, TypeVar
 from ktdeval.values import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.errors import invalid
 
-MAX_LENGTH: Final = 500  #: Characters of a cursor
+MAX_LENGTH: Final = 500  #: Maximum length of a cursor, in characters
 
 _INT64: Final = 2**63
 Key = tuple[str | int, ...]
@@ -22,7 +22,7 @@ Row = TypeVar("Row")
 
 
 def write_cursor(*key: str | int) -> str:
-    """Cursor of a key: unpadded base64 (its URL alphabet) of the canonical JSON of its parts."""
+    """Cursor for a key: unpadded URL-safe base64 of the canonical JSON of its parts."""
     text = dumps_canonical(list(key))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 

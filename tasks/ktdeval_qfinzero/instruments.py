@@ -12,23 +12,23 @@ from ktdeval_qfinzero.errors import invalid
 
 Right = Literal["C", "P"]
 
-MAX_TICKER = 16  #: Characters
+MAX_TICKER = 16  #: Maximum number of characters
 #: `AVLN`, `BRK.B`, `600519.SH`, `BTC-USD`, `^GSPC`, `EURUSD=X`
 TICKER = re.compile(r"[A-Z0-9^][A-Z0-9.^=-]{0,15}")
 _OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)
-CONTRACT_SIZE = 100  #: Shares that one option contract is about
+CONTRACT_SIZE = 100  #: Number of shares per option contract
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OptionContract:
-    """A European-quoted, American-exercised equity option."""
+    """An American-style equity option, priced with the European formula."""
 
     underlying: str  #: ticker
     expiry: date  #: last trading day
-    #: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths
+    #: strike in ten-thousandths of a dollar; a multiple of ten, since OPRA uses thousandths
     strike_e4: int
     right: Right  #: call or put
-    root: str = ""  #: of its OPRA symbol if that is not the underlying (`SPXW` of `^GSPC`)
+    root: str = ""  #: root of its OPRA symbol if not the underlying (`SPXW` for `^GSPC`)
 
     @property
     def symbol(self) -> str:
@@ -44,7 +44,7 @@ class OptionContract:
         return self.strike_e4 / 10_000
 
     def intrinsic_e4(self, spot_e4: int) -> int:
-        """Return the value of exercise for one share, in ten-thousandths of a dollar."""
+        """Return the exercise value per share, in ten-thousandths of a dollar."""
         return max(0, spot_e4 - self.strike_e4 if self.right == "C" else self.strike_e4 - spot_e4)
 
 

@@ -1,4 +1,4 @@
-"""HTTP endpoints of operations: arguments of a request as JSON values, and the answer to it."""
+"""HTTP endpoints for operations: parse a request's arguments into JSON values, and answer it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Access rules and bounds of request bodies, and one call of a client: calls of a workspace run in
-turn, each operation in a thread, with a bounded answer.
+"""Access rules, limits on request bodies, and dispatch of client calls: a workspace's calls run one
+at a time, each operation in a thread, with a bounded answer.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ DEFECT: dict[str, JsonValue] = {
 class CallAnswer:
     """Outcome of a call."""
 
-    status: int  # HTTP status: 200, or that of the error
+    status: int  # HTTP status: 200, or the error's status
     payload: JsonValue  # answer of the operation, or the error envelope
-    text: str  # the same as compact JSON
+    text: str  # the answer as compact JSON
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
         """Answer over HTTP."""
@@ -110,7 +110,7 @@ def _carry_out(held: HeldWorkspace, operation: Operation, given: JsonValue) -> C
     try:
         return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))
     finally:
-        held.save_log()  # of what was refused, too
+        held.save_log()  # refused calls are logged, too
 
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -127,12 +127,12 @@ class AccessRules:
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
-    token: str | None = None  # what every request for data carries; None: nothing is asked for
+    token: str | None = None  # token required with every data request; None: no token is required
 
 
 class ClientGuard:
-    """Middleware that refuses requests of clients that may not call, and forbids browsers to guess
-    types of content. `security`: who may call it; `is_public`: which requests need no token.
+    """Middleware that refuses unauthorised requests and forbids browsers to sniff content types.
+    `security`: who may call it; `is_public`: which requests need no token.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class ClientGuard:
                 if error.code == "unauthorized":
                     more["www-authenticate"] = CHALLENGE
                 if error.field == "headers":
-                    more["connection"] = "close"  # where its body ends is not known
+                    more["connection"] = "close"  # where its body ends is unknown
                 await error_answer(error).response(more)(scope, receive, send_marked)
                 return
 

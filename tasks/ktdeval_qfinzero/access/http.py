@@ -1,4 +1,4 @@
-"""Server: a route for each operation, the OpenAPI 3.1 document made from the operations' own
+"""Server: a route for each operation, the OpenAPI 3.1 document generated from the operations'
 schemas, and the Model Context Protocol, behind one access check.
 
 Starlette provides the routes, and its exception handlers give all errors one form. Arguments are
@@ -278,7 +278,7 @@ def _parameter(operation: Operation, name: str, location: Literal["path", "query
 
 
 def _errors(is_guarded: bool) -> JsonObject:
-    """All errors that calls may answer with."""
+    """All errors that calls can return."""
     schema: JsonObject = {"$ref": "#/components/schemas/Error"}
     kinds = {
         code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"

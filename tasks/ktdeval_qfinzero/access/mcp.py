@@ -1,4 +1,4 @@
-"""Services over the Model Context Protocol: one tool for each operation, made from the catalogue.
+"""Services over the Model Context Protocol: one tool per operation, generated from the catalogue.
 Written for SDK version 2.
 
 Over HTTP each session has a workspace of its own, opened with it and dropped when it ends.
@@ -190,8 +190,8 @@ def _mcp_tool(operation: Operation) -> types.Tool:
 def _result(answer: CallAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
     if answer.is_error:
-        # Structured content has to follow the tool's output schema, also in the eyes of clients
-        # that don't look at isError.
+        # Structured content must follow the tool's output schema, even for clients that ignore
+        # isError.
         return types.CallToolResult(content=content, is_error=True)
     return types.CallToolResult(content=content, structured_content=answer.payload)
 
@@ -282,7 +282,7 @@ class McpEndpoint:
         self._workspaces.drop(self._sessions.pop(session or "", ""))
 
     def _workspace_of(self, context: Context) -> str:
-        """Workspace that a request names, or that of its session."""
+        """Workspace that a request names, or its session's workspace."""
         headers = _headers(context)
         named = headers.get(HEADER)
         if named is not None:
@@ -306,8 +306,8 @@ class McpEndpoint:
 
 
 def _at_start(send: Send, on_start: Callable[[str | None], None]) -> Send:
-    """A `send` that calls `on_start` with the session of an answer before it begins; with None if
-    it is an error.
+    """A `send` that calls `on_start` with the answer's session before the answer begins; with None
+    for an error.
     """
 
     async def send_reported(message: Message) -> None:

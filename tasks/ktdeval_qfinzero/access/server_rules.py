@@ -1,5 +1,5 @@
-"""Market as a server offers it: the server sets the rules and the sizes of accounts, and each
-workspace gives its broker's log.
+"""The market offered by a server: the server sets the rules and account sizes, and each workspace
+exposes its broker's log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accounts that clients may open."""
 
     cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MAX_CASH)] = 100_000
-    # only CASH: nobody borrows or sells short
+    # with only CASH, nobody can borrow or sell short
     types: Annotated[tuple[AccountType, ...], Meta(min_length=1)] = ("MARGIN", "CASH")
     most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MAX_ACCOUNTS)] = 1
 
@@ -42,7 +42,7 @@ class MarketRules(Rules, frozen=True, forbid_unknown_fields=True):
 
     @property
     def fixed(self) -> Mapping[str, Plain]:
-        """Arguments that the server gives: command -> name -> value."""
+        """Arguments set by the server: command -> name -> value."""
         rules = {name: msgspec.to_builtins(getattr(self, name)) for name in Rules.__struct_fields__}
         return {
             "account.create": {"initial_cash": self.accounts.cash},
@@ -102,7 +102,7 @@ _OF_COMMAND: Final = {
 
 
 def _apply_rules(operation: Operation, rules: MarketRules) -> Operation:
-    """An operation without the arguments that the server gives."""
+    """An operation without the arguments that the server sets."""
     fixed = rules.fixed[_OF_COMMAND[operation.name]]
     usual = {"account_type": rules.accounts.types[0]}
     fields = [each for each in msgspec.structs.fields(operation.takes) if each.name not in fixed]

@@ -30,10 +30,10 @@ class WorkspaceLimits:
     client may ask for; None: the dataset's default, and its end.
     """
 
-    most: int = 64  # workspaces at a time
-    idle_s: float = 3600.0  # seconds without a call after which one is forgotten
-    yield_s: float = 300.0  # the same if all are taken and another is wanted
-    body_s: float = 30.0  # seconds in which the body of a request has to arrive
+    most: int = 64  # maximum number of workspaces at a time
+    idle_s: float = 3600.0  # idle seconds after which a workspace is forgotten
+    yield_s: float = 300.0  # idle seconds if all are taken and another is requested
+    body_s: float = 30.0  # time limit for a request body to arrive, in seconds
     as_of_ns: int | None = None
 
 
@@ -106,7 +106,7 @@ class Workspaces:
         return name in self._held
 
     def open(self, as_of_ts: str | None = None) -> str:
-        """Open a workspace and return its id, which only its owner knows. `as_of_ts`: start of its
+        """Open a workspace and return its id, known only to its owner. `as_of_ts`: start of its
         clock. Raises ServiceError `invalid_argument` if the moment is malformed or out of range,
         and `unavailable` if there are too many workspaces.
         """

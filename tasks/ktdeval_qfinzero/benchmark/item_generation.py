@@ -1,4 +1,4 @@
-"""Make the benchmark's items from templates, at seeded moments of a dataset. Equal arguments give
+"""Generate the benchmark's items from templates, at seeded times in a dataset. Equal arguments give
 equal items.
 
 A template draws facts (`draw`, in order), words the instruction (`say`), and lists the calls made
@@ -103,8 +103,8 @@ class Chosen(Value, frozen=True):
 class CallPattern(Value, frozen=True):
     """A call whose arguments have slots. `GoldStep` explains `times`, `tolerance`, `may_be_empty`."""
 
-    tool: str = ""  #: dotted name
-    #: arguments, or one slot whose fact has all of them
+    tool: str = ""  #: dotted tool name
+    #: arguments, or one slot whose fact holds all of them
     args: dict[str, Any] | str = field(default_factory=dict)
     #: instead of tool and args: an order for the prepared account
     order: dict[str, Any] | str | None = None
@@ -126,11 +126,11 @@ class CallPattern(Value, frozen=True):
 class SetupPattern(Value, frozen=True):
     """Calls made before the agent starts. With `stocks`, an account and a session are opened."""
 
-    stocks: tuple[str, ...] | str = ()  #: of the session's universe
-    options: tuple[str, ...] | str = ()  #: of the session's universe
+    stocks: tuple[str, ...] | str = ()  #: stocks in the session's universe
+    options: tuple[str, ...] | str = ()  #: options in the session's universe
     #: shares of each stock to buy on the session's first day, which is then stepped
     held: int | str = 0
-    calls: tuple[CallPattern, ...] = ()  #: further calls, made last
+    calls: tuple[CallPattern, ...] = ()  #: additional calls, made last
 
     def fill_slots(self, wording: SlotWording, facts: MomentFacts) -> tuple[ItemCall, ...]:
         """Fill the slots."""
@@ -150,7 +150,7 @@ class Template(Value, frozen=True):
     name: str  #: part of the seed of its items
     category: str
     difficulty: Difficulty
-    weight: int = 1  #: number of items made from it
+    weight: int = 1  #: number of items generated from it
     #: fact -> `function argument …` (`draws.DRAWS`), or values to draw from
     draw: dict[str, str | Chosen] = field(default_factory=dict)
     say: str | tuple[str, ...] = ""  #: wordings of the instruction; one is drawn
@@ -158,7 +158,7 @@ class Template(Value, frozen=True):
     #: refuse
     steps: tuple[CallPattern | str, ...] = ()
     setup: SetupPattern | None = None  #: calls made before the agent starts
-    #: for items to refuse: a call that must fail; None if no tool could do what is asked
+    #: for items that should be refused: a call that must fail; None if no tool could do the task
     attempt: CallPattern | None = None
     notes: str = ""  #: reasons, for human readers
 
@@ -327,7 +327,7 @@ def expected_call(
 
 
 _PREFIX: dict[Suite, str] = {"calling": "qc", "planning": "qp"}
-_MOMENTS = 16  #: Of all items of a suite
+_MOMENTS = 16  #: Number of moments over all items of a suite
 _MARGIN_BEFORE = 10  #: Sessions with minute bars before a moment
 _MARGIN_AFTER = 2  #: Sessions with minute bars after a moment
 _AFTER_CLOSE = (0, 30, 60)  #: Minutes
@@ -350,7 +350,7 @@ def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[BenchmarkItem
                 draft, as_of_ns = _new_draft(file, template, chance, facts, instructions)
                 drafts.append((template, draft, as_of_ns))
 
-    # Shuffled, since an id in the order of the files would reveal the kind of an item.
+    # Shuffled, since ids in file order would reveal an item's kind.
     order = np.random.default_rng(derive_seed(seed, suite, "order")).permutation(len(drafts))
     items = []
     for number, chosen in enumerate(order, 1):
@@ -386,9 +386,9 @@ def _new_draft(
 
 
 def _finds_something(draft: ItemDraft, facts: MomentFacts) -> bool:
-    """Return whether the answer of each expected call has content, unless it may be empty."""
+    """Return whether each expected call's answer has content, unless it is allowed to be empty."""
     if draft.setup:
-        # These calls read what the setup has placed: nothing depends on the market.
+        # These calls read what the setup placed: nothing depends on the market.
         return True
 
     workspace = Workspace(facts.dataset, facts.as_of_ns)

@@ -44,8 +44,8 @@ class GoldStep:
 
     call: ItemCall
     times: tuple[str, ...] = ()  #: names of the arguments that the score TA compares as times
-    tolerance: Tolerance = "exact"  #: of the times
-    may_be_empty: bool = False  #: whether its answer may have no content
+    tolerance: Tolerance = "exact"  #: tolerance of the times
+    may_be_empty: bool = False  #: whether its answer may be empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class BenchmarkItem:
     gold: tuple[ItemCall, ...]  #: expected calls as they are executed
     #: indices of the calls in `gold` whose answers may have no content
     free_empty: frozenset[int] = frozenset()
-    attempt: ItemCall | None = None  #: for items to refuse: a call that must fail
+    attempt: ItemCall | None = None  #: for items that should be refused: a call that must fail
 
 
 _REFERENCE = re.compile(r"<s(\d+)\.([A-Za-z_0-9.\[\]]+)>")
 _PATH_PART = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
-_SHOWN = 200  #: Characters of a message
+_SHOWN = 200  #: Maximum number of characters of a message
 
-#: Lists that say something about the request rather than answer it
+#: Lists that describe the request rather than answer it
 _NOT_CONTENT = frozenset({"unknown", "adjustments", "nearest_expiries", "tickers", "releases"})
 
 
@@ -179,7 +179,7 @@ class SessionState(Value, frozen=True, omit_defaults=True):
     stocks: tuple[str, ...]
     options: tuple[str, ...]
     rules: Rules | None = None  #: None for the default rules
-    last_ns: int = 0  #: its last tick
+    last_ns: int = 0  #: time of its last tick
 
 
 class AccountState(Value, frozen=True, omit_defaults=True):

@@ -1,9 +1,9 @@
-"""Facts of the market at a moment, and the functions with which item templates draw them.
+"""Market facts at a moment, and the functions that draw them for item templates.
 
 A template names a draw and its arguments in a line of its file, such as `close_times symbol 1.02`.
 Each function gets a random generator, the market's facts, and these arguments: numbers, words, or
-facts drawn before. The order of random numbers decides an item, so a change of it changes the items
-of a seed.
+facts drawn before. Items depend on the order of random draws, so changing that order changes a
+seed's items.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _third_friday(year: int, month: int) -> tuple[date, date]:
 
 Random = np.random.Generator
 
-_TWO_WEEKS = 9  #: Sessions; an expiry after them is at least two weeks ahead
+_TWO_WEEKS = 9  #: In sessions; an expiry after that many is at least two weeks ahead
 _QUARTER_MINUTES = 15
 _IN_NEWS: tuple[EventType, ...] = ("breaking_news", "daily_news", "analyst_action")
 _BORROWABLE = 1_000
@@ -428,11 +428,11 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "percents_of_close": lambda chance, facts, symbol, low, high: round(
             facts.close(symbol) * 0.01 * whole(chance, facts, low, high), 2
         ),
-        # a limit below a stop by a percent of the last close, at least a cent
+        # a limit one percent of the last close below a stop, at least a cent
         "below_stop": lambda _, facts, symbol, stop: round(
             stop - max(0.01, facts.close(symbol) * 0.01), 2
         ),
-        # days and moments; sessions are counted from the last one that is over
+        # days and moments; sessions are counted from the last completed session
         "session": lambda _, facts, offset: facts.session(offset),
         "sessions_ago": lambda chance, facts, low, high: facts.session(
             -whole(chance, facts, low, high)
@@ -441,7 +441,7 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
             whole(chance, facts, low, high)
         ),
         "past_days": past_days,
-        # `count` sessions in a row, which end `back` sessions before the last one that is over
+        # `count` consecutive sessions, ending `back` sessions before the last completed session
         "sessions_up_to": lambda _, facts, count, back: DayRange(
             facts.session(1 - back - count), facts.session(-back)
         ),
@@ -479,16 +479,16 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "listed_contract": lambda _, facts, underlying: (
             require_enough(facts.contracts_of(underlying))[0].symbol
         ),
-        # legs of a vertical spread: bull of calls, bear of puts
+        # legs of a vertical spread: bull call or bear put
         "debit_legs": lambda _, _facts, right, low, high: (
             SpreadContracts(low, high) if right == "C" else SpreadContracts(high, low)
         ),
         "half_between": lambda _, _facts, low, high: round(
             (high.strike_e4 - low.strike_e4) / (2 * E4), 2
         ),
-        # a limit for an option near the money: two percents of the last close, at least five cents
+        # a limit for an option near the money: two percent of the last close, at least five cents
         "premium": lambda _, facts, underlying: round(max(0.05, facts.close(underlying) * 0.02), 2),
-        # news and events of the last or next days
+        # news and events of the past or coming days
         "article": lambda chance, facts, days: pick(
             chance, facts.news(facts.last_day - timedelta(days=days), _ALL)
         ),

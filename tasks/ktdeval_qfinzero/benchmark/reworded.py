@@ -25,8 +25,8 @@ _Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 class ItemWording(Value):
     """Another wording of one item's instruction."""
 
-    id: str  #: of the item
-    original_sha256: _Sha256  #: of the instruction that it replaces
+    id: str  #: id of the item
+    original_sha256: _Sha256  #: hash of the instruction that it replaces
     instruction: str
 
 
@@ -35,10 +35,10 @@ class Wordings(Value):
 
     version: Literal[1]
     suite: Suite
-    model: str  #: who wrote them
+    model: str  #: model that wrote the wordings
     model_args: Arguments
-    prompt_sha256: _Sha256  #: of the prompt that asked for them
-    episodes: tuple[str, ...]  #: ids of the recorded episodes that they come from
+    prompt_sha256: _Sha256  #: hash of the prompt that asked for them
+    episodes: tuple[str, ...]  #: ids of the recorded episodes they come from
     wordings: Annotated[tuple[ItemWording, ...], Meta(min_length=1)]
 
 

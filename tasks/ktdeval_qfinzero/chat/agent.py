@@ -1,4 +1,4 @@
-"""Agent of a chat: it makes calls as long as the model asks for them; the model's text is the
+"""Chat agent: it executes calls for as long as the model requests them; the model's text is the
 answer.
 """
 

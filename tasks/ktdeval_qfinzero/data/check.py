@@ -1,4 +1,4 @@
-"""Check a whole dataset: its file, each table and rule."""
+"""Check a whole dataset: its file, its tables and all their rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ktdeval_qfinzero.data.writing import CONSISTENCY, bar_problems, key_text
 from ktdeval_qfinzero.timestamps import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
-#: Trading days without bars at the end of a dataset that make a stock delisted
+#: Trading days without bars at the end of a dataset after which a stock is taken to be delisted
 _SILENT = 20
 _TABLES_OF = """SELECT table_name, list((column_name, data_type) ORDER BY column_index) FROM duckdb_columns()
     JOIN duckdb_tables() USING (database_name, schema_name, table_name)
@@ -51,7 +51,7 @@ class _DatasetCheck:
     hours: TradingHours
     parts: dict[str, Part] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    #: last start of the bars of each stock and coin, by class and symbol
+    #: start of the last bar of each stock and coin, by class and symbol
     lasts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def error(self, where: str, message: str) -> None:
@@ -202,7 +202,7 @@ def _check_rows(
 
 
 def _check_recorded(check: _DatasetCheck) -> None:
-    """Compare the parts of the file with those of the manifest."""
+    """Compare the file's parts with the manifest."""
     recorded = check.manifest.parts
     for key in sorted({*recorded, *check.parts}):
         if key not in check.parts:

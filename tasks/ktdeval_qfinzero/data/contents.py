@@ -1,4 +1,4 @@
-"""Contents of a market's file by part: the hashed rows, and their hashes."""
+"""Contents of a market file by part: the hashed rows, and their hashes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ktdeval_qfinzero.data.schema import TABLES, MarketTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarBlock:
-    """Bars of a stock, a coin or all options with a root, by series and start."""
+    """Bars of a stock, of a coin, or of all options with the same root, by series and start."""
 
     asset_class: AssetClass
     resolution: Resolution
-    owner: str  #: ticker; of options, their root
-    symbols: Sequence[str]  #: [m] of the series
+    owner: str  #: ticker; for options, their root
+    symbols: Sequence[str]  #: [m] symbols of the series
     offsets: IntArray  #: [m + 1] index of each series' first bar; the last is the number of bars
     bars: Bars  #: [n]
 
@@ -58,7 +58,7 @@ def bar_blocks(connection: duckdb.DuckDBPyConnection) -> Iterator[BarBlock]:
 
 
 def bar_parts(block: BarBlock) -> Iterator[Part]:
-    """Yield the parts of a block: one a year."""
+    """Yield the parts of a block, one per year."""
     years = block.years()
     series = np.repeat(np.arange(len(block.symbols)), np.diff(block.offsets))
     for year in np.unique(years).tolist():

@@ -49,7 +49,7 @@ from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import parse_day
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-Read = Callable[[Any], Any]  #: Returns the value of a cell, or raises `_MalformedCell`
+Read = Callable[[Any], Any]  #: Returns a cell's value, or raises `_MalformedCell`
 
 _WHOLE = re.compile(r"[0-9]{1,16}")
 _DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
@@ -120,7 +120,7 @@ def _contract(value: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a cell is a text; numbers of JSON are texts of the class `WrittenNumber`."""
+    """Return whether a cell is a text; JSON numbers are texts of the class `WrittenNumber`."""
     return isinstance(value, str) and not isinstance(value, WrittenNumber)
 
 
@@ -293,7 +293,7 @@ class RowReader:
         self.base = base
         self.problems = problems
         self.files: list[str] = []  #: names of the files read so far
-        self.duplicates = 0  #: rows that repeat another one
+        self.duplicates = 0  #: number of rows that repeat another row
         self._forms = _forms(rounded, source)
         self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
 
@@ -374,9 +374,9 @@ class IngestReport:
     """Counts and notes of an ingestion."""
 
     files: tuple[str, ...]  #: names of the files
-    rows: Mapping[str, int]  #: by kind (`stock minute`, `symbols`, …)
+    rows: Mapping[str, int]  #: number of rows by kind (`stock minute`, `symbols`, …)
     duplicates: int  #: rows dropped because they repeat another one
-    notes: tuple[str, ...] = ()  #: changes to values of the files
+    notes: tuple[str, ...] = ()  #: changes made to values from the files
 
 
 def read_files(

@@ -1,5 +1,5 @@
-"""From files of bars to bars by instrument: DuckDB turns cells into numbers (`ingest_bars.sql`);
-malformed cells are reported; bars are sorted, each once.
+"""Read bar files into bars by instrument: DuckDB turns cells into numbers (`ingest_bars.sql`);
+malformed cells are reported; bars are sorted and deduplicated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval_qfinzero.timestamps import MINUTE, moment_text, parse_moment
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
 REQUIRED = FIELDS[:-1]
-MAX_ROWS = 100_000_000  #: Of one ingestion, which holds them in memory; add more as updates
+MAX_ROWS = 100_000_000  #: Maximum rows per ingestion, held in memory; add more as updates
 
 BoolArray = npt.NDArray[np.bool_]
 #: Tables and views that read cells; `fill_words` completes it
@@ -100,9 +100,9 @@ class BarReader:
         self.problems = problems
         self.rounded = rounded
         self.files: list[str] = []  #: names of the files read so far
-        self.duplicates = 0  #: rows that repeat another one
-        self.units: dict[tuple[AssetClass, str], float] = {}  #: `unit` of each instrument
-        self.rounded_prices = 0  #: prices that had more than four decimals
+        self.duplicates = 0  #: number of rows that repeat another row
+        self.units: dict[tuple[AssetClass, str], float] = {}  #: `unit` by instrument
+        self.rounded_prices = 0  #: number of prices with more than four decimals
         self._rows = 0
         self._connection = memory()
         self._connection.execute(fill_words(STATEMENTS))

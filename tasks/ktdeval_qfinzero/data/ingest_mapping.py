@@ -1,4 +1,4 @@
-"""Files of an ingestion: find them, map their columns to fields, and report their faults as
+"""Input files of an ingestion: find them, map their columns to fields, and report faults as
 problems.
 """
 
@@ -58,8 +58,8 @@ def table_of(
 
 
 def files_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
-    """Return the files of a pattern, with their names in messages. Raises ConfigError if no file
-    matches, or one is of another kind.
+    """Return the files that match a pattern, with their names in messages. Raises ConfigError if no
+    file matches, or if one is of an unsupported type.
     """
     matches = glob(pattern, root_dir=base, recursive=True)  # noqa: PTH207 - Path.glob raises on absolute patterns and on `**.csv`
     if (base / pattern).is_file():  # a name with characters that a pattern would interpret

@@ -1,4 +1,4 @@
-"""Functions by which `ktdeval data` makes, checks and describes datasets of the services."""
+"""Functions that `ktdeval data` uses to make, check and describe datasets for the services."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def generate_market(params: SyntheticParams, folder: Path) -> Iterator[str]:
     The folder must be absent, empty, or hold this same dataset. Raises DataError if days form no
     range, and StoreError if the folder can't be written.
     """
-    ranges_of(params)  # before the line that says that work begins
+    ranges_of(params)  # before the line that announces the work
     click.echo("generating the market: some seconds", err=True)
     market = generate(params)
     info = save_dataset(folder, market.prices, market.events, market.news, market.info)

@@ -1,8 +1,8 @@
-"""Manifest of a dataset's folder: its description, its file, and the parts that its identity covers.
+"""Manifest of a dataset folder: its description, its file, and the parts covered by its identity.
 
 A part is a set of rows with a key, such as `prices/stock/minute/AVLN/2025`. The identity of a
-dataset is a hash over the rows of its parts, never over the bytes of its file, which versions of a
-library write differently.
+dataset is a hash over the rows of its parts, never over the bytes of its file, which vary between
+library versions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ktdeval_qfinzero.trading_hours import DEFAULT, trading_hours
 FORMAT = "ktdeval-qfinzero-dataset"
 VERSION = 2
 MANIFEST = "manifest.json"
-#: Version of the rules by which an identity is made
+#: Version of the rules that define an identity
 _IDENTITY_VERSION = 1
 _FILE = re.compile(r"market(?:-(\d{4,9}))?\.duckdb(\.wal|\.tmp)?")
 _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -74,7 +74,7 @@ class DatasetManifest:
     """Manifest of a folder."""
 
     info: DatasetInfo  #: description of the dataset
-    generation: int  #: 1, and one more with each update
+    generation: int  #: 1, incremented by each update
     file: MarketFile
     parts: Mapping[str, Part]  #: by key
 
@@ -136,7 +136,7 @@ def is_left_over(name: str, manifest: DatasetManifest) -> bool:
 
 
 def file_problem(folder: Path, file: MarketFile) -> str:
-    """Return what is wrong with a dataset's file at a first look; empty if nothing is."""
+    """Return the problem found by a quick check of a dataset's file; empty without one."""
     try:
         status = (folder / file.name).lstat()
     except OSError:

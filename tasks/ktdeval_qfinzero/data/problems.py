@@ -1,4 +1,4 @@
-"""Problems of rows: collected up to a bound, and refused together."""
+"""Row problems: collected up to a limit, and reported together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ktdeval.errors import DataError
 
 SHOWN = 100  #: Problems listed in full; further ones are only counted
-MAX_PROBLEMS = 100_000  #: Counted; reading ends with the last of them
+MAX_PROBLEMS = 100_000  #: Maximum number counted; reading stops at the last of them
 
 
 class DatasetRefused(DataError):

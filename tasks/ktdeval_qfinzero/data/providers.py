@@ -1,4 +1,4 @@
-"""Providers of `ktdeval data make` for the data of the services, named without loading a table."""
+"""Providers of `ktdeval data make` for the data of the services, listed without loading any table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content of the stores: columns of bars, and rows of everything else; queries to stores.
+"""Contents of the stores: columns of bars, rows of everything else, and query parameters.
 
 Each row has the moment from which it may be seen. Every query takes `as_of_ns` and must return
 nothing that became known later. Where a store can, it filters in the query, so that limits count
@@ -65,12 +65,12 @@ class Bars:
     prices.
     """
 
-    start_ns: IntArray  #: [n] beginning of the bar; of a day's bar, midnight in UTC of its date
+    start_ns: IntArray  #: [n] start of the bar; for a daily bar, midnight UTC of its date
     open_e4: IntArray
     high_e4: IntArray
     low_e4: IntArray
     close_e4: IntArray
-    volume: FloatArray  #: [n] shares, contracts or coins; whole but for coins
+    volume: FloatArray  #: [n] shares, contracts or coins; whole numbers except for coins
     transactions: IntArray  #: [n]
 
     def __len__(self) -> int:
@@ -236,9 +236,9 @@ class SplitRow:
 
 @dataclass(frozen=True, slots=True)
 class DealRow:
-    """End of a stock: it stops trading at the open of `day`. A share becomes `cash_e4` and `new /
-    old` shares of `into` (none if it is empty). If both are absent, the terms are not known and a
-    share is worth its last price. Known from `announced_ns`.
+    """Delisting of a stock: it stops trading at the open of `day`. A share becomes `cash_e4` and
+    `new / old` shares of `into` (no shares if `into` is empty). If both are absent, the terms are
+    unknown and a share is worth its last price. Known from `announced_ns`.
     """
 
     symbol: str
@@ -322,18 +322,18 @@ class NewsRow:
     id: str  #: `news_…`; also its event id
     event_type: EventType  #: one of `NEWS_TYPES`
     title: str
-    published_ns: int  #: from when on it may be seen
+    published_ns: int  #: moment from which it may be seen
     importance: Importance
     tickers: tuple[str, ...]
     description: str
-    body: str  #: its whole text
+    body: str  #: full text
     article_url: str
     author: str
     publisher: Mapping[str, str]  #: name, homepage_url, logo_url
     market: Market = "us"
     keywords: tuple[str, ...] = ()
     image_url: str = ""
-    insights: tuple[Mapping[str, str], ...] = ()  #: ticker, sentiment, reasoning of each
+    insights: tuple[Mapping[str, str], ...] = ()  #: each with ticker, sentiment and reasoning
     source: str = "synthetic"
 
 
@@ -373,9 +373,9 @@ class TagFilters:
     """Filters of events and articles; an empty one lets everything pass."""
 
     types: tuple[EventType, ...] = ()  #: event types
-    tickers: tuple[str, ...] = ()  #: any of them must be among the row's
+    tickers: tuple[str, ...] = ()  #: tickers; the row must have at least one of them
     markets: tuple[Market, ...] = ()  #: markets
-    least: Importance = "low"  #: least importance
+    least: Importance = "low"  #: minimum importance
     #: words that must all be found (news: title, description and body; events: title), ignoring
     #: case
     text: str = ""
@@ -394,17 +394,17 @@ class PageBounds:
 class DatasetInfo:
     """Description of a dataset; its days are those with daily bars, and with minute bars."""
 
-    name: str  #: `synthetic`, or what its maker called it
-    synthetic: bool  #: whether its market is invented
+    name: str  #: `synthetic`, or the name given by its author
+    synthetic: bool  #: whether its market is synthetic
     content_id: str  #: SHA-256 over its content; equal ids mean equal answers
     first_day: date
     last_day: date
     minute_first_day: date
     minute_last_day: date
-    default_as_of_ns: int  #: where a clock starts that nobody sets
-    #: name that exchange_calendars has for the sessions of its stocks and options
+    default_as_of_ns: int  #: default start of a clock
+    #: name in exchange_calendars for the sessions of its stocks and options
     calendar: str = DEFAULT
-    currency: str = "USD"  #: of all prices and accounts, by ISO 4217 or a coin's code
+    currency: str = "USD"  #: currency of all prices and accounts, by ISO 4217 or a coin's code
 
     @property
     def hours(self) -> TradingHours:

@@ -1,5 +1,5 @@
-"""Tables of a market's file, declared in `schema.yaml`: their rows as columns of DuckDB and back, and
-the rows that break a rule.
+"""Tables of a market file, declared in `schema.yaml`: conversion of their rows to DuckDB columns
+and back, and detection of rows that break a rule.
 """
 
 from __future__ import annotations
@@ -159,14 +159,14 @@ _ROWS: Mapping[TableName, type[Any]] = {
 class Rule:
     """Rule of a row."""
 
-    field: str  #: that messages name
-    expected: str  #: of the field
+    field: str  #: field named in messages
+    expected: str  #: expected form of the field
     holds: str  #: condition in SQL
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Row that breaks a rule, by its number among those that were looked at."""
+    """Row that breaks a rule, by its number among the checked rows."""
 
     number: int
     field: str
@@ -180,7 +180,7 @@ class MarketTable:
     name: str
     columns: Mapping[str, ColumnKind]  #: fields of its rows, in order
     search: Mapping[str, ColumnKind]  #: columns computed from the fields
-    key: tuple[str, ...]  #: columns that tell rows apart, and by which rows are sorted
+    key: tuple[str, ...]  #: columns that identify rows and by which rows are sorted
     rules: tuple[Rule, ...]
 
     @property

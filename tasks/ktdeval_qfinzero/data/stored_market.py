@@ -1,4 +1,4 @@
-"""Read prices, calendar events and articles from a market's file, as of a moment.
+"""Read prices, calendar events and articles from a market file, as of a moment.
 
 Values from users are query parameters, never part of a statement. The file is opened at the first
 use, read only, in a database that can reach no other file.
@@ -54,12 +54,12 @@ CACHE_BYTES = 256 << 20
 _BYTES_OF_BAR = 56  #: Seven columns of eight bytes
 _BYTES_OF_ROW = 400  #: About
 _COLUMNS = ", ".join(BAR_COLUMNS)
-#: Bars are read and kept by windows: of one series of minutes 2^54 ns (208 days), of days 2^58 ns (nine
-#: years), of all options with a root 2^51 ns (26 days)
+#: Bars are read and cached in windows: for one minute series 2^54 ns (208 days), for one daily
+#: series 2^58 ns (nine years), for all options with the same root 2^51 ns (26 days)
 _WINDOW_BITS: Mapping[Resolution, int] = {"minute": 54, "day": 58}
 _CHAIN_BITS = 51
 _LOCK = attrgetter("_lock")
-#: Of a file that is damaged, or whose columns are of other types
+#: Errors from a file that is damaged, or whose columns have other types
 _UNREADABLE = (duckdb.Error, ValueError, OverflowError, TypeError, AttributeError)
 
 
@@ -181,8 +181,8 @@ class StoredPrices:
     def _read_windows(
         self, series: tuple[int, int], bits: int, windows: Sequence[int]
     ) -> list[_Window]:
-        """Return the bars of series, from the first to the last number, by window. Those that are
-        not kept are read at once.
+        """Return the bars of series, from the first to the last number, by window. Windows that are
+        not cached are read in one query.
         """
         with self._lock:
             kept = {window: self._windows.get((series, window)) for window in windows}
@@ -191,7 +191,7 @@ class StoredPrices:
         if missing:
             for window, found in self._query_windows(series, bits, missing[0], missing[-1]):
                 kept[window] = found
-                with self._lock, suppress(ValueError):  # too large to be kept
+                with self._lock, suppress(ValueError):  # too large to be cached
                     self._windows[series, window] = found
 
         return [found for found in kept.values() if found is not None]

@@ -1,4 +1,4 @@
-"""Write a market's file in one transaction: a new dataset, or one with rows added.
+"""Write a market file in one transaction: a new dataset, or an existing one with rows added.
 
 An added row is new, equal to a stored one, or contradicts a stored one with the same key. An update
 writes a new file next to the old one and replaces the manifest last: at every moment the folder is
@@ -67,7 +67,7 @@ from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.timestamps import moment_text
 
 _LAST_NS = 2**62 - 1
-_STORAGE = "v1.5.0"  #: oldest DuckDB that ktdeval supports: it must read all files
+_STORAGE = "v1.5.0"  #: oldest supported DuckDB version, which must be able to read all files
 _SERIES = pa.schema(
     {
         **dict.fromkeys(("asset_class", "resolution", "owner", "symbol"), pa.string()),
@@ -81,9 +81,9 @@ _NUMBER_SERIES = """
     FROM (FROM given_series UNION ALL SELECT * EXCLUDE (series) FROM old.series)
     GROUP BY asset_class, resolution, owner, symbol
 """
-#: Asset class, resolution, owner (of options, the root of their symbols) and symbol
+#: Asset class, resolution, owner (for options, the root of their symbols) and symbol
 SeriesKey = tuple[AssetClass, Resolution, str, str]
-#: Query for the problems of tables that do not fit each other or the bars
+#: Query for inconsistencies between tables, and between tables and bars
 CONSISTENCY = Path(__file__).with_name("consistency.sql").read_text(encoding="utf-8")
 _MERGE = Path(__file__).with_name("merge.sql").read_text(encoding="utf-8")
 
@@ -268,7 +268,7 @@ def _write_market(
     """Write the file of a generation: the stored rows, if there are any, and those added."""
     path = folder / file_name(generation)
     if "?" in str(path):
-        # DuckDB takes what follows for parameters of an address.
+        # DuckDB would read what follows as URL parameters.
         raise StoreError(f"{folder}: a path with a question mark; choose another folder")
 
     with _new_database(path, stored) as connection:

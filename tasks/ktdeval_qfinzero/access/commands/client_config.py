@@ -15,8 +15,8 @@ Form = Literal["mcp", "skill"]
 
 
 def connection_text(form: Form, options: list[str]) -> str:
-    """Return the JSON by which a client of MCP starts a server (`mcp`), or a SKILL.md with it
-    (`skill`). `options`: words of the server's command.
+    """Return the JSON with which an MCP client starts a server (`mcp`), or a SKILL.md that contains
+    it (`skill`). `options`: arguments of the server's command.
     """
     words = ["-m", "ktdeval", "paper", "qfinzero", "serve", "--over", "stdio", *options]
     config = dumps_pretty({"mcpServers": {"qfinzero": {"command": sys.executable, "args": words}}})

@@ -18,8 +18,8 @@ from ktdeval_qfinzero.errors import ServiceError
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
-    """Source of the data. `folder`: dataset folder, None for the embedded dataset; `seed`: of the
-    embedded dataset.
+    """Source of the data. `folder`: dataset folder, None for the embedded dataset; `seed`: seed of
+    the embedded dataset.
     """
 
     folder: Path | None

@@ -18,14 +18,14 @@ from ktdeval_qfinzero.access.server_rules import MarketRules, load_rules, make_s
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits
 from ktdeval_qfinzero.catalogue import catalogue
 
-_SERVING = "ktdeval_qfinzero.access.commands.serving"  # needs the extra, as help does not
+_SERVING = "ktdeval_qfinzero.access.commands.serving"  # needs the extra, which help does not
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions(ClockOptions, PageOptions):
     """Options of the server."""
 
-    # Clients with a `--transport` of their own, such as MCP's Inspector, take that for theirs.
+    # Clients with their own `--transport`, such as MCP's Inspector, would mistake it for theirs.
     transport: Literal["http", "stdio"] = flag(
         "http",
         name="--over --transport",

@@ -38,7 +38,7 @@ _TOKEN = re.compile(r"[!-~]{16,512}")
 _TOKEN_BYTES = 32
 _LONGEST_FAREWELL_S = 2
 """Seconds that open streams of clients are given when the server ends."""
-_LOOKS_S = 0.05  #: between two looks at whether chats have ended
+_LOOKS_S = 0.05  #: polling interval for whether chats have ended
 
 
 def bind(host: str, port: int) -> socket.socket:

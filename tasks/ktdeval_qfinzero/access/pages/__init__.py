@@ -1,1 +1,1 @@
-"""Pages of the server: the state of the data and of the services, and a playground of chats."""
+"""Server pages: health of data and services, and a chat playground."""

@@ -1,5 +1,5 @@
-"""The pages of a server, one small app on the kit of pages: health of data and services, and a
-playground of chats.
+"""A server's pages, one small app built on the page kit: health of data and services, and a chat
+playground.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
 _OWN_FILES: Final = ("pages.js", "health.js", "chats.js", "pages.css")
 #: Addresses of the page; to clients other than browsers some of them answer with data
 _PAGES: Final = ("/", "/health", "/playground")
-#: Characters of each text that a page sends
+#: Maximum number of characters of each text that a page sends
 _MAX_CHARS: Final = {
     "model": 500,
     "as_of": 40,
@@ -127,9 +127,7 @@ def page_routes(
 
 
 def _page_or(function: Callable[[], Any]) -> Endpoint:
-    """Return an endpoint that gives the page to a browser, and a function's value to any other
-    client.
-    """
+    """Return an endpoint that serves the page to browsers, and a function's value to other clients."""
     give_value = _endpoint(function)
 
     async def endpoint(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Runs of chats on threads of this process, and their model calls so far."""
+"""Chat runs on threads of this process, and their model calls so far."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class RunUnderWay:
     stop: StopSignal = field(default_factory=StopSignal)
     #: model calls so far, in the form of transcripts, without the question
     exchanges: list[dict[str, JsonValue]] = field(default_factory=list)
-    coming: str = ""  #: text of the reply that is being received, with its calls
-    message: str = ""  #: why it did not finish
+    coming: str = ""  #: text of the reply being received, including its calls
+    message: str = ""  #: why the run did not finish
     thread: threading.Thread | None = None
     _seen: int = 0
 
@@ -99,14 +99,14 @@ class ChatRuns:
                 )
 
             run = RunUnderWay()
-            # A daemon, for a second signal ends the server at once.
+            # A daemon thread, since a second signal ends the server at once.
             run.thread = threading.Thread(target=run.run, args=(prepare(),), daemon=True)
             self._runs[chat_id] = run
             run.thread.start()
 
     def stop_all(self) -> None:
-        """Begin no further run, and ask all runs to end between two calls; a later resume uses
-        their recorded calls.
+        """Start no new runs, and ask all runs to end between two calls; a later resume uses their
+        recorded calls.
         """
         with self._lock:
             self._is_closed = True

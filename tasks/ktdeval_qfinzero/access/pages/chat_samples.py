@@ -1,5 +1,5 @@
-"""A chat's turn as an item of the user's own: a row of a tasks file in the public format, and the
-task file that asks the rows.
+"""Save a chat turn as a user-defined item: a row of a tasks file in the public format, and the task
+file that asks these rows.
 """
 
 from __future__ import annotations

@@ -49,11 +49,11 @@ class ChatHead(Value, frozen=True):
     """A chat without its turns."""
 
     id: str
-    model: str  #: as it was chosen, with its parameters
-    as_of: str  #: where the clock of the first turn starts
-    content_id: str  #: of the dataset
+    model: str  #: model as chosen, with its parameters
+    as_of: str  #: start of the first turn's clock
+    content_id: str  #: id of the dataset
     data: Address | None  #: folder of the dataset; None for the embedded one
-    seed: int  #: of the embedded one
+    seed: int  #: seed of the embedded dataset
     created_at: str
     max_tokens: int
     max_cost: float | None = None
@@ -65,7 +65,7 @@ class RecordedTurn(Value, frozen=True):
     number: int  #: from 1
     task: str
     instruction: str
-    record: AnswerRecord | None = None  #: None while it is not recorded
+    record: AnswerRecord | None = None  #: None until it is recorded
     exchanges: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -78,7 +78,7 @@ class RecordedTurn(Value, frozen=True):
 
 
 class ChatStore:
-    """All chats of a folder. `most`: how many there may be."""
+    """All chats in a folder. `most`: maximum number of chats."""
 
     def __init__(self, folder: Path, most: int) -> None:
         self.folder = folder
@@ -161,7 +161,7 @@ class ChatStore:
         return texts
 
     def add_turn(self, chat_id: str, instruction: str) -> int:
-        """Write a further turn, durably, and return its number. Raises ServiceError if the turn
+        """Write another turn, durably, and return its number. Raises ServiceError if the turn
         before is not finished, or if there are too many.
         """
         head = self.head(chat_id)
@@ -210,7 +210,7 @@ class ChatStore:
             tasks=tuple(str(path.resolve()) for path in self._turn_files(chat_id)),
             agent="chat",
             out=str(self.run_of(chat_id).resolve()),
-            extend=True,  # a chat's run gets a task with each turn
+            extend=True,  # a chat's run gains a task with each turn
             cache="run",
             canary=0,
             max_failures=1,
@@ -257,7 +257,7 @@ def _as_past(turn: RecordedTurn) -> ChatTurn:
 
 
 def _options_text(config: RunConfig) -> str:
-    """Return the options of a run as YAML, those at their defaults left out."""
+    """Return a run's options as YAML, omitting defaults."""
     usual = RunConfig(model=config.model, tasks=config.tasks)
     changed: dict[str, Any] = {"model": config.model, "tasks": list(config.tasks)}
     for name, value in vars(config).items():

@@ -1,4 +1,6 @@
-"""Health of data and services: answers of the services, and days of each symbol with bars."""
+"""Health of data and services: whether the services answer, and the days on which each symbol has
+bars.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ class Health:
         folder = settings.data
         if folder is None:
             folder = generated_folder(cache_root(), SyntheticParams(seed=settings.seed))
-        # each once: the served one may be watched, too
+        # without duplicates: the served dataset may be watched, too
         self._folders = list(dict.fromkeys((folder, *settings.watched)))
 
     def report(self) -> list[DataHealth]:
@@ -117,8 +119,8 @@ def _watched_health(folder: Path) -> DataHealth:
 
 
 def data_health(folder: Path, dataset: Dataset, as_of_ns: int | None) -> DataHealth:
-    """Call the services on a dataset and count its days, as of a moment (None: its end). Parts that
-    can't be read are listed; nothing is raised for them.
+    """Call the services on a dataset and count its days, as of a timestamp (None: its end).
+    Unreadable parts are listed, not raised.
     """
     info = dataset.info
     if as_of_ns is None:

@@ -11,15 +11,15 @@ class PageSettings:
     """Settings of the pages. `data`: folder of the served dataset; None for the embedded one."""
 
     data: Path | None = None
-    seed: int = 0  #: of the embedded dataset
-    watched: tuple[Path, ...] = ()  #: folders of further datasets that the health page describes
+    seed: int = 0  #: seed of the embedded dataset
+    watched: tuple[Path, ...] = ()  #: folders of additional datasets shown on the health page
     chats: Path = Path("ktdeval-chats")  #: folder of all chats
-    #: models with parameters that are offered, `PROVIDER/NAME(option=value,…)`
+    #: offered models, with parameters, `PROVIDER/NAME(option=value,…)`
     models: tuple[str, ...] = ()
-    max_chats: int = 500  #: chats in the folder
-    max_running: int = 4  #: chats that a model answers at once
-    max_tokens: int = 400_000  #: tokens of one chat, in and out
-    max_cost: float | None = None  #: US dollars of one chat; None sets no limit
+    max_chats: int = 500  #: maximum number of chats in the folder
+    max_running: int = 4  #: maximum number of chats answered at once
+    max_tokens: int = 400_000  #: token limit per chat, input and output
+    max_cost: float | None = None  #: cost limit per chat in US dollars; None sets no limit
 
 
 DEFAULT_PAGES = PageSettings()

@@ -28,7 +28,7 @@ from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 
-MAX_CHARS: Final = 20_000  #: of a text that is shown
+MAX_CHARS: Final = 20_000  #: maximum length of a shown text
 _MAX_TITLE: Final = 80
 _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 
@@ -76,8 +76,8 @@ class Playground:
         return listed
 
     def show(self, chat: str) -> dict[str, Any]:
-        """Return a chat with its turns, and commands on its run. Raises ServiceError if it does not
-        exist, and StoreError if it can't be read.
+        """Return a chat with its turns, and shell commands for its run. Raises ServiceError if it
+        does not exist, and StoreError if it can't be read.
         """
         latest = self.runs.latest(chat)
         is_running = not latest.is_over  # read first, so that the last records are not missed

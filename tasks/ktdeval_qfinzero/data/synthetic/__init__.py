@@ -1,1 +1,1 @@
-"""Embedded market: invented companies, coins, options, events and news, generated from a seed."""
+"""Embedded market: fictional companies, coins, options, events and news, generated from a seed."""

@@ -273,7 +273,7 @@ def _filled_closes(view: MarketView) -> FloatArray:
 
 
 def _mean_amount_cny(view: MarketView) -> FloatArray:
-    """[N] mean amount over the days with trading among the last 20; NaN if there are no such days."""
+    """[N] mean amount over the days with trading among the last 20; NaN without such days."""
     amount = view.amount[-AMOUNT_DAYS:]
     usable = np.isfinite(amount) & (amount > 0)
     count = usable.sum(axis=0)

@@ -26,10 +26,10 @@ from ktdeval_qfinzero.timestamps import moment_text
 if TYPE_CHECKING:
     from ktdeval_qfinzero.client_workspace import Workspace
 
-_DEEPEST = 32  #: Levels of nesting that arguments may have
-_LONGEST_NAME = 40  #: Characters of a member's name that an error shows
+_DEEPEST = 32  #: Maximum nesting depth of arguments
+_LONGEST_NAME = 40  #: Maximum number of characters of a member's name that an error shows
 _EXACT_INTEGERS = 2**53  #: From here on floats are not exact integers
-#: Of an integer; nobody needs more, and Python refuses to write much longer ones
+#: Maximum number of bits of an integer; Python refuses to write much longer ones
 _LONGEST_BITS = 1024
 _AS_OF = "as_of_ts"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
@@ -117,14 +117,14 @@ class Operation:
     name: str  #: family, group and action, such as `UPQ.stock.daily`
     method: Method
     path: str
-    summary: str  #: one line, which a model reads too
+    summary: str  #: one-line summary, which models also read
     takes: type[Arguments]
     #: A field that is unset by default may be absent; one that may be null says so
     gives: type[msgspec.Struct]
     #: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError
     handler: Handler
     changes: bool = False  #: whether it changes the workspace
-    is_timed: bool = True  #: whether the moment of the clock, `as_of_ts`, begins its answer
+    is_timed: bool = True  #: whether its answer begins with the clock's time, `as_of_ts`
 
     @property
     def family(self) -> str:
@@ -225,7 +225,7 @@ class Operation:
         return {_AS_OF: moment_text(workspace.clock.as_of_ns), **answer}
 
 
-#: Part of a workspace that a function acts on, by the type of its first argument
+#: Part of a workspace on which a function acts, by the type of its first argument
 _PARTS: Final[Mapping[str, Callable[[Workspace], Any]]] = {
     "DatasetView": attrgetter("view"),
     "Engine": attrgetter("broker.engine"),

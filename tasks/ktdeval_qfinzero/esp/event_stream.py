@@ -33,17 +33,17 @@ from ktdeval_qfinzero.timestamps import DAY, moment_text, parse_moment
 Key = tuple[int, str]
 Row = TypeVar("Row", EventRow, NewsRow)
 
-BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
+BLOCK: Final = 4000  #: Number of rows read at once if all are wanted
 
 
 @dataclass(frozen=True, slots=True)
 class StoreQuery:
     """Query of the stores."""
 
-    span: MomentSpan  #: when events are due and articles published
+    span: MomentSpan  #: span in which events are due and articles published
     tags: TagFilters = field(default_factory=TagFilters)  #: filters
     after: Key | None = None  #: key of the row after which to begin
-    block: int = BLOCK  #: rows that are read at once
+    block: int = BLOCK  #: number of rows read at once
 
 
 def event_rows(view: DatasetView, query: StoreQuery) -> Iterator[EventRow | NewsRow]:

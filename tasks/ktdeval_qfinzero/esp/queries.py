@@ -222,7 +222,7 @@ def timeline(view: DatasetView, given: arguments.TimelineQuery) -> answers.Timel
     tags = read_tags(given)
     after = read_after(given.cursor)
     buckets = _empty_buckets(span, width_ns)
-    # one more than are shown, to detect a next page
+    # one more than shown, to detect a next page
     listed: list[tuple[answers.Bucket, EventRow | NewsRow]] = []
 
     for row in event_rows(view, StoreQuery(span, tags)):
@@ -326,7 +326,7 @@ _BEGINNING_NS: Final = 5 * MINUTE  #: How far back a stream without a cursor beg
 class KnownUpdate:
     """Something that became known."""
 
-    known_ns: int  #: when
+    known_ns: int  #: when it became known
     row: EventRow | NewsRow  #: the event as known then, without later releases; or the article
 
     @property
@@ -336,7 +336,7 @@ class KnownUpdate:
 
     @property
     def change(self) -> answers.Change:
-        """Kind of news."""
+        """Kind of change."""
         row = self.row
         if isinstance(row, NewsRow):
             return "published"

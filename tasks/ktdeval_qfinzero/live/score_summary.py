@@ -14,13 +14,11 @@ _LEVEL: Final = 0.95
 
 
 class Earned(Value, frozen=True, kw_only=True):
-    """What an answer earned, as recorded. A subclass has further figures; one that is not defined is
-    None.
-    """
+    """Recorded scores of an answer. A subclass adds figures; undefined figures are None."""
 
     calls: int
     accepted: int
-    problem: str = ""  #: why it was not answered as asked; empty where it was
+    problem: str = ""  #: why it was not answered as asked; empty if it was
 
     def figure(self, name: str) -> float | None:
         """Return a figure by the name of its score; `accepted` is the share of accepted calls."""

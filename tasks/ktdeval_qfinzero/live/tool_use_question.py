@@ -48,20 +48,20 @@ def no_figures(workspace: Workspace) -> Mapping[str, JsonValue]:  # noqa: ARG001
 class LiveQuestion:
     """One question: the parameters in which chat turns and trading sessions differ."""
 
-    id: str  #: of its sample
-    #: of its prompts `system.md` and `user.md`, its form, and the definitions of its scores
+    id: str  #: id of its sample
+    #: folder of its prompts `system.md` and `user.md`, its form, and its score definitions
     folder: Path
     form: ToolSpec  #: tool that ends it with a text
-    answer_type: type[LiveAnswer]  #: recorded answer, with that text
+    answer_type: type[LiveAnswer]  #: type of the recorded answer, which includes that text
     earned_type: type[Earned] = Earned  #: figures of an answer, as recorded
     as_of: str  #: start of the clock
-    words: Mapping[str, str]  #: its own words in the prompts
+    words: Mapping[str, str]  #: prompt variables of its own
     facts: Mapping[str, JsonValue]
-    max_answer_chars: int  #: longest answer of a call that is passed on to the model
-    text_field: str = ""  #: as of `Sample`
-    turns: tuple[ChatTurn, ...] = ()  #: turns before it, whose calls are made again
-    most_past_chars: int = 0  #: longest answer of such a call that is shown again
-    #: what the calls earned, by the workspace as they left it
+    max_answer_chars: int  #: maximum length of a call's answer that is passed on to the model
+    text_field: str = ""  #: as in `Sample`
+    turns: tuple[ChatTurn, ...] = ()  #: earlier turns, whose calls are made again
+    most_past_chars: int = 0  #: maximum length of such a call's answer when shown again
+    #: figures of the calls, from the workspace in its final state
     figures: Callable[[Workspace], Mapping[str, JsonValue]] = no_figures
 
     def prompt(self, name: str) -> str:
@@ -78,7 +78,7 @@ class LiveSamples:
         self._dataset = dataset
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of questions."""
         return 1
 
     def sample(self, number: int) -> Sample:  # noqa: ARG002 - there is one
@@ -105,8 +105,8 @@ class LiveSamples:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:  # noqa: ARG002 - there is one
-        """Make the calls of an answer again, count them and return their figures. Raises
-        InvariantError if they leave another state than the recorded one.
+        """Replay an answer's calls, count them and return their figures. Raises InvariantError if
+        they lead to a state other than the recorded one.
         """
         recorded = from_plain(dict(answer), self._question.answer_type, self._name)
         workspace, _ = self._situation()

@@ -41,12 +41,12 @@ class Stock(msgspec.Struct, frozen=True):
     business: str
     price: float  #: dollars at the start
     beta: float  #: exposure to the market
-    volatility: float  #: standard deviation of a day's return of its own
-    size: Size  #: decides how much it is traded
-    yield_pct: float = 0.0  #: dividends of a year in percent of the first price; 0 for none
+    volatility: float  #: standard deviation of its idiosyncratic daily return
+    size: Size  #: determines its trading volume
+    yield_pct: float = 0.0  #: annual dividends in percent of the first price; 0 for none
     role: Role = "plain"  #: main event of its life
     role_at: float = 0.0  #: day of this event, as a fraction of all days
-    new: int = 1  #: shares after a split for each `old` ones
+    new: int = 1  #: shares after a split, for each `old` shares
     old: int = 1
     hard_to_borrow: bool = False  #: whether few shares can be borrowed, at high fees
 
@@ -70,8 +70,8 @@ class Coin(msgspec.Struct, frozen=True):
     name: str
     price: float  #: dollars at the start
     beta: float  #: exposure to the move that all coins share
-    volatility: float  #: standard deviation of a day's return of its own
-    coins_a_day: float  #: mean number traded
+    volatility: float  #: standard deviation of its idiosyncratic daily return
+    coins_a_day: float  #: mean volume
 
 
 def _load(name: str, kind: type[Row]) -> tuple[Row, ...]:
@@ -90,7 +90,7 @@ SECTORS = tuple(dict.fromkeys(stock.sector for stock in STOCKS))
 
 
 BID_PREMIUM = 0.24  #: A bidder offers this fraction more than the last close
-_CALM = 0.06  #: Exposure of a stock to its usual moves after a bid
+_CALM = 0.06  #: A stock's remaining exposure to its usual moves after a bid
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class CompanyLife:
         return opened
 
     def exposure(self, days: int) -> FloatArray:
-        """Return [D] fraction of the market's and its own moves that reach the price."""
+        """Return [D] fraction of market and idiosyncratic moves that reach the price."""
         rows = np.arange(days)
         exposure = np.where(rows < self.first_row, 0.0, 1.0)
         if self.bid_row is None:
@@ -181,8 +181,8 @@ def live(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyLife:
 
 
 def symbol_row(life: CompanyLife, grid: MinuteGrid, has_options: bool) -> SymbolRow:
-    """Return a company's row of symbols. Without a listing in the data, it was listed a year before
-    the first day.
+    """Return a company's row in the symbols table. Without a listing in the data, it was listed a
+    year before the first day.
     """
     stock = life.stock
     listed_ns = day_start(grid.days[0]) - 365 * DAY

@@ -23,7 +23,7 @@ GUIDANCE = ("lowered", "maintained", "raised")
 
 @dataclass(frozen=True, slots=True)
 class QuarterlyReport:
-    """A quarterly report: earnings for a share, estimated at first and at last, and revenue, all in
+    """A quarterly report: earnings per share with first and last estimate, and revenue, all in
     dollars.
     """
 
@@ -32,8 +32,8 @@ class QuarterlyReport:
     quarter: int
     day: date  #: when it is due
     time_ns: int  #: the moment
-    #: whether it comes before the session, whose open then takes it; otherwise the next session's
-    #: does
+    #: whether it comes before the session, whose open then reflects it; otherwise the next
+    #: session's open does
     before_open: bool
     reaction_row: int | None  #: that session; None beyond the last day
     announced_ns: int  #: when the date became known
@@ -46,11 +46,10 @@ class QuarterlyReport:
     revenue: float
     revenue_year_ago: float
     guidance: str  #: change of the company's outlook, one of `GUIDANCE`
-    #: the moment it was due at first, where the date was moved; then `announced_ns` is the move's
-    #: moment
+    #: original due moment if the date was moved; `announced_ns` is then when the move was announced
     first_time_ns: int | None = None
     first_announced_ns: int | None = None  #: when the first date became known
-    #: moment and earnings for a share of a later correction
+    #: moment and earnings per share of a later correction
     revision: tuple[int, float] | None = None
 
     @property
@@ -60,7 +59,7 @@ class QuarterlyReport:
 
     @property
     def surprise(self) -> float:
-        """Earnings for a share above the last estimate."""
+        """Earnings per share minus the last estimate."""
         return self.eps - self.estimate
 
     @property
@@ -94,7 +93,7 @@ def draw_reports(
         row = grid.row_on_or_after(day)
         if row is None or day < grid.days[0] or row > life.last_row or row == life.halted_row:
             continue
-        if life.first_row > 0 and row < life.first_row + 15:  # listed for three weeks at least
+        if life.first_row > 0 and row < life.first_row + 15:  # listed for at least three weeks
             continue
 
         facts = _EarningsFacts(
@@ -118,8 +117,8 @@ def draw_reports(
 
 
 def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list[EventRow]:
-    """Calendar entries of reports. A moved date has its own entry; from the move on, that of the
-    first date refers to it.
+    """Calendar entries for reports. A moved date has its own entry; once moved, the first date's
+    entry refers to it.
     """
     rows = []
     for report in reports:
@@ -147,7 +146,7 @@ def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _EarningsFacts:
-    """Earnings for a share of the first quarter, growth of a quarter, quarters since, revenue's
+    """Earnings per share in the first quarter, quarterly growth, number of quarters since, profit
     margin, shares.
     """
 
@@ -158,11 +157,11 @@ class _EarningsFacts:
     shares: float
 
     def eps_after(self, quarters: int) -> float:
-        """Earnings for a share on the trend."""
+        """Trend earnings per share."""
         return self.eps * (1.0 + self.growth) ** quarters
 
     def revenue_after(self, quarters: int) -> float:
-        """Revenue on the trend, for all shares."""
+        """Trend revenue of the whole company."""
         return abs(self.eps) / self.margin * self.shares * (1.0 + self.growth) ** quarters
 
 
@@ -172,7 +171,7 @@ def _draw_report(
     due: tuple[int, int, date, bool],
     facts: _EarningsFacts,
 ) -> tuple[QuarterlyReport, float]:
-    """Return a report, and the log return it causes: mostly of its surprise's sign."""
+    """Return a report and the log return that it causes, which mostly has the sign of the surprise."""
     year, quarter, day, before_open = due
     surprise = float(rng.normal(0.25, 1.0))
     change = float(rng.standard_normal())
@@ -229,7 +228,7 @@ def _draw_report(
 def _move_report(
     rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid
 ) -> QuarterlyReport:
-    """Move one report in sixteen from another day, on which it was first due."""
+    """Move the date of one report in sixteen: it was first due on another day."""
     if rng.random() > 1 / 16:
         return report
 

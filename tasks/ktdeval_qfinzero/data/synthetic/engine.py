@@ -1,5 +1,5 @@
-"""From random draws to bars: log returns by minute, the price's path, the trades of each minute,
-bars of minutes and of days.
+"""From random draws to bars: minute log returns, the price path, trades per minute, minute bars and
+daily bars.
 
 A shock moves the price between two minutes, so the bar that starts at the moment of a piece of news
 opens at the new price: nobody who reads the news at that moment can trade at the old one.
@@ -24,25 +24,25 @@ from ktdeval_qfinzero.data.synthetic.minute_grid import (
 )
 from ktdeval_qfinzero.timestamps import MINUTE
 
-_PERSISTENCE = 0.95  #: Of the logarithm of volatility, from day to day
+_PERSISTENCE = 0.95  #: Persistence of log volatility from day to day
 _FIRST_TRADE = (
-    #: How far a minute's first trade lies from the last one of the minute before, in standard
+    #: Distance of a minute's first trade from the previous minute's last trade, in standard
     #: deviations of a minute
     0.2
 )
-_TAIL_FREEDOM = 5  #: Degrees of freedom of the return over night
+_TAIL_FREEDOM = 5  #: Degrees of freedom of the overnight return
 
 
 @dataclass(frozen=True, slots=True)
 class PriceShock:
-    """A jump of the price just before a minute opens; minute 0 is the gap over night. `row,
-    minute`: index of the day, and minute of the session.
+    """A jump of the price just before a minute opens; minute 0 is the overnight gap. `row, minute`:
+    index of the day, and minute of the session.
     """
 
     row: int
     minute: int
     size: float  #: log return
-    burst: float = 1.0  #: how much wilder the next half hour is, as a factor
+    burst: float = 1.0  #: volatility multiplier for the next half hour
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,8 @@ class RiskMoves:
 
     jumps: FloatArray  #: [D, W] just before each minute opens
     steps: FloatArray  #: [D, W] from the open to the close of each minute
-    volatility: FloatArray  #: [D] standard deviation of the day's return without jumps of news
-    base: float  #: what volatility is on an ordinary day
+    volatility: FloatArray  #: [D] standard deviation of the day's return without news jumps
+    base: float  #: volatility on an ordinary day
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +60,11 @@ class TradingTerms:
     """Terms on which an instrument trades."""
 
     price: float  #: dollars before the first minute
-    #: [D] logarithm of what splits and dividends up to the day do to the price
+    #: [D] logarithm of the price factor from splits and dividends up to the day
     log_factor: FloatArray
     open_days: npt.NDArray[np.bool_]  #: [D] whether it trades on the day
-    trades_a_day: float  #: mean number of trades of an ordinary day
-    trade_size: FloatArray  #: [D] mean units of a trade
+    trades_a_day: float  #: mean number of trades on an ordinary day
+    trade_size: FloatArray  #: [D] mean trade size in units
     whole: bool = True  #: whether volume is whole; otherwise it has four decimals
 
 
@@ -72,8 +72,8 @@ class TradingTerms:
 class MarketTape:
     """All bars of one instrument."""
 
-    minutes: Bars  #: every minute with a trade, of all days
-    days: Bars  #: the bars of days made of them
+    minutes: Bars  #: bars of all minutes with a trade, on all days
+    days: Bars  #: daily bars aggregated from them
     day_row: IntArray  #: [n] row of the day of each minute
 
     def minutes_between(self, first_ns: int, end_ns: int) -> Bars:
@@ -87,7 +87,7 @@ def draw_moves(
     seed: int, words: tuple[str, ...], grid: MinuteGrid, volatility: float, drift: float = 0.0
 ) -> RiskMoves:
     """Returns with persistent volatility and fat tails; `words` name the source, which has its own
-    streams.
+    random streams.
     """
     days = len(grid)
     level = volatility * np.exp(volatility_path(stream(seed, *words, "volatility"), days, 0.4))
@@ -136,8 +136,8 @@ def with_shocks(moves: RiskMoves, shocks: Sequence[PriceShock]) -> RiskMoves:
 def combine(
     parts: Sequence[tuple[float, RiskMoves]], exposure: FloatArray | None = None
 ) -> RiskMoves:
-    """Return the weighted sum of independent moves; `exposure` is [D] the share of it that a day
-    keeps.
+    """Return the weighted sum of independent moves; `exposure`: [D] fraction of the sum that each
+    day keeps.
     """
     shape = parts[0][1].steps.shape
     jumps = np.zeros(shape)
@@ -197,7 +197,7 @@ def make_tape(
 
 
 def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
-    """Bars of days made of bars of minutes, by the row `day_row` [n] of each: first open, highest
+    """Daily bars aggregated from minute bars by their day row `day_row` [n]: first open, highest
     high, …, last close, sums.
     """
     rows, first = np.unique(day_row, return_index=True)
@@ -226,8 +226,8 @@ def _trade_rate(
 
 
 def _path(moves: RiskMoves, traded: TradingTerms) -> tuple[FloatArray, FloatArray]:
-    """[D, W] logarithms of each minute's open and close; moves while it does not trade show when it
-    trades again.
+    """[D, W] log open and close of each minute; moves while trading is halted appear when it
+    resumes.
     """
     close = np.cumsum((moves.jumps + moves.steps).ravel()).reshape(moves.steps.shape)
     close += np.log(traded.price) + traded.log_factor[:, None]
@@ -235,5 +235,5 @@ def _path(moves: RiskMoves, traded: TradingTerms) -> tuple[FloatArray, FloatArra
 
 
 def _to_e4(logarithm: FloatArray) -> IntArray:
-    """Prices to the cent, a cent at least."""
+    """Prices rounded to the cent, at least one cent."""
     return np.maximum(np.rint(np.exp(logarithm) * 100.0).astype(np.int64), 1) * 100

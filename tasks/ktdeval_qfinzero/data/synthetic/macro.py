@@ -42,7 +42,7 @@ class Series(Value, frozen=True, kw_only=True):
     minute: int = 0
     #: rule for the days in a month. `day`: the first session from this day on. `weekday`: the
     #: `count`-th such weekday, in all months or in `months`, or the session before it. `claims`:
-    #: each Thursday. The others follow the calendars of American statistics.
+    #: each Thursday. The others follow US release calendars.
     due: Literal["day", "weekday", "claims", "payroll", "cpi", "ppi", "fomc"]
     day: int = 0
     weekday: int = 0
@@ -53,10 +53,10 @@ class Series(Value, frozen=True, kw_only=True):
     mean: float
     persistence: float
     noise: float
-    miss: float  #: standard deviation of the actual value around the consensus
+    miss: float  #: standard deviation of the actual value around consensus
     digits: int  #: decimals of the number; -3 is thousands
-    market_pct: float = 0.0  #: move of stocks on a surprise of one `miss`, in percent
-    rate_bp: float = 0.0  #: move of yields on a surprise of one `miss`, in basis points
+    market_pct: float = 0.0  #: move of stocks for a surprise of one `miss`, in percent
+    rate_bp: float = 0.0  #: move of yields for a surprise of one `miss`, in basis points
     revised: float = 0.0  #: probability that a value is corrected later
     #: reference period in the title; decisions on interest rates have none
     period: Literal["month", "quarter", "week", "none"] = "month"
@@ -219,7 +219,7 @@ def market_shocks(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> list[P
 
 
 def rate_changes(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArray:
-    """[D] change of yields by the day's surprises, in percentage points."""
+    """[D] change in yields due to the day's surprises, in percentage points."""
     change = np.zeros(len(grid))
     for reading in readings:
         row = grid.row_on_or_after(reading.day)
@@ -331,8 +331,8 @@ def _draw_releases(seed: int, series: Series, grid: MinuteGrid) -> Iterator[Seri
 
 
 def _draw_statistic(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
-    """Draw the values of a statistic. All random numbers of a day are drawn, used or not, so that
-    a longer grid does not change the releases before.
+    """Draw the values of a statistic. All random numbers of a day are drawn, used or not, so that a
+    longer grid does not change earlier releases.
     """
     value = series.mean
     previous = _round_value(value, series)

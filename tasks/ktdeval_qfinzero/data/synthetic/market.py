@@ -1,8 +1,8 @@
 """Embedded market as a whole: prices, options, rates, lending, calendars and news, all from one
 seed.
 
-Every part has its own named random streams. So a market with one more stock has the same bars of
-all others, and the order in which parts are made does not matter.
+Every part has its own named random streams, so adding a stock does not change the bars of the
+others, and the order in which parts are made does not matter.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ from ktdeval_qfinzero.timestamps import DAY, day_start
 
 @dataclass(frozen=True)
 class SyntheticMarket:
-    """Everything that a dataset is made of, in memory."""
+    """In-memory contents of a dataset."""
 
-    prices: PriceRows  #: bars and what belongs to them
+    prices: PriceRows  #: bars and the related tables
     events: tuple[EventRow, ...]  #: the calendar, by time
     news: tuple[NewsRow, ...]  #: articles, by time
-    info: DatasetInfo  #: without an id of the content, which storing gives
+    info: DatasetInfo  #: without a content id, which storing assigns
 
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
-    """Market that stocks and coins are added to."""
+    """Market under construction, to which stocks and coins are added."""
 
     seed: int
     ranges: DayRanges
@@ -119,7 +119,7 @@ class _Draft:
         self.facts.coins[coin.ticker] = (coin, tape.days)
 
     def store_bars(self, asset_class: AssetClass, ticker: str, tape: MarketTape) -> None:
-        """Store the bars of all days, and the minutes of a range of days."""
+        """Store all daily bars, and the minute bars of a range of days."""
         self.bars[asset_class, ticker, "day"] = tape.days
         first_day, last_day = self.ranges.minutes
         minutes = tape.minutes_between(day_start(first_day), day_start(last_day) + DAY)
@@ -128,8 +128,8 @@ class _Draft:
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """Return the market of some parameters; equal parameters give equal rows. Raises DataError if
-    the days make no market.
+    """Return the market for `params`; equal parameters give equal rows. Raises DataError if the
+    days can't form a market.
     """
     seed = params.seed
     ranges = ranges_of(params)

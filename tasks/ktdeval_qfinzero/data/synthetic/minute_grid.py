@@ -1,4 +1,4 @@
-"""Grid on which a market is drawn: days by minutes, of the exchange's sessions or of whole days."""
+"""Grid on which a market is drawn: days × minutes, for exchange sessions or for 24-hour days."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class MinuteGrid:
     days: tuple[date, ...]  #: [D] calendar days
     open_ns: IntArray
     close_ns: IntArray
-    width: int  #: W, minutes of a full day
-    night_share: float  #: share of a day's variance that falls before its first minute
+    width: int  #: W, number of minutes in a full day
+    night_share: float  #: fraction of a day's variance that falls before its first minute
 
     def __len__(self) -> int:
         return len(self.days)
@@ -99,8 +99,8 @@ def session_before(day: date) -> date:
 
 
 def new_york(day: date, hour: int, minute: int = 0) -> int:
-    """Return a moment of a session's day by the clock of New York, whose offset follows from the
-    session's open.
+    """Return a New York local time on a session day; the UTC offset follows from the session's
+    open.
     """
     hours = trading_hours()
     row = hours.row_of(day)
@@ -115,14 +115,14 @@ def stream(seed: int, *words: str) -> np.random.Generator:
 
 
 def variance_shape(grid: MinuteGrid) -> FloatArray:
-    """[D, W] share of a day's variance within its minutes that falls into each: a U for sessions,
-    flat for whole days.
+    """[D, W] fraction of a day's intraday variance in each minute: U-shaped for sessions, flat for
+    24-hour days.
     """
     return _shape(grid, 2.4, 22.0, 0.9, 25.0)
 
 
 def volume_shape(grid: MinuteGrid) -> FloatArray:
-    """[D, W] share of a day's trades in each minute: a U whose right arm is the closing rush."""
+    """[D, W] fraction of a day's trades in each minute: U-shaped, with a rush into the close."""
     return _shape(grid, 2.2, 30.0, 2.6, 14.0)
 
 

@@ -1,5 +1,5 @@
-"""Write all articles of a market, each after its facts are public. This module has those about the
-market as a whole; `news_company.py` has those about one company.
+"""Write all articles of a market, each after its facts are public. This module covers the market as
+a whole; `news_company.py` covers single companies.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ktdeval_qfinzero.data.synthetic.wordings import (
 )
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of
 
-_LARGE_MOVE = 7.0  #: Percent from which a coin's day is news
-_WINDOW = 20  #: Sessions whose mean volume of options is the usual one
-_UNUSUAL = 2.4  #: Multiple of the usual volume from which a volume of options is news
+_LARGE_MOVE = 7.0  #: Minimum daily move of a coin, in percent, that makes news
+_WINDOW = 20  #: Number of sessions whose mean option volume is taken as usual
+_UNUSUAL = 2.4  #: Minimum multiple of the usual option volume that makes news
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class NewsFacts:
     courses: list[CompanyCourse] = field(default_factory=list)  #: what happened to each company
     #: ticker -> volumes of its options
     flows: dict[str, OptionFlow] = field(default_factory=dict)
-    #: ticker -> coin, and its bars of days
+    #: ticker -> coin, and its daily bars
     coins: dict[str, tuple[Coin, Bars]] = field(default_factory=dict)
 
     @cached_property
@@ -55,7 +55,7 @@ class NewsFacts:
 
     @cached_property
     def reasons(self) -> dict[tuple[str, int], str]:
-        """Main reason of a stock's move by (ticker, row), if it is public at the close."""
+        """Main reason for a stock's move by (ticker, row), if public at the close."""
         reason_of = dict(wordings().reasons)
         for kind, form in wordings().company_news.items():
             reason_of[kind] = form.reason
@@ -193,7 +193,7 @@ def _is_news(reading: SeriesRelease) -> bool:
     if series.importance == "low" and series.market == "us":
         return False
     if series.key == "claims":
-        # These come each week: only a surprise is news.
+        # These are weekly: only a surprise is news.
         return abs(reading.surprise) >= 1.0
     return True
 
@@ -275,7 +275,7 @@ def _sectors(facts: NewsFacts, changes: Mapping[str, float]) -> list[tuple[float
 
 
 def _list_releases(facts: NewsFacts, now_ns: int, day: date) -> list[SeriesRelease]:
-    """Return the main American releases of a day until now."""
+    """Return the day's main US releases so far."""
     released: list[SeriesRelease] = []
     for reading in facts.readings:
         is_main = reading.series.importance != "low" and reading.series.market == "us"

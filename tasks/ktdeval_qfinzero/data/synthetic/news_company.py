@@ -56,8 +56,8 @@ def company_news_article(
 
 
 def _amount(rng: np.random.Generator, stock: Stock, item: CompanyNews) -> float:
-    """Draw the dollars of a piece of news, rounded as companies write them: to millions, or to ten
-    thousands for purchases of insiders.
+    """Draw the dollars of a piece of news, rounded as companies report them: to millions, or to ten
+    thousands for insider purchases.
     """
     usual = _AMOUNTS[stock.size]
     if item.kind == "insider_buying":

@@ -1,5 +1,5 @@
-"""Trades of options and their bars: volume and prices of each contract on a day. Contracts without
-trades have no bar.
+"""Option trades and their bars: each contract's volume and prices per day. Contracts without trades
+have no bar.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _MINUTES_A_YEAR = 365 * 1440
 
 @dataclass(frozen=True, eq=False)
 class OptionTrades:
-    """[n] days of contracts, ascending: contract, day, volume, number of trades, terms, years to
-    the expiry at the close.
+    """[n] contract-days, ascending: contract, day, volume, number of trades, terms, years to expiry
+    at the close.
     """
 
     contract: IntArray
@@ -112,9 +112,7 @@ def minute_bars(
 
 
 def _sizes(rng: np.random.Generator, part: OptionTrades) -> FloatArray:
-    """[t] whole sizes, one at least, that sum to each day's volume; in order of the contracts'
-    days.
-    """
+    """[t] integer trade sizes, at least one, that sum to each contract-day's volume, in order."""
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     first = np.cumsum(part.trades) - part.trades
     weight = np.cumsum(rng.standard_gamma(0.8, len(contract_day)))
@@ -133,12 +131,12 @@ def _sizes(rng: np.random.Generator, part: OptionTrades) -> FloatArray:
 
 _CONTRACTS_A_DAY: dict[Size, float] = {"mega": 1_700.0, "large": 420.0, "mid": 100.0, "thin": 10.0}
 _SESSION_YEARS = 6.5 / 24 / 365
-_SURGE_EVERY = 34  #: Mean sessions between two days on which one side of a chain is traded wildly
+_SURGE_EVERY = 34  #: Mean number of sessions between surges of volume on one side of a chain
 
 
 @dataclass(frozen=True, eq=False)
 class OptionFlow:
-    """Volumes of the options on an underlying. `calls, puts`: [D] contracts."""
+    """Option volumes on an underlying. `calls, puts`: [D] contracts."""
 
     calls: FloatArray
     puts: FloatArray
@@ -237,7 +235,7 @@ def _draw_trades(
 
 
 def _alive(contracts: OptionContracts) -> tuple[IntArray, IntArray]:
-    """Contract and day of every day that each contract may trade on, ascending."""
+    """Contract and day of every contract-day on which trading is possible, ascending."""
     counts = contracts.last_row - contracts.first_row + 1
     contract = np.repeat(np.arange(len(counts)), counts)
     start = np.cumsum(counts) - counts
@@ -256,8 +254,8 @@ def _years(
 def _interest(
     standard: FloatArray, years: FloatArray, is_call: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> FloatArray:
-    """[n] a contract's share of attention: more near the money, out of it, soon to expire, and for
-    calls.
+    """[n] relative trading interest in a contract: higher near the money, out of the money, close
+    to expiry, and for calls.
     """
     inside = np.maximum(np.where(is_call, -standard, standard), 0.0)
     interest: FloatArray = np.exp(-1.1 * standard**2 - 1.2 * inside - years / 0.11) * np.where(
@@ -267,14 +265,14 @@ def _interest(
 
 
 def _activity(rng: np.random.Generator, volume: FloatArray) -> FloatArray:
-    """[D] activity of options, higher on days with a higher volume of the stock."""
+    """[D] option activity, higher on days with higher stock volume."""
     mood = np.exp(0.2 * rng.standard_normal(len(volume)))
     active: FloatArray = (volume / np.median(volume)) ** 0.8 * mood
     return active
 
 
 def _surges(rng: np.random.Generator, days: int) -> FloatArray:
-    """[D, 2] factor of puts and calls; a few days have many times the usual volume."""
+    """[D, 2] volume factors for puts and calls; a few days have many times the usual volume."""
     return np.where(
         rng.random((days, 2)) < 0.5 / _SURGE_EVERY, rng.uniform(3.0, 7.0, (days, 2)), 1.0
     )
@@ -313,7 +311,7 @@ def _day_bars(rng: np.random.Generator, grid: MinuteGrid, days: Bars, traded: Op
 
 
 def _e4(terms: OptionTerms, spot: FloatArray, years: FloatArray, noise: FloatArray) -> IntArray:
-    """Prices of options to the cent, a cent at least."""
+    """Option prices rounded to the cent, at least one cent."""
     intrinsic, rest = value(terms, spot, years)
     return np.maximum(np.rint((intrinsic + rest * noise) * 100.0).astype(np.int64), 1) * 100
 

@@ -27,10 +27,10 @@ from ktdeval_qfinzero.instruments import OptionContract
 
 _STEPS = ((30.0, 0.5), (75.0, 1.0), (150.0, 2.5), (400.0, 5.0))
 _WEEKLY = (28, 7)
-#: Days before the expiry at which its first strikes are listed, and strikes on each side of the
-#: price
+#: Days before expiry at which the first strikes are listed, and number of strikes on each side of
+#: the price
 _MONTHLY = (119, 10)
-AFTER_THE_END = 1_000_000  #: Row of a last session that lies beyond the grid
+AFTER_THE_END = 1_000_000  #: Row used for a last session beyond the grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ def expiries(first: date, last: date) -> Iterator[Expiry]:
 
 
 def list_contracts(ticker: str, grid: MinuteGrid, reference: FloatArray) -> OptionContracts:
-    """Contracts around the price `reference` ([D] dollars, known before the open); strikes come as
-    it comes near.
+    """Contracts around the price `reference` ([D] dollars, known before the open); strikes are
+    added as it approaches.
     """
     parts = [
         _of_expiry(grid, reference, expiry) for expiry in expiries(grid.days[0], grid.days[-1])
@@ -121,7 +121,7 @@ def list_contracts(ticker: str, grid: MinuteGrid, reference: FloatArray) -> Opti
 def _of_expiry(
     grid: MinuteGrid, reference: FloatArray, expiry: Expiry
 ) -> tuple[Expiry, FloatArray, IntArray]:
-    """Strikes of an expiry, ascending, and the row from which on each is listed."""
+    """Strikes of an expiry, ascending, and the row from which each is listed."""
     first = max(0, grid.row_on_or_after(expiry.listed) or 0)
     end = grid.row_on_or_after(expiry.day)
     price = reference[first : len(grid) if end is None else end + 1]
@@ -138,7 +138,7 @@ def _of_expiry(
 
 
 _DECAY = 0.94
-_REVERSION = 4.0  #: Of implied variance towards its long-run level, per year
+_REVERSION = 4.0  #: Mean-reversion speed of implied variance towards its long-run level, per year
 _SKEW = -0.09
 _CURVE = 0.025
 _WEEK = 7 / 365
@@ -148,10 +148,10 @@ _WEEK = 7 / 365
 class VolatilitySurface:
     """Implied volatility of one underlying, from facts known before each day."""
 
-    level: FloatArray  #: [D] annual at the money for the shortest terms, without reports
-    base: float  #: annual in the long run
-    report_rows: IntArray  #: [R] days that a report moves the price at the open of, ascending
-    report_variance: float  #: variance that the market expects of one
+    level: FloatArray  #: [D] annualised, at the money, shortest maturities, no reports
+    base: float  #: annualised long-run level
+    report_rows: IntArray  #: [R] days at whose open a report moves the price, ascending
+    report_variance: float  #: variance that the market expects from one report
 
     def at_the_money(self, row: IntArray, end_row: IntArray, years: FloatArray) -> FloatArray:
         """[n] annual volatility from the close of each day to the expiry, in `years`; `end_row`:
@@ -196,8 +196,8 @@ def make_surface(
 def moneyness(
     spot: FloatArray, strike: FloatArray, years: FloatArray, volatility: FloatArray
 ) -> FloatArray:
-    """[n] logarithm of strike over price, in standard deviations of the price's move to the expiry
-    (of a week at least).
+    """[n] log of strike over price, in standard deviations of the price move to expiry (at least
+    one week).
     """
     deviations: FloatArray = np.log(strike / spot) / (
         volatility * np.sqrt(np.maximum(years, _WEEK))
@@ -206,7 +206,9 @@ def moneyness(
 
 
 def smile(at_the_money: FloatArray, standard: FloatArray) -> FloatArray:
-    """[n] volatility at a strike: more below the price than above it, more far out than near."""
+    """[n] volatility at a strike: higher below the price than above it, and higher far from the
+    money.
+    """
     bounded = np.clip(standard, -3.0, 3.0)
     volatility: FloatArray = at_the_money * (1.0 + _SKEW * bounded + _CURVE * bounded**2)
     return volatility
@@ -259,8 +261,8 @@ class OptionTerms:
 
 
 def value(terms: OptionTerms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[n] intrinsic values in dollars, and the time values on top: European formula on the price
-    less dividends, never below the value of immediate exercise; zero if no `years` are left.
+    """[n] intrinsic values in dollars, and [n] additional time values: European formula on the
+    price less dividends, never below immediate exercise; the time value is zero at expiry.
     """
     sign = np.where(terms.is_call, 1.0, -1.0)
     intrinsic = np.maximum(sign * (spot - terms.strike), 0.0)

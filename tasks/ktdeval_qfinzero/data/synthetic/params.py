@@ -1,5 +1,5 @@
-"""Parameters of the synthetic market, separate from its generator so that naming them loads nothing
-heavy.
+"""Parameters of the synthetic market, separate from its generator so that importing them loads
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import date
 from ktdeval.errors import DataError
 from ktdeval.values import option
 
-#: Part of the cache folder's name: every change of what is generated must change it
+#: Part of the cache folder's name: increment it with every change to the generated data
 GENERATOR_VERSION = 2
 
 
@@ -54,7 +54,7 @@ class DayRanges:
     as_of_day: date  #: a day among `days`
 
 
-#: Days that a market can have: the exchange's calendar has the year before them
+#: Days that a market can have: the exchange's calendar also covers the year before them
 _REACH = (date(2017, 1, 1), date(2034, 12, 31))
 
 

@@ -1,5 +1,5 @@
 """Draw the prices of stocks and coins: common moves, each company's news and analysts' actions, and
-bars; also yields, and supplies of shares to borrow.
+bars; also yields and stock-loan supply.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, new_york, st
 from ktdeval_qfinzero.data.synthetic.wordings import wordings
 from ktdeval_qfinzero.timestamps import DAY, day_start
 
-_NEWS_A_YEAR = 6.5  #: Mean number of pieces of news of a company in 252 sessions
-_ACTIONS_A_YEAR = 4.0  #: Mean number of analysts' actions, without those that follow a report
+_NEWS_A_YEAR = 6.5  #: Mean number of news items per company in 252 sessions
+_ACTIONS_A_YEAR = 4.0  #: Mean number of analysts' actions, excluding those that follow a report
 RATINGS = ("Sell", "Hold", "Buy")
 ACTIONS = ("upgrade", "downgrade", "target_raised", "target_cut")
 
@@ -105,9 +105,7 @@ def _news(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[CompanyNews]:
 def _actions(
     seed: int, life: CompanyLife, reports: Sequence[QuarterlyReport], grid: MinuteGrid
 ) -> list[CompanyNews]:
-    """Draw analysts' actions before the open. A broker's rating starts from that of its last
-    action.
-    """
+    """Draw analysts' actions before the open. A broker's rating starts from its previous rating."""
     stock = life.stock
     rng = stream(seed, "analysts", stock.ticker)
     ratings = {broker: int(rng.choice([0, 1, 1, 2, 2])) for broker in wordings().brokers}
@@ -189,7 +187,7 @@ _TRADES: Mapping[Size, tuple[float, float]] = {
     "large": (62_000.0, 82.0),
     "mid": (11_000.0, 75.0),
     "thin": (420.0, 90.0),
-}  #: Trades on an ordinary day, and shares of one
+}  #: Number of trades on an ordinary day, and shares per trade
 _COIN_TRADES = 90_000.0
 
 
@@ -301,7 +299,7 @@ def make_stock(
 
 
 def usual_volatility(stock: Stock) -> float:
-    """Standard deviation of an ordinary day's return of a stock."""
+    """Standard deviation of a stock's return on an ordinary day."""
     return math.hypot(stock.beta * _MARKET_VOLATILITY, _SECTOR_VOLATILITY, stock.volatility)
 
 
@@ -324,7 +322,7 @@ def make_coin(seed: int, grid: MinuteGrid, common: RiskMoves, coin: Coin) -> Mar
 
 
 def coin_row(coin: Coin, grid: MinuteGrid) -> SymbolRow:
-    """Return a coin's row of symbols; it was listed a year before the first day."""
+    """Return a coin's row in the symbols table; it was listed a year before the first day."""
     listed_ns = day_start(grid.days[0]) - 365 * DAY
     return SymbolRow(coin.ticker, "crypto", coin.name, "crypto", listed_ns)
 
@@ -388,8 +386,8 @@ def rate_rows(curves: DailyCurves, grid: MinuteGrid) -> list[RateRow]:
 
 
 def borrow_rows(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[BorrowRow]:
-    """Draw the shares to borrow, published before the first session of each week: many at a low
-    fee, or, if a stock is hard to borrow, few at a high fee.
+    """Draw the stock-loan supply, published before the first session of each week: ample at a low
+    fee, or scarce at a high fee if the stock is hard to borrow.
     """
     rng = stream(seed, "borrow", life.stock.ticker)
     is_hard = life.stock.hard_to_borrow
@@ -418,7 +416,7 @@ def borrow_rows(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[BorrowRo
         rows.append(BorrowRow(life.stock.ticker, available_ns, shares, bps))
 
     if life.last_row < len(grid) - 1:
-        # Nothing can be borrowed of a stock that no longer trades.
+        # Shares of a stock that no longer trades can't be borrowed.
         rows.append(BorrowRow(life.stock.ticker, int(grid.close_ns[life.last_row]), 0, 0))
 
     return rows

@@ -36,26 +36,26 @@ class CompanyNewsKind(Value, frozen=True, kw_only=True):
     remarks: tuple[str, ...]
     keywords: tuple[str, ...]
     reasoning: str
-    sectors: tuple[str, ...] = ()  #: where it occurs; in all where empty
-    reason: str = ""  #: reason that a day's summary gives for a move; none where empty
+    sectors: tuple[str, ...] = ()  #: sectors in which it occurs; empty: all
+    reason: str = ""  #: reason for a move, as given in a day's summary; empty: none
 
 
 class Article(Value, frozen=True, kw_only=True):
-    """Article as templates of Jinja, whose expressions stand in single braces. A paragraph that
-    comes out empty is left out.
+    """Article as Jinja templates with expressions in single braces. Paragraphs that render empty
+    are omitted.
     """
 
     key: str
     event_type: str
-    title: str = ""  #: empty where it is drawn
+    title: str = ""  #: empty if the title is drawn
     description: str
     paragraphs: tuple[str, ...]
     words: dict[str, str] = msgspec.field(
         default_factory=dict
-    )  #: texts that the others use, filled first and in order
+    )  #: texts used by the others, filled first and in order
     importance: str = "low"
     keywords: tuple[str, ...] = ()
-    sentiment: str = "neutral"  #: of each ticker that it is about
+    sentiment: str = "neutral"  #: sentiment of each ticker that it is about
     reasoning: str = ""
     market: str = "us"
 
@@ -101,7 +101,7 @@ class Newsroom:
     ) -> NewsRow:
         """Return an article about the `stock` among `values`, or about `tickers`, with an invented
         publisher, author and addresses. `tones`: ticker and sentiment of each insight; `words`:
-        further words of the template; `changes`: fields of the article to replace.
+        additional variables of the template; `changes`: fields of the article to replace.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
         known = dict(values)

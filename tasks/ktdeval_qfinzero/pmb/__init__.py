@@ -1,1 +1,1 @@
-"""PMB, the paper money broker: an event-sourced account over the same clock."""
+"""PMB, the paper money broker: event-sourced accounts on the shared clock."""

@@ -47,7 +47,7 @@ on a billion dollars.
 """
 
 
-#: (end of a shown name, end of the attribute that has it), in the order looked for
+#: (suffix of a shown name, suffix of its attribute), in lookup order
 _UNITS: Final = (("", "_e4"), ("_price", "_e4"), ("_ts", "_ns"), ("", "_ns"), ("", ""))
 _BAR_FIELDS: Final = ("open", "high", "low", "close", "volume")
 
@@ -65,8 +65,9 @@ def maybe_dollars(amount_e4: int | None) -> float | None:
 
 
 def _source_of(kind: type, name: str) -> str:
-    """Return the attribute of a kind of value that a field shows: money (`cash` of `cash_e4`,
-    `stop_price` of `stop_e4`), a moment (`end_ts` of `end_ns`), one of the same name, or the id.
+    """Return the attribute that a shown field comes from: money (`cash` from `cash_e4`,
+    `stop_price` from `stop_e4`), a moment (`end_ts` from `end_ns`), the attribute of the same name,
+    or the id.
     """
     for shown, stored in _UNITS:
         attribute = name.removesuffix(shown) + stored
@@ -214,7 +215,7 @@ def event_shown(event: Event) -> answers.EventShown:
 def bar_shown(
     hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency
 ) -> answers.BarShown:
-    """Bar of a table of one row."""
+    """The bar in a one-row table."""
     start_ns = int(bars.start_ns[0])
     if frequency == "1m":
         end_ns = start_ns + MINUTE
@@ -236,7 +237,9 @@ def bar_shown(
 
 
 def to_csv(rows: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
-    """Rows as CSV (RFC 4180) with a line of names; an instrument is its symbol, null is empty."""
+    """Rows as CSV (RFC 4180) with a header line; instruments are written as symbols, nulls as empty
+    cells.
+    """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\r\n")
     writer.writerow(columns)
@@ -271,7 +274,7 @@ def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return converted
 
 
-# ---- figures of a session: sums are exact, only ratios of them are floats
+# ---- session metrics: sums are exact, only ratios are floats
 
 
 def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
@@ -304,7 +307,7 @@ def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
 
 
 def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
-    """Sum of the payments of each kind in the course of a session; negative: paid out."""
+    """Sum of the payments of each kind during a session; negative: paid out."""
     last = len(engine.log.entries) if session.last_seq is None else session.last_seq
     sums: dict[CashKind, int] = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
     for entry in engine.state.cash_entries:
@@ -316,8 +319,8 @@ def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
 
 
 def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
-    """Return equity at the closes of the session's days, and the latest equity of a day that is not
-    over or was not when the session ended.
+    """Return equity at the closes of the session's days, plus the latest equity of a day that is
+    unfinished, or was unfinished when the session ended.
     """
     state = engine.state
     hours = engine.hours
@@ -341,15 +344,15 @@ def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """Facts that a session's figures are made of. Fees and interest are paid ones, positive;
-    dividends received less paid.
+    """Inputs to a session's metrics. Fees and interest: amounts paid, positive; dividends: received
+    less paid.
     """
 
     start_equity_e4: int  # base of the first return
     # equity at the closes of trading days; the last may be an unfinished day's latest
     closes_e4: tuple[int, ...]
-    days_a_year: int = 252  # trading days, by which figures are annualised
-    traded_value_e4: int = 0  # sum of |price × qty × multiplier| of all trades
+    days_a_year: int = 252  # trading days per year, for annualisation
+    traded_value_e4: int = 0  # sum of |price × qty × multiplier| over all trades
     num_trades: int = 0
     num_orders: int = 0  # sent: accepted and rejected
     num_rejected: int = 0
@@ -363,13 +366,14 @@ class SessionFacts:
 
 
 def summarise(facts: SessionFacts) -> answers.Figures:
-    """Work out the figures.
+    """Compute the metrics.
 
     * total_return: final equity / equity at the start − 1.
     * annualised_volatility: sample standard deviation of daily returns × √days a year.
-    * sharpe: mean / sample standard deviation of daily returns × √days a year, over a rate of 0.
-    * max_drawdown: greatest fall from a running peak, as a positive fraction of the peak; the start
-      counts as a peak.
+    * sharpe: mean / sample standard deviation of daily returns × √days a year, with a risk-free
+      rate of 0.
+    * max_drawdown: largest decline from a running peak, as a positive fraction of the peak; the
+      start counts as a peak.
     * turnover: traded value (purchases and sales) / mean equity at the closes; not annualised.
     * reject_rate, invalid_action_rate: rejected orders / orders, refused commands / commands.
 

@@ -1,6 +1,4 @@
-"""Ticks of the exchange's schedule, bars of one trading day as matrices, and marks carried forward
-over them.
-"""
+"""Ticks of the exchange's schedule, one trading day's bars as matrices, and forward-filled marks."""
 
 from __future__ import annotations
 
@@ -24,12 +22,12 @@ _DAYS_AHEAD = 40
 
 @cache
 def _ticks_before(hours: TradingHours) -> IntArray:
-    """[n + 1] minutes of all sessions before each."""
+    """[n + 1] cumulative minutes of all sessions before each session."""
     return np.concatenate(([0], np.cumsum((hours.close_ns - hours.open_ns) // MINUTE)))
 
 
 def ticks_by(hours: TradingHours, ns: int, frequency: Frequency) -> int:
-    """Return the number of ticks of the calendar at or before a moment."""
+    """Return the number of calendar ticks at or before a moment."""
     row = int(np.searchsorted(hours.close_ns, ns, side="right"))
     if frequency == "1d":
         return row
@@ -69,8 +67,8 @@ def read_end(hours: TradingHours, text: str, field: str) -> int:
 
 
 def require_reach(hours: TradingHours, ns: int, field: str) -> None:
-    """Refuse moments so late that settlement days and days of margin calls would lie after the end
-    of the calendar. Raises ServiceError `invalid_argument`.
+    """Refuse moments so late that settlement and margin-call days would lie beyond the end of the
+    calendar. Raises ServiceError `invalid_argument`.
     """
     if ns >= int(hours.open_ns[-_DAYS_AHEAD]):
         raise invalid(
@@ -103,7 +101,7 @@ class DayFrame:
     low_e4: IntArray
     close_e4: IntArray
     volume: IntArray
-    # [t + 1, n]; row 0 at the open, row k + 1 after tick k; 0 where there has never been a price
+    # [t + 1, n] marks; row 0 at the open, row k + 1 after tick k; 0 if there has never been a price
     marks: IntArray
 
     def bar(self, tick: int, column: int) -> Bar:
@@ -128,13 +126,13 @@ class BarFeed:
     prices: StoredPrices
     hours: TradingHours  # of the dataset
     frequency: Frequency  # of the session
-    last_row: int  # last trading day (row of the calendar) that is needed
+    last_row: int  # last trading day needed, as a calendar row
     _chunks: dict[Instrument, tuple[range, Bars]] = field(default_factory=dict)
 
     def frame(
         self, row: int, instruments: Sequence[Instrument], carried: Mapping[str, int]
     ) -> DayFrame:
-        """A day's bars of some instruments. `row`: the day's row in the calendar; `instruments`:
+        """One day's bars for some instruments. `row`: the day's row in the calendar; `instruments`:
         columns; `carried`: instrument id -> mark at the open.
         """
         hours = self.hours
@@ -212,9 +210,7 @@ class BarFeed:
 
 
 def bar_times(hours: TradingHours, row: int, frequency: Frequency) -> tuple[IntArray, IntArray]:
-    """(starts, ends) of a day's bars; a bar of a day reaches from the session's open to its
-    close.
-    """
+    """(starts, ends) of a day's bars; a daily bar spans the session's open to its close."""
     if frequency == "1d":
         return hours.open_ns[row : row + 1], hours.close_ns[row : row + 1]
     starts = hours.minutes(row)

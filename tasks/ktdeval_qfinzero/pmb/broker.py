@@ -1,4 +1,4 @@
-"""Broker: commands in, events out, and a state made only by its events."""
+"""Broker: commands in, events out, and a state derived only from its events."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ TAKES: Mapping[str, type[Arguments]] = {
 class CommandOutcome:
     """A command that was carried out."""
 
-    id: str  # of the account, session, order or contract that it is about
+    id: str  # id of the account, session, order or contract concerned
     given: Arguments  # its arguments, typed
-    before_ns: int  # moment of the clock before it
-    events: tuple[Event, ...]  # its events
+    before_ns: int  # clock time before the command
+    events: tuple[Event, ...]  # events that it caused
 
 
 class Broker:
@@ -67,7 +67,7 @@ class Broker:
 
     @property
     def engine(self) -> Engine:
-        """State, after following the clock if the workspace has set it forward."""
+        """State, after catching up with the clock if the workspace has advanced it."""
         self.synchronise()
         return self._engine
 
@@ -82,8 +82,8 @@ class Broker:
         return self._engine.log
 
     def synchronise(self) -> None:
-        """Follow the clock if the workspace has set it forward; the days and ticks in between are
-        processed.
+        """Catch up with the clock if the workspace has advanced it; the days and ticks in between
+        are processed.
         """
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
@@ -98,8 +98,8 @@ class Broker:
         return self._run(command, copied, self.engine)
 
     def repeat(self, command: str, given: Mapping[str, JsonValue]) -> None:
-        """Carry out a command of a log again; a refused command is refused again. Raises DataError
-        if the operation does not take these arguments.
+        """Re-execute a logged command; a refused command is refused again. Raises DataError if the
+        operation does not take these arguments.
         """
         try:
             if command == "clock.move":
@@ -108,7 +108,7 @@ class Broker:
             elif command in COMMANDS:
                 self.execute(command, given)
         except ServiceError:
-            return  # it was refused then too, and the log says so
+            return  # it was refused in the original run too, as logged
         except msgspec.ValidationError as error:
             raise DataError(
                 f"broker log: arguments of a {command} are not what its operation takes: {error}"
@@ -135,7 +135,7 @@ class Broker:
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
-    """Carry out a log's commands again. `lines`: of the log; `dataset`: data of the original run.
+    """Re-execute a log's commands. `lines`: lines of the log; `dataset`: data of the original run.
     Returns the lines of the new log, the same byte for byte. Raises DataError if the log was
     changed, or made with other data.
     """
@@ -156,7 +156,7 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
 
 def verify(lines: Iterable[str], dataset: Dataset) -> None:
     """Check that a log is the result of its commands. Raises DataError with the first line that
-    differs, or as `rerun` does.
+    differs, and like `rerun`.
     """
     recorded = tuple(lines)
     repeated = rerun(recorded, dataset)

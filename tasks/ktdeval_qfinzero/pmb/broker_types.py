@@ -1,6 +1,7 @@
 """Values of the broker: rules, instruments, accounts, orders, trades and sessions.
 
-Money and prices are whole ten-thousandths of a dollar (`_e4`): sums are exact, replay bit for bit.
+Money and prices are whole ten-thousandths of a dollar (`_e4`): sums are exact, and replay is
+bit-for-bit.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class Instrument:
 
     @property
     def multiplier(self) -> int:
-        """Shares of one unit."""
+        """Shares per unit."""
         return CONTRACT_SIZE if self.kind == "OPTION" else 1
 
     @property
@@ -173,7 +174,7 @@ class Instrument:
 
     @classmethod
     def of(cls, instrument_id: str) -> Instrument:
-        """Instrument of an id such as `STOCK:AVLN`."""
+        """Return the instrument with an id such as `STOCK:AVLN`."""
         kind, _, symbol = instrument_id.partition(":")
         return cls("OPTION" if kind == "OPTION" else "STOCK", symbol)
 
@@ -203,9 +204,9 @@ class Position:
 
     instrument: Instrument
     qty: int = 0  # negative when short
-    # what the present units cost (negative: what they brought when sold short), without fees
+    # cost of the present units (negative: proceeds of a short sale), without fees
     cost_e4: int = 0
-    realized_e4: int = 0  # profit of units that are gone
+    realized_e4: int = 0  # profit on closed units
 
     def value_e4(self, mark_e4: int) -> int:
         """Market value; negative when short."""
@@ -213,7 +214,7 @@ class Position:
 
     def move(self, change: int, value_e4: int) -> None:
         """Add units (negative: remove) for a value paid (negative: received). Removed units take
-        their average cost with them, rounded down; the last ones take the rest.
+        their average cost with them, rounded down; the last units take the remainder.
         """
         closed = min(abs(change), abs(self.qty)) if self.qty * change < 0 else 0
         if closed:
@@ -257,7 +258,7 @@ class Account:
         return self.positions[instrument_id].qty if instrument_id in self.positions else 0
 
     def settle_later(self, day: str, amount_e4: int) -> None:
-        """Note that money settles on a day, which matters to CASH accounts."""
+        """Record that money settles on a later day, which matters for CASH accounts."""
         if self.type == "CASH":
             self.unsettled.append((date.fromisoformat(day), amount_e4))
 
@@ -287,21 +288,21 @@ class Order:
     accepted_ns: int
     limit_e4: int | None = None  # prices where the type has them (both)
     stop_e4: int | None = None
-    expire_ns: int | None = None  # of a GTD order; of a DAY order, the close of its trading day
+    expire_ns: int | None = None  # for GTD; for a DAY order, the close of its trading day
     status: OrderStatus = "ACCEPTED"
-    triggered: bool = False  # whether a stop has been reached; it stays so
-    filled_qty: int = 0  # so far; value is price × qty, without multiplier (both)
+    triggered: bool = False  # whether a stop has been reached; stays True
+    filled_qty: int = 0  # filled so far; value is price × qty, without multiplier (both)
     filled_value_e4: int = 0
     reason: str = ""  # why it was rejected, cancelled or expired
     replaces: str = ""  # ids of the orders before and after a modification (both)
     replaced_by: str = ""
     spread_id: str = ""  # legs of one spread fill together or not at all
     forced: bool = False  # whether the broker placed it to meet a margin call
-    # limit and stop of the orders that each fill of it sends to close it again (both)
+    # limit and stop of the closing orders that each of its fills sends (both)
     take_profit_e4: int | None = None
     stop_loss_e4: int | None = None
     parent_id: str = ""  # order whose fill sent it
-    oco_id: str = ""  # first order of its group: what fills of one is taken from the others
+    oco_id: str = ""  # first order of its group: fills of one order reduce the others
 
     @property
     def group(self) -> str:
@@ -382,7 +383,7 @@ class CashEntry:
 class Session:
     """A period in which an account trades."""
 
-    id: str  # as created (these 6)
+    id: str  # as created (these 6 fields)
     account_id: str
     frequency: Frequency
     start_ns: int
@@ -392,12 +393,12 @@ class Session:
     rules: Rules
     # the account's equity at its creation and its end (None until then) (both)
     start_equity_e4: int
-    first_seq: int  # numbers of the events that began and ended it (both)
+    first_seq: int  # sequence numbers of the events that began and ended it (both)
     clock_ns: int  # its last moment
     last_seq: int | None = None
     end_equity_e4: int | None = None
-    status: SessionStatus = "RUNNING"  # what it says; only one session of a broker is RUNNING
-    # how many calls, orders, rejections and refused commands there were (these 4)
+    status: SessionStatus = "RUNNING"  # status; only one session of a broker is RUNNING
+    # numbers of calls, orders, rejections and refused commands (these 4)
     margin_calls: int = 0
     accepted: int = 0
     rejected: int = 0

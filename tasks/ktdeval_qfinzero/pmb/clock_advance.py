@@ -1,6 +1,4 @@
-"""Advance the clock of the broker: opens, ticks and closes in order, and their effects on
-accounts.
-"""
+"""Advance the broker's clock: opens, ticks and closes in order, and their effects on accounts."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ SPLIT = "SPLIT: the order's terms were about units from before the split"
 
 
 def open_day(engine: Engine) -> None:
-    """Open the engine's day: splits and dividends first, then ends of stocks, then the prices of
-    the day if a session runs.
+    """Open the engine's day: splits and dividends first, then delistings, then the day's prices if
+    a session is running.
     """
     engine.now_ns = int(engine.hours.open_ns[engine.day_row])
     marks = _marks_at_open(engine)
@@ -51,10 +49,11 @@ def open_day(engine: Engine) -> None:
 
 
 def _entitle(engine: Engine, ticker: str) -> None:
-    """Record the dividends of a stock that accounts are entitled to."""
+    """Record the stock's dividends to which accounts are entitled."""
     for dividend in engine.reference.dividends_on(ticker, engine.day, engine.now_ns):
         for account in engine.state.accounts.values():
-            # Booked at the open of the ex-day, when the price loses it: equity does not jump.
+            # Booked at the open of the ex-day, when the price drops by the dividend, so equity does
+            # not jump.
             due = days.entitlement(account, dividend)
             if due is not None:
                 engine.emit(due)
@@ -63,7 +62,8 @@ def _entitle(engine: Engine, ticker: str) -> None:
 def close_day(engine: Engine) -> None:
     """Close the engine's day, after its last tick."""
     engine.now_ns = int(engine.hours.close_ns[engine.day_row])
-    # Those before options expire: an account that expiry leaves empty still records this close.
+    # Accounts as of before option expiry: an account that expiry leaves empty still records this
+    # close.
     holders: set[str] = set()
     for account in engine.state.accounts.values():
         if _holds(account):
@@ -92,8 +92,8 @@ def _holds(account: Account) -> bool:
 
 
 def _marks_at_open(engine: Engine) -> dict[str, int]:
-    """Return the last marks: those of stocks after the day's corporate actions, those of options
-    from before the open.
+    """Return the last marks: stock marks after the day's corporate actions, option marks from
+    before the open.
     """
     if engine.frame is None:
         return _visible_at_open(engine, engine.instruments())
@@ -118,7 +118,7 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
 def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
     """Apply the day's splits of a stock to orders and positions; return the marks after them."""
     for split in engine.reference.splits_on(ticker, engine.day):
-        # FINRA Rule 5330 has exchanges adjust some of them; here all end.
+        # Under FINRA Rule 5330 exchanges adjust some of them; here all are cancelled.
         _cancel_about(engine, ticker, SPLIT)
         for account in engine.state.accounts.values():
             for effect in days.split_effects(account, split, marks):
@@ -130,8 +130,8 @@ def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[st
 
 
 def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
-    """Cancel all working orders in a stock and its options, whose terms are in units from before a
-    split or from before the stock's end.
+    """Cancel all working orders in a stock and its options, whose terms predate a split or the
+    stock's delisting.
     """
     for order in tuple(engine.state.working.values()):
         if order.instrument.underlying == ticker:
@@ -141,12 +141,12 @@ def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
 def _end_delisted(
     engine: Engine, ticker: str, marks: dict[str, int], before: tuple[str, ...] = ()
 ) -> None:
-    """End a stock that a deal delists today: cancel its orders, and close positions in it and its
-    options. A stock that it becomes may end today, too. `before` are the stocks that became this
-    one at this open.
+    """Delist a stock whose deal takes effect today: cancel its orders, and close positions in it
+    and its options. The stock it converts into may be delisted today, too. `before`: stocks that
+    became this one at this open.
     """
     if ticker in before:
-        # Deals in a circle, which checks of a dataset report.
+        # Circular deals, which the dataset check reports.
         return
 
     deal = engine.reference.deal_on(ticker, engine.day, engine.now_ns)
@@ -186,9 +186,9 @@ def _expire_options(engine: Engine, account: Account) -> None:
 
 
 def _expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
-    """Let working orders expire whose contracts expire at this close."""
+    """Expire working orders whose contracts expire at this close."""
     for order in tuple(engine.state.working.values()):
-        # An earlier leg of its spread may have taken the order along.
+        # An earlier leg of its spread may already have expired the order.
         if order.id not in engine.state.working or order.instrument.kind != "OPTION":
             continue
         if days.settlement_session(engine.hours, order.instrument) > engine.day:
@@ -222,7 +222,7 @@ def _assign_early(engine: Engine, account: Account) -> None:
 
 
 def _finance(engine: Engine, account: Account) -> None:
-    """Charge borrowed cash and shares for the nights until the next trading day."""
+    """Charge for borrowed cash and shares over the nights until the next trading day."""
     # Actual/360: a weekend has three nights.
     nights = (days.settlement_day(engine.hours, engine.day) - engine.day).days
     charges = engine.charges(account, nights)
@@ -344,7 +344,9 @@ def _finish(engine: Engine, now_ns: int) -> None:
 
 
 def _nothing_to_do(engine: Engine) -> bool:
-    """Return whether days change nothing: no session runs, and no account holds or owes anything."""
+    """Return whether days pass without effect: no session is running, and no account holds or owes
+    anything.
+    """
     if engine.session is not None:
         return False
 

@@ -88,7 +88,7 @@ def create_session(engine: Engine, given: arguments.CreateSession) -> str:
         rules,
     )
     engine.emit(state_events.SessionCreated(*terms, equity_e4(account, engine.marks())))
-    # From here on the session's bars can be read, and the present day's are loaded where it is
+    # From here on the session's bars can be read; the current day's bars are loaded if the day is
     # open.
     session = engine.state.sessions[session_id]
     hours = engine.hours
@@ -105,7 +105,7 @@ def create_session(engine: Engine, given: arguments.CreateSession) -> str:
         )
         engine.load_frame(engine.visible_marks(engine.instruments(), before_ns))
 
-    # what was to be closed in the session before is closed in this one
+    # liquidations due in the previous session happen in this one
     if account.margin_call_due is not None:
         review(engine, session, engine.now_ns, at_close=False)
 
@@ -172,7 +172,7 @@ def _span(engine: Engine, given: arguments.CreateSession) -> tuple[int, int]:
 
     info = engine.reference.dataset.info
     # The end of the data is not revealed: it may lie ahead of the clock. Beyond it a session has
-    # ticks and no bars.
+    # ticks but no bars.
     first = info.first_day if given.frequency == "1d" else info.minute_first_day
     if given.frequency == "1m" and first > info.minute_last_day:
         raise invalid("frequency", "the market has no bars of minutes; take 1d")
@@ -459,8 +459,8 @@ def _working(engine: Engine, given: arguments.SentOrder) -> Order:
 
 
 def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None:
-    """Refuse a change that would withdraw orders from a bar that has begun: its beginning may have
-    been shown, and its end decides on them. Raises ServiceError `conflict`.
+    """Refuse a change that would withdraw orders from a bar in progress: its start may have been
+    shown, while its end determines their fills. Raises ServiceError `conflict`.
     """
     for order in orders:
         if (end_ns := engine.bar_end(order)) is not None:
@@ -474,7 +474,7 @@ def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None
 def _earlier_order(
     engine: Engine, session: Session, client_id: str | None, content: str
 ) -> str | None:
-    """Return the id of the order for which a client's id was used before; None for a new id. Raises
+    """Return the id of the order that already uses a client order id; None for a new id. Raises
     ServiceError `conflict` if that order had other content.
     """
     earlier = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None

@@ -1,5 +1,5 @@
-"""State that commands and ticks of the broker work on: accounts and orders, the log, the position
-in the calendar, and the bars of the day.
+"""State on which the broker's commands and ticks operate: accounts and orders, the log, the
+position in the calendar, and the bars of the day.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Charges:
     """Charges at a close, all positive."""
 
     interest_e4: int
-    fees_e4: Mapping[str, int]  #: of borrowed stock, by ticker
-    fee_bps: Mapping[str, int]  #: a year, by ticker
+    fees_e4: Mapping[str, int]  #: fees for borrowed stock, by ticker
+    fee_bps: Mapping[str, int]  #: annual rates, by ticker
 
     @property
     def total_e4(self) -> int:
@@ -41,17 +41,17 @@ class Engine:
     now_ns: int
     state: BrokerState = field(default_factory=BrokerState)  #: result of all events
     log: EventLog = field(default_factory=EventLog)  #: commands and events
-    day_row: int = 0  #: row of the calendar: the running trading day, or the next one
+    day_row: int = 0  #: calendar row of the current trading day, or the next one
     opened: bool = False  #: whether that day has been opened
-    frame: DayFrame | None = None  #: bars of the running session's present or last day
-    done: int = 0  #: number of ticks of the frame that are over
+    frame: DayFrame | None = None  #: bars of the running session's current or last day
+    done: int = 0  #: number of completed ticks of the frame
     feed: BarFeed | None = None  #: bars of the running session
     #: order or spread id -> next tick at which it can fill or expire
     due: dict[str, int] = field(default_factory=dict)
     _marks: tuple[int, dict[str, int]] = (-1, {})
 
     def emit(self, data: EventData, ts_ns: int | None = None) -> None:
-        """Record an event and apply it to the state; its moment is now if none is given."""
+        """Record an event and apply it to the state; at the current time by default."""
         if ts_ns is None:
             ts_ns = self.now_ns
 
@@ -72,11 +72,11 @@ class Engine:
 
     @property
     def day(self) -> date:
-        """Running trading day, or the next one."""
+        """Current trading day, or the next one."""
         return self.hours.day(self.day_row)
 
     def place_in_calendar(self, ns: int) -> None:
-        """Go to a moment before which no event can happen. Raises ServiceError
+        """Jump to a moment before which no event can happen. Raises ServiceError
         `invalid_argument`.
         """
         hours = self.hours
@@ -118,8 +118,8 @@ class Engine:
         return dict(cached)
 
     def visible_marks(self, instruments: Iterable[Instrument], as_of_ns: int) -> dict[str, int]:
-        """Return the last prices of instruments as of a moment; for a position that never had one,
-        its average cost.
+        """Return the last prices of instruments as of a moment; a position that never had a price
+        is marked at its average cost.
         """
         marks: dict[str, int] = {}
         for instrument in instruments:
@@ -141,8 +141,8 @@ class Engine:
     def borrowable(
         self, account: Account, symbols: Iterable[str], as_of_ns: int
     ) -> Mapping[str, int]:
-        """Return the shares that an account can be short by ticker: those of the pool, which all
-        accounts share, less those that other accounts have borrowed.
+        """Return, by ticker, the shares that an account can be short: the pool shared by all
+        accounts, less what other accounts have borrowed.
         """
         locates = self.reference.lent(symbols, as_of_ns)
         left = {symbol: row.shares for symbol, row in locates.items()}
@@ -155,7 +155,7 @@ class Engine:
         return left
 
     def charges(self, account: Account, nights: int) -> Charges:
-        """Return the charges for an account's borrowed cash and shares for some nights, at the
+        """Return the charges for an account's borrowed cash and shares over some nights, at the
         marks.
         """
         shorts: list[str] = []

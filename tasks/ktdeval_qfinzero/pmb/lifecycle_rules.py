@@ -1,11 +1,11 @@
-"""Events of days for positions: expiry, exercise and assignment of options, corporate actions,
+"""Lifecycle events of positions: expiry, exercise and assignment of options, corporate actions,
 financing and settlement.
 
 `docs/qfinzero-rules.md` describes the rules. Options deliver physically, long and short alike (OCC
 Rule 805), even if the account can't carry the shares; the premium moves into the cost of the shares
-(IRS Publication 550). Splits adjust options as OCC does for splits of a whole number for one; other
-splits close them in cash. Interest and fees are simple between closes, on actual/360. Amounts are
-rounded against the trader; the cost that leaves with a part of a position is rounded down.
+(IRS Publication 550). Options are adjusted for whole-number-for-one splits as by OCC; for other
+splits they are closed in cash. Interest and fees are simple between closes, on actual/360. Amounts
+are rounded against the trader; the cost removed with part of a position is rounded down.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ THRESHOLD_E4 = 100
 
 @dataclass(frozen=True, slots=True)
 class EndingPosition:
-    """An option position of which contracts end. `spot_e4`: price of the underlying: at expiry its
-    official close, else its last known price; None if it never had a price.
+    """An option position with contracts that are ending. `spot_e4`: price of the underlying (at
+    expiry its official close, else its last known price); None if it never had a price.
     """
 
-    account_id: str  # of the holder or writer
+    account_id: str  # id of the holder or writer
     position: Position  # not flat
     spot_e4: int | None
     fees: FeeRules  # exercise fee
@@ -57,7 +57,7 @@ def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
 
 
 def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> OptionOver | None:
-    """Return the event of a whole position at expiry; None without a price, since an option with a
+    """Return the expiry event of a whole position; None without a price, since an option with a
     missing price must not be treated as out of the money. `do_not_exercise`: the holder's
     instruction, without effect on a short position.
     """
@@ -169,7 +169,7 @@ def early_assignments(
         intrinsic = 0 if spot is None else contract.intrinsic_e4(spot)
         time_value = max(0, marks.get(name, 0) - intrinsic)
 
-        # The condition that Cboe and OCC name; here a rule, not a lottery of notices.
+        # The condition named by Cboe and OCC; deterministic here, rather than a lottery of notices.
         if intrinsic >= THRESHOLD_E4 and time_value < dividends_e4.get(contract.underlying, 0):
             assigned.append(position.instrument)
 
@@ -244,11 +244,11 @@ def split_effects(
 def deal_effects(
     account: Account, deal: DealRow, marks: Mapping[str, int]
 ) -> tuple[PositionEnded, ...]:
-    """Return the events of a stock's end for the account's shares and its options on them, by
-    instrument id. Cash that comes with shares lowers their cost. Options are closed at their
-    intrinsic value at the value of a former share. `marks`: the last price of the stock
-    (`STOCK:X`), and that of the stock it becomes; without the latter, fractions of shares bring
-    nothing. Without terms and a last price nothing ends: option positions stay.
+    """Return the delisting events for the account's shares and options on them, by instrument id.
+    Cash that comes with shares lowers their cost. Options are closed at their intrinsic value,
+    given the value of a former share. `marks`: the last price of the stock (`STOCK:X`), and that of
+    the stock it becomes; without the latter, fractional shares are worth nothing. Without terms and
+    a last price nothing happens: option positions stay.
     """
     share_e4 = deal.cash_e4 if deal.has_terms else marks.get(f"STOCK:{deal.symbol}")
     if share_e4 is None:
@@ -266,8 +266,8 @@ def deal_effects(
 def _end_position(
     account_id: str, position: Position, deal: DealRow, prices: tuple[int, int]
 ) -> PositionEnded:
-    """Return the end of one position. `prices`: cash that a share brings, and price of the stock it
-    becomes.
+    """Return the delisting event for one position. `prices`: cash paid per share, and price of the
+    stock it converts into.
     """
     share_e4, into_e4 = prices
     contract = position.instrument.contract
@@ -311,7 +311,7 @@ def _end_position(
 
 def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
     """Return the series that an option becomes; None unless the split is a whole number for one."""
-    # OCC changes the deliverable then, which a symbol of 100 shares can't say.
+    # OCC then changes the deliverable, which a 100-share symbol can't express.
     if split.new % split.old:
         return None
     factor = split.new // split.old
@@ -322,9 +322,9 @@ def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContra
 
 def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
     """Return the last prices after a split. Prices of the stock's options are scaled, rounded down
-    to at least one step, and filed under the new series. An option without a new series gets no
-    price, since its old price is for another contract. `marks`: instrument id -> last price, with
-    options as before the split.
+    to at least one step, and stored under the new series. An option without a new series gets no
+    price, since its old price belongs to another contract. `marks`: instrument id -> last price,
+    with options as before the split.
     """
     after = {}
     for name, mark in marks.items():
@@ -367,7 +367,7 @@ class _SplitEffect:
     becomes: str  #: id of the new position; empty if it is closed
     qty: int  #: units after the split, and their cost
     cost_e4: int
-    realized_e4: int  #: profit of what is paid out, and its cash
+    realized_e4: int  #: profit on the part paid out, and its cash
     cash_e4: int
 
 
@@ -420,10 +420,10 @@ def settlement_day(hours: TradingHours, trade_day: date) -> date:
 
 
 def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
-    """Return the borrowed cash, positive; 0 without a debit. The value of shares sold short is
-    collateral of their lenders, so it does not pay for purchases: the debit is that of cash less
-    the shorts' market value, marked every day. `marks`: `STOCK:X` of short stocks. Raises
-    ServiceError `unavailable` if a short stock has no mark.
+    """Return the borrowed cash, positive; 0 without a debit. Short-sale value is collateral for the
+    lenders, so it does not pay for purchases: the debit is computed on cash less the shorts' market
+    value, marked daily. `marks`: `STOCK:X` of short stocks. Raises ServiceError `unavailable` if a
+    short stock has no mark.
     """
     return max(0, sum(_short_values(account, marks).values()) - account.cash_e4)
 

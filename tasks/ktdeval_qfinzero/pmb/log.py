@@ -12,7 +12,7 @@ import msgspec
 from ktdeval.errors import DataError
 from ktdeval.values import JsonValue, decode_json, dumps_canonical
 
-# its kinds of events are read too
+# imported for its event types
 from ktdeval_qfinzero.pmb import holding_events as holding_events
 from ktdeval_qfinzero.pmb.state_events import EVENT_TYPES, BrokerState, Event, EventData, apply
 
@@ -31,7 +31,7 @@ class BrokerLogEntry:
     ts_ns: int  # moment of the clock
     kind: LineKind  # header, command or event
     type: str  # name of the command or event; of the header, the format
-    # what belongs to it; of an event its content, typed once it is made or applied
+    # payload; for an event its content, typed once it is created or applied
     data: Payload | EventData
 
 
@@ -107,8 +107,8 @@ def read_lines(lines: Iterable[str]) -> list[BrokerLogEntry]:
 
 
 def state_of_log(lines: Iterable[str]) -> BrokerState:
-    """Return the state that a log's events make, without data or commands. Raises DataError if the
-    log was changed or was not written by a broker.
+    """Return the state rebuilt from a log's events, without data or commands. Raises DataError if
+    the log was changed or was not written by a broker.
     """
     state = BrokerState()
     for entry in read_lines(lines):
@@ -133,7 +133,7 @@ def _event(entry: BrokerLogEntry) -> Event:
 
 
 def _hashed_line(last: str, entry: BrokerLogEntry) -> tuple[str, str]:
-    """(hash, line) of an entry after the hash before it."""
+    """(hash, line) of an entry, chained to the previous hash."""
     data = msgspec.to_builtins(entry.data) if isinstance(entry.data, EventData) else entry.data
     content = {
         "data": data,

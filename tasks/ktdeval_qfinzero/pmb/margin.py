@@ -1,12 +1,12 @@
-"""Margin of an account (Regulation T and FINRA Rule 4210, strategy based): requirements, buying
-power, refusals of trades, and liquidation.
+"""Account margin (Regulation T and FINRA Rule 4210, strategy-based): requirements, buying power,
+refusals of trades, and liquidation.
 
 Equity is the net liquidation value, and a requirement is an amount that equity must reach. The
 published rules compare cash with requirements and give options no value; here the market value of
-all options is added to both sides. So stock is required at its rates, long options in full, and
-short options at the requirement of `portfolio` less their market value, which equity has lost
-already. Amounts are whole ten-thousandths of a dollar; requirements are rounded up and buying power
-down, against the trader. Rates are at least 1%.
+all options is added to both sides. So stock is margined at its rates, long options in full, and
+short options at the requirement of `portfolio` less their market value, which is already deducted
+from equity. Amounts are whole ten-thousandths of a dollar; requirements are rounded up and buying
+power down, against the trader. Rates are at least 1%.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ProblemCode = Literal[
 
 @dataclass(frozen=True, slots=True)
 class TradeProblem:
-    """Reason for refusing a trade: a code, and a line with the problem and its remedy."""
+    """Reason for refusing a trade: a code, and one line with the problem and its remedy."""
 
     code: ProblemCode
     words: str
@@ -70,10 +70,10 @@ class MarginRequirements:
 
 @dataclass(frozen=True, slots=True)
 class TradeCircumstances:
-    """Facts other than account and prices that decide on a trade."""
+    """Inputs to the decision on a trade, besides account and prices."""
 
     today: date  #: the account's trading day, `engine.hours.session_day(clock)`
-    borrowable: Mapping[str, int]  #: ticker -> shares to borrow; none for an absent ticker
+    borrowable: Mapping[str, int]  #: ticker -> borrowable shares; 0 if absent
     reserved_e4: int = 0  #: sum of `reservation_e4` over the account's other working orders
 
 
@@ -136,9 +136,9 @@ def margin_state(
 def reservation_e4(
     account: Account, trades: Sequence[WantedTrade], marks: Mapping[str, int], rules: Rules
 ) -> int:
-    """Return the amount that a working order reserves: the rise of requirement less equity, never
-    negative; in a CASH account, the cash that it would pay or secure. A spread's legs are taken
-    together; each order is considered as if no other were filled.
+    """Return the amount that a working order reserves: the increase in requirement less equity,
+    never negative; in a CASH account, the cash that it would pay or secure. A spread's legs are
+    taken together; each order is considered as if no other were filled.
     """
     before = portfolio_of(account, marks)
     if _only_lowers(before, trades, rules.margin):
@@ -165,9 +165,9 @@ def order_problem(
 
     Equity after the trade is compared with the requirement after it. Trades always pass if they
     only close positions without raising the requirement, or lower it by more than they cost; a sale
-    of shares that cover a short option does not. A trade from long to short, or back, is treated as
-    an opening. Opened units are valued at their own price, closed ones at no better price than
-    their mark.
+    of shares that cover a short option is not such a trade. A trade from long to short, or back, is
+    treated as opening. Opened units are valued at their own price, closed ones at no better price
+    than their mark.
 
     The legs of a spread are checked together. `marks` are those of `margin_state`, with the
     underlyings of traded options.
@@ -210,11 +210,11 @@ def liquidation_plan(
     """Return the closing trades, in order, that bring equity up to the maintenance requirement and
     a cushion above it, such as the charges that come due next; none without a deficit.
 
-    If closing one position, or part of it, is enough, the one with the least traded value is
-    chosen, the first by instrument id of equal ones. If none is enough, the position whose closing
-    leaves the least deficit is closed whole, and the search repeats; if none helps, short positions
-    come first. Trades are assumed to fill at the marks, with fees, slippage and half the spread. If
-    equity is negative, everything is closed and the deficit stays.
+    If closing one position, or part of it, is enough, the position with the smallest traded value
+    is chosen, ties by instrument id. If no single position is enough, the position whose closing
+    leaves the smallest deficit is closed entirely, and the search repeats; if none helps, short
+    positions come first. Trades are assumed to fill at the marks, with fees, slippage and half the
+    spread. If equity is negative, everything is closed and the deficit stays.
     """
     portfolio = portfolio_of(account, marks)
     plan: list[tuple[Instrument, Side, int]] = []
@@ -264,8 +264,8 @@ def deficit_e4(portfolio: Portfolio, rules: MarginRules, cushion_e4: int = 0) ->
 def _cures(
     portfolio: Portfolio, rules: Rules, cushion_e4: int
 ) -> Iterator[tuple[int, str, WantedTrade]]:
-    """Yield (traded value, instrument id, trade) of each position whose closing ends the deficit,
-    in the least quantity that is enough.
+    """Yield (traded value, instrument id, trade) for each position whose closing ends the deficit,
+    in the smallest sufficient quantity.
     """
 
     def deficit(holding: Holding, qty: int) -> int:
@@ -291,8 +291,8 @@ def _cures(
 
 
 def _greatest_relief(portfolio: Portfolio, rules: Rules) -> WantedTrade:
-    """Return the trade that closes a whole position and leaves the least deficit, short positions
-    first of equal ones.
+    """Return the trade that closes a whole position and leaves the smallest deficit; ties go to
+    short positions.
     """
     before = deficit_e4(portfolio, rules.margin)
     choices: list[tuple[int, bool, str]] = []
@@ -301,7 +301,7 @@ def _greatest_relief(portfolio: Portfolio, rules: Rules) -> WantedTrade:
         trade = _closing(holding, abs(holding.qty), rules)
         left = deficit_e4(after_trades(portfolio, (trade,)), rules.margin)
         trades[name] = trade
-        # Closings that raise the deficit are equal: none of them helps.
+        # Closings that raise the deficit are tied: none of them helps.
         choices.append((min(left, before), trade.side == "SELL", name))
 
     _, _, best = min(choices)
@@ -309,7 +309,7 @@ def _greatest_relief(portfolio: Portfolio, rules: Rules) -> WantedTrade:
 
 
 def _closing(holding: Holding, qty: int, rules: Rules) -> WantedTrade:
-    """Return the trade that closes some units at the market, with slippage, fees and, for options,
+    """Return the trade that closes `qty` units at market, with slippage, fees and, for options,
     half the spread.
     """
     worse_by = -(-holding.mark_e4 * rules.fills.half_bps(holding.instrument) // 20_000)
@@ -452,7 +452,8 @@ def _cash_problem(
             "something must be closed first: until then, only closing trades are allowed",
         )
 
-    # SEC Rule 15c6-1: sales settle on the next trading day, and pay for nothing before.
+    # SEC Rule 15c6-1: sales settle on the next trading day, and their proceeds can't be used
+    # before.
     needed = _outlay_e4(trades) + after.secured_e4() + circumstances.reserved_e4
     short_of = needed - account.settled_e4(circumstances.today)
     if short_of <= 0:

@@ -1,4 +1,4 @@
-"""Matching of orders with bars: no favourable path inside a bar is assumed, and all rounding is
+"""Matching of orders against bars: no favourable intrabar path is assumed, and all rounding is
 against the trader.
 """
 
@@ -32,21 +32,21 @@ class SpreadLeg:
 
 
 def price_step(kind: Kind, price_e4: int) -> int:
-    """Distance of neighbouring prices: a cent, and 0.0001 dollars for stocks below a dollar (Rule
-    612 of Regulation NMS).
+    """Tick size: one cent, or 0.0001 dollars for stocks below one dollar (Rule 612 of Regulation
+    NMS).
     """
     return 1 if kind == "STOCK" and price_e4 < DOLLAR else CENT
 
 
 def capacity(bar: Bar, rules: FillRules) -> int:
-    """Units of a bar that orders may fill."""
+    """Units of a bar's volume that orders may take."""
     return bar.volume * rules.max_volume_pct // 100
 
 
 def add_slippage(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
     """Return the price that a market order pays (receives) at a reference price: slippage and, for
-    options, half the spread, to the next step. A sale brings at least one step, or the reference
-    price if that is less. Without slippage and spread it is the reference price.
+    options, half the spread, rounded to the next step. A sale brings at least one step, or the
+    reference price if that is less. Without slippage and spread it is the reference price.
     """
     half_bps = rules.half_bps(instrument)
     if not half_bps:

@@ -65,7 +65,7 @@ class OrderSpec(msgspec.Struct, frozen=True):
     @property
     def content(self) -> str:
         """Hash of the terms."""
-        # Omitted if empty, so that orders without them have the hash that recorded orders have.
+        # Omitted if empty, so that orders without these fields keep the hash of recorded orders.
         extra = ("take_profit_e4", "stop_loss_e4", "oco_id")
         fields: dict[str, JsonValue] = msgspec.to_builtins(self)
         present = {name: value for name, value in fields.items() if value or name not in extra}
@@ -124,7 +124,8 @@ def require_bracket(spec: OrderSpec, profit_field: str, loss_field: str) -> None
     """Refuse a bracket on the wrong side of its order's prices. Raises ServiceError
     `invalid_argument`.
     """
-    # With the signs of a sale changed, the stop loss is below and the take profit above for both.
+    # With the signs flipped for a sale, the stop loss is below and the take profit above in both
+    # cases.
     sign = 1 if spec.side == "BUY" else -1
     losses = [sign * price for price in (spec.stop_loss_e4,) if price is not None]
     prices = [sign * price for price in (spec.limit_e4, spec.stop_e4) if price is not None]
@@ -267,8 +268,8 @@ def judge(
 
 
 def reserved_e4(engine: Engine, account_id: str, replaced: Sequence[Order] = ()) -> int:
-    """Return the amount that an account's working orders reserve: of a partly filled order, the
-    share of its open units, rounded up.
+    """Return the amount that an account's working orders reserve; for a partly filled order, pro
+    rata to its open units, rounded up.
     """
     excluded = {order.id for order in replaced}
     total_e4 = 0
@@ -281,8 +282,8 @@ def reserved_e4(engine: Engine, account_id: str, replaced: Sequence[Order] = ())
 
 
 def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) -> int | None:
-    """Return the price that an order is checked at: its limit, or else its stop or the last price,
-    with slippage; None if none of them is known.
+    """Return the price at which an order is checked: its limit, or else its stop or the last price,
+    with slippage; None if no such price is known.
     """
     if spec.limit_e4 is not None:
         return spec.limit_e4

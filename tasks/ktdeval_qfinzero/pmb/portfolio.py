@@ -1,9 +1,9 @@
 """Holdings at given prices, their state after trades, and the margin of options on one underlying
 (`docs/qfinzero-rules.md`).
 
-Options are margined by strategy, by FINRA Rule 4210(f)(2) and the Cboe Margin Manual. As in the
-published formulas, requirements here include the market value of the short options and exclude that
-of the long ones; `margin.Requirements` converts them into terms of equity. A contract is 100 shares
+Options are margined by strategy, following FINRA Rule 4210(f)(2) and the Cboe Margin Manual. As in
+the published formulas, requirements here include the market value of short options and exclude that
+of long options; `margin.Requirements` converts them into terms of equity. A contract is 100 shares
 and rates are whole percents, so all amounts are exact without rounding.
 """
 
@@ -42,7 +42,7 @@ class OptionHolding:
 class MarginGroup:
     """Short options that are margined together with the positions that offset them."""
 
-    #: offset: shares (COVERED), long options (SPREAD), a short option of the other right
+    #: type of offset: shares (COVERED), long options (SPREAD), a short option of the other type
     #: (COMBINATION), cash (CASH_SECURED), or nothing (UNCOVERED)
     strategy: Strategy
     legs: tuple[tuple[OptionContract, int], ...]  #: (option, contracts), negative when short
@@ -51,7 +51,7 @@ class MarginGroup:
 
 @dataclass(frozen=True, slots=True)
 class _ShortLot:
-    """Contracts of one short series that no group has yet, with amounts for one contract."""
+    """Contracts of one short series not yet in a group, with amounts per contract."""
 
     contract: OptionContract
     qty: int
@@ -66,7 +66,7 @@ class _SpreadPair:
     which pairs are tried.
     """
 
-    cost_e4: int  #: requirement of the pair, less that of the short option by itself
+    cost_e4: int  #: requirement of the pair, less the requirement of the short option alone
     bought_expiry: date
     distance_e4: int
     sold: OptionContract
@@ -84,7 +84,7 @@ def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: Ma
         least = rules.option_short_floor_pct * spot_e4
     else:
         out_of_the_money = max(0, spot_e4 - contract.strike_e4)
-        # The floor of a put is of its strike, that of a call of the underlying.
+        # The floor is a percentage of the strike for puts, of the underlying for calls.
         least = rules.option_short_floor_pct * contract.strike_e4
 
     # FINRA Rule 4210(f)(2)(E)–(H)
@@ -97,11 +97,11 @@ def margin_groups(
 ) -> tuple[MarginGroup, ...]:
     """Group the short options of one underlying in a MARGIN account, each contract once.
 
-    The grouping with the least requirement is taken, the first of equal ones. Candidates are: only
+    The grouping with the smallest requirement is taken; ties go to the first. Candidates are: only
     combinations of calls with puts; and shares before long options, or long options before shares,
-    either with the pairs that save something or with all pairs. All pairs can be better since two
-    spreads together may lose less than the sum of their losses, as in a butterfly. With the first
-    candidate, the requirement is never above the uncovered one, as the rule demands.
+    either with the pairs that save something or with all pairs. Using all pairs can be better,
+    since two spreads together can lose less than the sum of their losses, as in a butterfly. With
+    the first candidate, the requirement is never above the uncovered one, as the rule demands.
 
     `shares` of the underlying are negative when short: long shares cover calls, short shares puts.
     """
@@ -112,7 +112,7 @@ def margin_groups(
         return ()
 
     pairs = _spread_pairs(shorts, longs)
-    # The rule takes the lesser of both: never more than all of them uncovered.
+    # The rule takes the lesser of the two: never more than all of them uncovered.
     ways = [_combinations(shorts)]
     choices = (False, True) if pairs else (False,)
     for every_pair in choices:
@@ -152,7 +152,7 @@ def _cash_secured(put: _ShortLot) -> MarginGroup:
 
 
 def required_e4(groups: Iterable[MarginGroup]) -> int:
-    """Requirement of all groups together."""
+    """Total requirement of all groups."""
     return sum(group.required_e4 for group in groups)
 
 
@@ -203,8 +203,8 @@ def _cover(
     shorts: Sequence[_ShortLot], shares: int
 ) -> tuple[tuple[MarginGroup, ...], tuple[_ShortLot, ...]]:
     """Cover calls by long shares, or puts by short shares, the largest saving first; return the
-    groups and the lots left. The intrinsic value stays required: an assignment pays the strike, so
-    shares are worth no more than that.
+    groups and the lots left. The intrinsic value stays required: on assignment the shares bring
+    only the strike, so they are worth no more than that.
     """
     left = abs(shares) // CONTRACT_SIZE
     right = "C" if shares > 0 else "P"
@@ -328,7 +328,7 @@ class WantedTrade:
     instrument: Instrument
     side: Side
     qty: int  #: above 0
-    #: price of a unit without its multiplier: the limit, or else the expected price of a fill
+    #: unit price without multiplier: the limit, or else the expected fill price
     price_e4: int
     fees_e4: int = 0
 
@@ -342,7 +342,7 @@ class WantedTrade:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Units of an instrument at a price of a unit."""
+    """Units of an instrument, with its unit price."""
 
     instrument: Instrument
     qty: int
@@ -415,7 +415,7 @@ class Portfolio:
         return trade.qty <= closable
 
     def crosses(self, trade: WantedTrade) -> bool:
-        """Return whether a trade closes a position and opens one of the other side."""
+        """Return whether a trade closes a position and opens one on the opposite side."""
         held = self.held(trade.instrument)
         return held * trade.change < 0 and trade.qty > abs(held)
 
@@ -448,9 +448,9 @@ def after_trades(portfolio: Portfolio, trades: Iterable[WantedTrade]) -> Portfol
     """Return the portfolio after trades, valued with caution: an order with a limit far from the
     market must not improve the account before it fills.
 
-    Closed units are paid at their mark or at the trade's price, whichever is worse for the trader.
-    Opened units are marked at the trade's price; if sold short, at the higher of price and mark. An
-    enlarged position is marked at the mean of its units, rounded against the trader.
+    Closed units are valued at their mark or at the trade's price, whichever is worse for the
+    trader. Opened units are marked at the trade's price; if sold short, at the higher of price and
+    mark. An enlarged position is marked at its units' average mark, rounded against the trader.
     """
     holdings = dict(portfolio.holdings)
     cash = portfolio.cash_e4

@@ -65,8 +65,8 @@ class BrokerReference:
         ]
 
     def deal_on(self, symbol: str, day: date, known_ns: int) -> DealRow | None:
-        """Return the end of a stock that takes effect at or before a trading day's open, as known
-        at a moment; None without such a deal.
+        """Return the delisting deal for a stock that takes effect at or before a trading day's
+        open, as known at a moment; None without such a deal.
         """
         rows: Sequence[DealRow] = self._all("deals", symbol)
         for row in rows:
@@ -118,7 +118,7 @@ class BrokerReference:
         end_ns = 0
         for kind in _RESOLUTIONS:
             last = self.last_bar(instrument, kind, as_of_ns)
-            # a later one only where it ends later
+            # a later candidate replaces it only if it ends later
             if last is not None and (bar is None or self._end(last, kind) > end_ns):
                 bar = last
                 resolution = kind
@@ -166,8 +166,8 @@ class BrokerReference:
         return self._actions[kind, symbol]
 
     def _option_mark(self, contract: OptionContract, bar: Bars | None, as_of_ns: int) -> int | None:
-        """Close of an option's last bar; where a split came after it, that of the series which it
-        made this one of.
+        """Close of an option's last bar; after a later split, the mark inherited from the series
+        before the split.
         """
         rows = self._all("splits", contract.underlying)
         splits = [row for row in rows if row.announced_ns <= self._open_of(row.ex_day) <= as_of_ns]
@@ -194,8 +194,8 @@ class BrokerReference:
         return None
 
     def _adjust_close(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
-        """Close of a bar as the corporate actions up to a moment leave it, also where it is ex of
-        those at the open that comes.
+        """Close of a bar, adjusted for the corporate actions up to a moment, including those of the
+        coming open if prices are already ex.
         """
         hours = self.hours
         start_ns = int(bar.start_ns[0])

@@ -44,29 +44,29 @@ _TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
 class BrokerState:
     """State of a broker."""
 
-    now_ns: int = 0  # of the last event
+    now_ns: int = 0  # moment of the last event
     seq: int = 0
     accounts: dict[str, Account] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
     orders: dict[str, Order] = field(default_factory=dict)
     spreads: dict[str, SpreadPlaced] = field(default_factory=dict)
-    # those that may still fill, in time priority
+    # orders that may still fill, in time priority
     working: dict[str, Order] = field(default_factory=dict)
-    # amount that a working order reserves; of a spread, at its first leg
+    # amount that a working order reserves; for a spread, stored at its first leg
     reserves: dict[str, int] = field(default_factory=dict)
     trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
     cash_entries: list[CashEntry] = field(default_factory=list)
     days: dict[str, list[DayClosed]] = field(default_factory=dict)  # by account id
     # by account id and client order id
     client_calls: dict[tuple[str, str], ClientIdUsed] = field(default_factory=dict)
-    # ids of groups of orders of which one cancels the others
+    # ids of one-cancels-other groups
     groups: set[str] = field(default_factory=set)
     # (account id, contract) whose exercise at expiry is forbidden
     do_not_exercise: set[tuple[str, str]] = field(default_factory=set)
     running: str = ""  # id of the running session
 
     def pay(self, account: Account, kind: CashKind, amount_e4: int) -> None:
-        """Bring money into an account (negative: take out)."""
+        """Pay money into an account (negative: take out)."""
         if amount_e4:
             account.cash_e4 += amount_e4
             if kind in _TOTALS:
@@ -369,7 +369,7 @@ class Traded(EventData, frozen=True):
 
         for other in order.others(state.working.values()) if order.group in state.groups else ():
             left = other.qty - min(trade.qty, other.open_qty)
-            # of what is taken, nothing is tied up
+            # cancelled units reserve nothing
             state.reserves[other.id] = -(-state.reserves[other.id] * left // other.qty)
             other.qty = left
 

@@ -1,4 +1,4 @@
-"""Run the ticks of a day: find the next tick at which an order can act, fill orders, and begin, end
+"""Run the ticks of a day: find the next tick at which an order can act, fill orders, and start, end
 and enforce margin calls.
 """
 
@@ -227,7 +227,7 @@ def execute(
 
 
 def _cancel_filled_by_others(engine: Engine, order: Order, now_ns: int) -> None:
-    """Cancel the orders of a group that have no open units left after a fill of another one."""
+    """Cancel the orders of a group that have no open units left after a fill of another order."""
     for other in order.others(engine.state.working.values()):
         if not other.open_qty:
             engine.emit(OrderCancelled(other.id, ONE_CANCELS_OTHER), now_ns)
@@ -277,7 +277,7 @@ def send_bracket(
 def _fills_problem(
     engine: Engine, executions: Sequence[PendingExecution], marks: Mapping[str, int], known_ns: int
 ) -> TradeProblem | None:
-    """Return the reason for which the account can't carry the fills; None if it can."""
+    """Return why the account can't carry the fills; None if it can."""
     order = executions[0].order
     session = engine.state.sessions[order.session_id]
     at_fills = dict(marks)
@@ -306,8 +306,8 @@ _EXPIRED: Mapping[TimeInForce, str] = {
 
 
 def run_ticks(engine: Engine, session: Session, frame: DayFrame, until_ns: int) -> None:
-    """Run the frame's ticks up to a moment; `timeline` does the close itself. Ticks at which no
-    order can act and no margin call begins or ends are skipped.
+    """Run the frame's ticks up to a moment; `clock_advance` handles the close itself. Ticks at
+    which no order can act and no margin call begins or ends are skipped.
     """
     stop = int(np.searchsorted(frame.tick_ns, min(until_ns, session.end_ns), side="right"))
     account = engine.state.accounts[session.account_id]
@@ -356,7 +356,7 @@ class _FrameTick:
         #: orders of brackets, each with the fill that sent it
         self._sent: list[tuple[Order, PendingExecution]] = []
         self._taken: dict[int, int] = {}  #: column -> units of its bar that fills have used
-        self._triggered: set[str] = set()  #: ids of orders whose stop these bars have reached
+        self._triggered: set[str] = set()  #: ids of orders whose stop was reached on these bars
 
     def run(self) -> None:
         """Match the orders that are due, then expire those whose time is over."""
@@ -462,8 +462,8 @@ class _FrameTick:
             self._sent.append((order, executions[0]))
 
     def _known_marks(self, *, at_open: bool) -> dict[str, int]:
-        """Return the marks before the tick. An instrument without one has that of its first bar:
-        the open at the open, the close inside the bar.
+        """Return the marks before the tick. An instrument without a mark takes it from its first
+        bar: the open at the open, the close inside the bar.
         """
         frame = self._frame
         if at_open:
@@ -483,7 +483,7 @@ class _FrameTick:
 
     def _stop_out(self, order: Order, cause: PendingExecution) -> None:
         """Fill the stop loss of an order that filled inside this bar, if the bar reaches the stop.
-        The order of both is unknown: the worse one, fill first, is assumed.
+        Which comes first is unknown: the worse case, fill first, is assumed.
         """
         column = self._frame.column[order.instrument.id]
         since = replace(cause.bar, open_e4=cause.fill.price_e4)
@@ -518,7 +518,9 @@ class _FrameTick:
         return (matched.fill,)
 
     def _most(self, order: Order) -> int:
-        """Return the most units that an order may fill. Forced orders only close positions."""
+        """Return the maximum number of units that an order may fill. Forced orders only close
+        positions.
+        """
         if not order.forced:
             return order.open_qty
 
@@ -536,7 +538,7 @@ class _FrameTick:
 
 
 def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
-    """Let working orders expire whose time is over."""
+    """Expire working orders whose time is up."""
     for order in orders:
         is_over = order.expire_ns is not None and order.expire_ns <= now_ns
         if is_over and order.status in WORKING:
@@ -545,8 +547,8 @@ def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
 
 
 def _plan(engine: Engine, frame: DayFrame, first: int) -> None:
-    """Find the next tick of each working order whose next tick is not known; drop those of orders
-    that no longer work.
+    """Find the next tick of each working order that lacks one; drop the ticks of orders that no
+    longer work.
     """
     due: dict[str, int] = {}
     for order in engine.state.working.values():

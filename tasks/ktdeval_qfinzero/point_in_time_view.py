@@ -34,9 +34,9 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 
 @dataclass(frozen=True, slots=True)
 class DatasetView:
-    """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or
-    option's bar of a day at the close of its session, a coin's at the following midnight. All other
-    rows carry the moment from which they are known.
+    """A dataset as it was known at a moment. A minute bar is known at its end, a stock's or
+    option's daily bar at its session's close, a coin's daily bar at the following midnight. All
+    other rows carry the moment from which they are known.
     """
 
     dataset: Dataset  #: the stores
@@ -130,7 +130,9 @@ class DatasetView:
     def _complete(
         self, asset_class: AssetClass, resolution: Resolution, span: MomentSpan
     ) -> MomentSpan:
-        """Return the span cut to bars that can be complete, so that later ones are not requested."""
+        """Return the span truncated to bars that can be complete, so that later bars are not
+        requested.
+        """
         if resolution == "minute":
             return MomentSpan(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
         after = (

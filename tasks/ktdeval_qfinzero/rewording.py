@@ -1,10 +1,10 @@
-"""Plugin of the tasks that ask a model to word instructions anew (QFinZero, A.2):
+"""Plugin with the tasks that ask a model to rephrase instructions (QFinZero, A.2):
 
     ktdeval --plugin ktdeval_qfinzero.rewording --model M --tasks qfinzero_reword_calling --out RUN
     ktdeval paper qfinzero wordings RUN --out wordings.json
 
-A run of them has what every run has: budgets, resume, a record of each call, a card that verifies.
-Its score `kept` is the share of wordings that keep the literals of their instruction.
+Such a run has everything that any run has: budgets, resume, a record of each call, a verifiable
+card. Its score `kept` is the fraction of wordings that keep their instruction's literals.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class RewordFacts(Value, forbid_unknown_fields=False):
 
 
 def keeps_meaning(answer: str, sample: Mapping[str, JsonValue]) -> bool:
-    """Return whether a wording keeps the literals that the expected calls depend on."""
+    """Return whether a wording keeps the literals on which the expected calls depend."""
     return not wording_problem(str(sample["original"]), answer)
 
 
 def make_reword_task(suite: Suite) -> RewordTask:
-    """Return the task of a suite, about its items of seed 0."""
+    """Return the rewording task for a suite's items with seed 0."""
     samples: list[Mapping[str, JsonValue]] = []
     for item in embedded_items(0, suite, 0):
         instruction = item.task.instruction

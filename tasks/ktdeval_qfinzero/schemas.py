@@ -1,9 +1,8 @@
 """JSON Schemas (draft 2020-12) of typed arguments and answers, and the fields that all services
 share.
 
-The description of a field is in its class's docstring, after the first paragraph: `name: text`,
-each in a line whose continuations are indented. Types that several fields share have their own
-description.
+Field descriptions are in the class docstring, after the first paragraph: `name: text`, one per
+line, with continuation lines indented. Types shared by several fields have their own description.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _PLAIN: Final = (bool, int, float, str)  #: Types of defaults that a schema show
 _IS_DESCRIBED_LAST: Final = "x-described-last"
 #: A field and its description in a docstring
 _DESCRIBED_FIELD: Final = re.compile(r"^(\w+): (.+(?:\n +.+)*)", re.MULTILINE)
-#: Keywords in the order in which they are written; all others follow
+#: Keywords in output order; all others follow
 _KEYWORDS: Final = (
     "type",
     "description",
@@ -56,8 +55,8 @@ _KEYWORDS: Final = (
     "additionalProperties",
     "default",
 )
-#: Bounds of numbers. `typing` keeps one annotation for equal ones, so that by the order of imports 0
-#: can be another package's 0.0: whole ones are written as such
+#: Numeric bounds. `typing` caches equal annotations, so depending on import order 0 can be another
+#: package's 0.0: integral bounds are written as integers
 _BOUNDS: Final = ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")
 
 
@@ -145,8 +144,8 @@ class Page(msgspec.Struct, kw_only=True):
 
 def schema_of(hint: object) -> dict[str, JsonValue]:
     """Return the JSON Schema of a type, made by msgspec and brought to a form that all models and
-    engines read: no references, no further fields, null and choices next to a type, and a fixed
-    order of keywords.
+    engines read: no references, no additional properties, null and choices next to a type, and a
+    fixed keyword order.
     """
     (schema,), parts = msgspec.json.schema_components([hint], ref_template="{name}")
     hints = list(_hints_in(hint))
@@ -191,8 +190,8 @@ def _descriptions(kind: type) -> dict[str, str]:
 
 
 def _bases(kind: type) -> Sequence[type]:
-    """Classes that a class extends, itself first. A typed dictionary does not know them: they are
-    those of its module whose fields it has.
+    """Base classes of a class, itself first. A TypedDict does not record its bases: they are taken
+    to be the classes of its module whose fields it contains.
     """
     if not is_typeddict(kind):
         return kind.__mro__
@@ -206,7 +205,7 @@ def _bases(kind: type) -> Sequence[type]:
 
 @dataclass(frozen=True, slots=True)
 class _Rewriter:
-    """Schemas of the structs that a schema refers to, and the choices of its literals."""
+    """Inlines the schemas of the structs to which a schema refers, and the choices of its literals."""
 
     parts: Mapping[str, dict[str, Any]]
     choices: Mapping[frozenset[str], list[JsonValue]]
@@ -251,8 +250,8 @@ class _Rewriter:
         return own | schema
 
     def _close_object(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Exclude other fields of an object and put required ones first: some engines that
-        constrain a reply need that order.
+        """Forbid additional properties of an object and put required ones first: some
+        constrained-decoding engines need that order.
         """
         required = schema["required"]
         names = sorted(schema["properties"], key=lambda name: name not in required)
@@ -261,7 +260,9 @@ class _Rewriter:
 
 
 def _in_order(schema: dict[str, Any]) -> dict[str, JsonValue]:
-    """Sort keywords: the order is part of the tools that models are shown. Whole bounds are integers."""
+    """Sort keywords: the order is part of the tools shown to models. Integral bounds become
+    integers.
+    """
     for keyword in _BOUNDS:
         bound = schema.get(keyword)
         if isinstance(bound, float) and bound.is_integer():

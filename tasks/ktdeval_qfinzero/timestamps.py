@@ -1,5 +1,5 @@
-"""Moments: integers of nanoseconds since 1970 in UTC, the texts that services take and give for
-them, and a workspace's clock.
+"""Timestamps: integer nanoseconds since 1970 in UTC, their text form in the services, and a
+workspace's clock.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Clock:
 
     @property
     def as_of_ns(self) -> int:
-        """Present moment."""
+        """Current time."""
         return self._as_of_ns
 
     def advance(self, to_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Trading days and hours of the market that a dataset is about, early closes among them."""
+"""Trading days and hours of a dataset's market, including early closes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 
-#: Reach of calendars; those that are known for fewer years end before
+#: Range of calendars; calendars known for fewer years cover less
 FIRST = date(2015, 1, 1)
 LAST = date(2035, 12, 31)
 _EARLY_TRADING = 330 * MINUTE
-DEFAULT = "XNYS"  #: Calendar of a dataset that names none, and of the embedded market
+DEFAULT = "XNYS"  #: Calendar of the embedded market, and of datasets that specify no calendar
 
 
 @dataclass(frozen=True, eq=False)
 class TradingHours:
     """Sessions of the exchange. `open_ns, close_ns`: [n] int64, the session's first moment and the
-    end of its last minute; `begin_ns, end_ns`: [m] int64, those of the parts that a lunch break
-    makes of it.
+    end of its last minute; `begin_ns, end_ns`: [m] int64, the same for trading periods, two per
+    session with a lunch break.
     """
 
     days: npt.NDArray[np.datetime64]  #: [n] datetime64[D], ascending
@@ -118,7 +118,7 @@ def trading_hours(calendar: str = DEFAULT) -> TradingHours:
     try:
         try:
             exchange = get_calendar(calendar, start=first, end=last)
-        except ValueError:  # its holidays are not known as far back or ahead
+        except ValueError:  # its holidays are not known for the whole range
             usual = get_calendar(calendar)
             first = max(first, usual.bound_min() or first)
             last = min(last, usual.bound_max() or last)

@@ -70,7 +70,7 @@ class MarginRequirements:
 
 @dataclass(frozen=True, slots=True)
 class TradeCircumstances:
-    """Inputs to the decision on a trade, besides account and prices."""
+    """Inputs to the decision on a trade other than account and prices."""
 
     today: date  #: the account's trading day, `engine.hours.session_day(clock)`
     borrowable: Mapping[str, int]  #: ticker -> borrowable shares; 0 if absent

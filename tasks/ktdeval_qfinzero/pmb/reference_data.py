@@ -194,8 +194,8 @@ class BrokerReference:
         return None
 
     def _adjust_close(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
-        """Close of a bar, adjusted for the corporate actions up to a moment, including those of the
-        coming open if prices are already ex.
+        """Close of a bar, adjusted for the corporate actions up to a moment. If the bar is already
+        ex the coming open's actions, these are undone.
         """
         hours = self.hours
         start_ns = int(bar.start_ns[0])

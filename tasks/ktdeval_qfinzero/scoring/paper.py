@@ -1,17 +1,17 @@
-"""Rules of the paper (section 4, appendix A.3) for both suites: fair, one call for one step,
-nothing for nothing.
+"""The paper's rules (section 4, appendix A.3) for both suites: one call per step, and no credit for
+an empty answer.
 
-`docs/qfinzero-scoring.md` says them all, and marks what A.3 leaves open and is decided here. The
-alignment has the largest total TM, among those the largest total PA, then TA. A verbatim repeat of
-a call counts only as often as there are steps that it meets in full, or identical steps of its
-tool, and serves only those. Where nothing of a step can be compared, PA or TA is its TM, so an
-empty answer earns exactly 0 and a perfect one 100. Surplus calls and ids of the run cost nothing;
-`detail` counts them. Failure modes are those of the aligned calls, and the document lists them.
+`docs/qfinzero-scoring.md` lists all rules, and marks what A.3 leaves open and is decided here. The
+alignment maximises total TM, then total PA, then total TA. A verbatim repeat of a call counts only
+as often as there are steps that it fully meets, or identical steps of its tool, and can match only
+those. If nothing in a step can be compared, PA or TA equals its TM, so an empty answer earns
+exactly 0 and a perfect answer 100. Surplus calls and run ids cost nothing; `detail` counts them.
+Failure modes are those of the aligned calls, and the document lists them.
 
-The alignment is exact: the respects of a pair are folded into one whole number with digits so far
-apart that no sum of the later ones outweighs a unit of an earlier one. Source of the solver:
-shortest augmenting paths with potentials (Jonker and Volgenant 1987, Computing 38; Crouse 2016,
-IEEE Transactions on Aerospace and Electronic Systems 52(4)).
+The alignment is exact: the merits of a pair are packed into one integer with digits so far apart
+that no sum of later merits outweighs one unit of an earlier merit. Source of the solver: shortest
+augmenting paths with potentials (Jonker and Volgenant 1987, Computing 38; Crouse 2016, IEEE
+Transactions on Aerospace and Electronic Systems 52(4)).
 """
 
 from __future__ import annotations
@@ -57,10 +57,9 @@ Merits = Sequence[Fraction]
 def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
     """Align each of `rows` rows with at most one column, and each column with at most one row.
     `merits`: (row, column) -> merits of the pair, all of one length and at least 0; pairs that are
-    absent can't be aligned. Of all alignments the one with the largest sum of first merits is
-    taken, among those the one with the largest sum of second merits, and so on; among equals rows
-    take columns of low number, row 0 before row 1. Returns row -> column for the rows that are
-    aligned.
+    absent can't be aligned. The alignment has the largest sum of first merits; ties are broken by
+    the largest sum of second merits, and so on; remaining ties give rows low column numbers, row 0
+    before row 1. Returns row -> column for the rows that are aligned.
     """
     columns = sorted({column for _, column in merits})
     if not columns:
@@ -81,7 +80,7 @@ def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
 def _pair_weights(
     rows: int, columns: Sequence[int], merits: Mapping[Pair, Merits]
 ) -> dict[Pair, int]:
-    """Each pair's merits and its rank among equals as one whole number."""
+    """Each pair's merits and its tie-break rank, packed into one integer."""
     places = [_place(of_pairs) for of_pairs in zip(*merits.values(), strict=True)]
     base = len(columns) + 1
     rank = {column: len(columns) - index for index, column in enumerate(columns)}
@@ -99,14 +98,14 @@ def _pair_weights(
 
 
 def _place(values: Sequence[Fraction]) -> tuple[int, int]:
-    """(factor that makes whole numbers of all values of one merit, the largest of these numbers)."""
+    """(factor that makes all values of one merit integers, largest of these integers)."""
     scale = lcm(*(value.denominator for value in values))
     return scale, max(int(value * scale) for value in values)
 
 
 def _useful_columns(rows: int, weights: Mapping[Pair, int]) -> list[int]:
-    """Columns that can matter: of each row the best `rows`, since the other rows take at most one
-    less.
+    """Columns that can matter: the best `rows` of each row, since the other rows take at most
+    `rows` − 1 of them.
     """
     by_row: list[list[tuple[int, int]]] = [[] for _ in range(rows)]
     for (row, column), weight in weights.items():
@@ -127,7 +126,7 @@ def assign(weights: Sequence[Sequence[int]]) -> list[int | None]:
     """
     count = len(weights)
     columns = len(weights[0]) if count else 0
-    # Each row has a column of weight 0 to itself in addition, so that all rows always find one.
+    # Each row also has its own column of weight 0, so that every row can be assigned.
     costs = [[-weight for weight in row] + [0] * count for row in weights]
     owner: list[int | None] = [None] * (columns + count)
     row_price = [0] * count
@@ -151,12 +150,12 @@ def _bring_in(
     row_price: list[int],
     column_price: list[int],
 ) -> None:
-    """Bring one more row into the assignment along the cheapest chain of exchanges; changes the
-    last three lists.
+    """Add one row to the assignment along the shortest augmenting path; modifies the last three
+    lists.
     """
     waiting = set(range(len(owner)))
     closed = list[int]()
-    # of each waiting column: how much dearer it is than what the chain has reached
+    # slack of each column not yet reached by the path
     slack: dict[int, int] = {}
     # column whose owner would take it; None for the new row itself
     before: dict[int, int | None] = {}
@@ -195,7 +194,7 @@ _OTHER_TOOL_SCORE: Final = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class _StepMatch:
-    """Scores of a call on a step, and why not more."""
+    """Scores of a call on a step, and the reasons for lost points."""
 
     tm: Fraction
     pa: Fraction
@@ -297,7 +296,7 @@ def _match(gold: GoldCall, call: PredictedCall) -> _StepMatch | None:
     times = _comparable_times(gold)
     ta = Fraction(len(times) - len(late), len(times)) if times else tm
 
-    # a time within its tolerance is right, however it is written
+    # a time within tolerance is right, however it is written
     met = {
         name: value for name, value in gold.required.items() if name in times and name not in late
     }
@@ -337,7 +336,7 @@ def _comparable_times(gold: GoldCall) -> dict[str, JsonValue]:
 
 
 def _late_fields(gold: GoldCall, call: PredictedCall) -> set[str]:
-    """Return the time fields for which the call gives no time within the tolerance."""
+    """Return the time fields for which the call gives no time within tolerance."""
     tolerance = tolerance_of(gold.times)
     return {
         name
@@ -361,7 +360,7 @@ def _align_calls(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) 
     rows = sorted(range(len(golds)), key=lambda step: _gold_content(golds[step]))
     steps_alike = Counter(_expectation(gold) for gold in golds)
     alike = [steps_alike[_expectation(golds[step])] for step in rows]
-    columns: list[int] = []  # index of the call of each column
+    columns: list[int] = []  # index of each column's call
     matches: dict[Pair, _StepMatch] = {}
 
     for copies in _repeats(calls):
@@ -375,8 +374,8 @@ def _align_calls(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) 
                 if match.is_full or (match.tm == 1 and alike[row] > 1):
                     again[row] = match
 
-        # Of a call that stands there more than once as many count as steps ask for it, the first
-        # wherever it fits.
+        # A repeated call counts as often as steps ask for it; its first occurrence counts wherever
+        # it fits.
         met_in_full = sum(match.is_full for match in again.values())
         most = max([1, met_in_full, *(alike[row] for row in again)])
         for number, index in enumerate(copies[:most]):
@@ -418,7 +417,7 @@ def _expectation(gold: GoldCall) -> str:
 
 
 def _alignment_failures(alignment: _CallAlignment, malformed: int) -> set[str]:
-    """Failure modes of the aligned calls, of the calls that are left and of the open steps."""
+    """Failure modes of the aligned calls, the leftover calls and the unmatched steps."""
     failures: set[str] = set()
     for match in alignment.matches.values():
         failures |= match.failures
@@ -453,7 +452,7 @@ def _alignment_failures(alignment: _CallAlignment, malformed: int) -> set[str]:
 
 
 def _no_steps(extra_calls: int) -> dict[str, JsonValue]:
-    """Further figures of an answer without steps to align."""
+    """Additional figures for an answer without steps to align."""
     return {
         "steps": [],
         "extra_calls": extra_calls,

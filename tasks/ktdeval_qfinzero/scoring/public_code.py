@@ -1,4 +1,4 @@
-"""Rules that the public code of both suites shares: means, best scores of any call, order."""
+"""Rules shared by the public code of both suites: means, best score of any call, call order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ScoreCall = Callable[[Call, GoldCall], float]
 
 
 def mean_or_zero(values: Iterable[float]) -> float:
-    """Mean of values, 0 without any."""
+    """Mean of values; 0 if empty."""
     values = list(values)
     return math.fsum(values) / (len(values) or 1)
 
@@ -38,7 +38,7 @@ def taken_positions(
     calls: Sequence[Call], golds: Sequence[GoldCall], fits: Callable[[Call, GoldCall], bool]
 ) -> list[int]:
     """Return, for each expected call in turn, the first position of a call that fits and is not
-    taken yet; expected calls without one are left out.
+    taken yet; expected calls without such a position are omitted.
     """
     taken: list[int] = []
     for gold in golds:
@@ -51,6 +51,6 @@ def taken_positions(
 
 
 def inverted_share(positions: Sequence[int]) -> float:
-    """Return the share of pairs, of at least two positions, that are in falling order."""
+    """Return the fraction of inverted pairs among at least two positions."""
     pairs = list(combinations(positions, 2))
     return sum(first > second for first, second in pairs) / len(pairs)

@@ -7,8 +7,8 @@ rules. For input on which the public code raises (a call that is not an object, 
 text, parameters that are not an object), the call is treated as one without name or parameters.
 
 `detail` holds the composite of the public code, `overall_weighted` (0 to 100), and its five further
-terms, each 0 to 1: `ec` (address), `cos` (order), `jv` (valid JSON), `ocp` (1 less 0.2 for each
-surplus call) and `foc` (closing answer).
+terms, each 0 to 1: `ec` (address), `cos` (order), `jv` (valid JSON), `ocp` (1 minus 0.2 per surplus
+call) and `foc` (closing answer).
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _logged_failures(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) ->
 
 
 def _tool_failures(calls: Sequence[_ParsedCall], gold: GoldCall) -> set[str]:
-    """Failures of the calls before the first of the expected tool."""
+    """Failures of the calls before the first call of the expected tool."""
     failures: set[str] = set()
     for call in calls:
         if call.name == gold.tool:
@@ -267,7 +267,7 @@ def _tool_failures(calls: Sequence[_ParsedCall], gold: GoldCall) -> set[str]:
 
 
 def _order_score(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> float:
-    """Return 1 less the share of matched pairs in the wrong order; missing expected calls cost
+    """Return 1 minus the fraction of matched pairs in the wrong order; missing expected calls cost
     nothing.
     """
     if len(golds) <= 1:

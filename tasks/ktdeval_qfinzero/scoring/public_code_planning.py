@@ -6,8 +6,7 @@ call; `docs/qfinzero-scoring.md` lists the differences. Calls on which the publi
 an object, a name that is not text) are ignored; arguments that are not an object earn 0. `detail`
 holds `tm_name_only` and `overall_name_only`, the paper's TM by name and its mean, and the composite
 `overall_weighted` (0 to 100) with its terms for a run without services: `dc` (order and ids), `rs`
-(recovery), `ef` (1 less 0.15 for each surplus call), `ss` and `er`, which only a live run could
-lower.
+(recovery), `ef` (1 minus 0.15 per surplus call), `ss` and `er`, which only a live run could lower.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {"tm": 0.20, "pa": 0.20, "ta": 0.10, "ss": 0.10, "dc": 0.15, "er": 0.10, "rs": 0.10, "ef": 0.05}
 )
 
-# Episodes in which the second step must be tried again; `rs` looks for a call like it.
+# Episodes in which the second step must be retried; `rs` looks for a similar call.
 _RECOVERY_TASKS: Final = frozenset({"ms-005", "ms-009", "ms-020"})
 _RUN_ID_PLACEHOLDERS: Final = tuple(f"{{{name}}}" for name in RUN_IDS)
 _PATH_IDS: Final = ("{order_id}", "{event_id}", "{news_id}")
@@ -84,7 +83,7 @@ def score_planning(
     """
     is_recovery = task.id in _RECOVERY_TASKS
     if not predicted and not json_valid:
-        # no fault in the run either
+        # no surplus calls or run errors either
         nothing = dict.fromkeys(WEIGHTS, 0.0) | {"tm_name_only": 0.0, "er": 1.0, "ef": 1.0}
         return _weighted_scores(nothing | {"rs": float(not is_recovery)}, {"invalid_json"})
 
@@ -121,7 +120,7 @@ def score_planning(
 
 
 def _recovers(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> bool:
-    """Return whether some call is of the family of the second step, which must be tried again."""
+    """Return whether some call belongs to the family of the second step, which must be retried."""
     if len(steps) < 2:
         return False
     return bool(fitting_calls(calls, steps[1], _name_score))
@@ -162,8 +161,8 @@ def _read_call(item: JsonValue) -> _ParsedCall | None:
 
 
 def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
-    """Step with the run's ids in its parameters and address, and without the ids that only an
-    address holds.
+    """Step with the run's ids in its parameters and address, but without ids that appear only in
+    the address.
     """
     endpoint = step.endpoint
     if endpoint is not None:
@@ -299,8 +298,8 @@ def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
 
 
 def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
-    """0.6 of the order of the calls and 0.4 of the steps whose run ids some call names; 1 without
-    any call.
+    """0.6 × call order + 0.4 × mean over the steps of 1 if some call names the step's run ids, else
+    0.5; 1 without any call.
     """
     if not calls:
         return 1.0
@@ -312,8 +311,8 @@ def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> fl
 
 
 def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
-    """Return 1 less the share of inverted pairs; each step in turn takes the first remaining call
-    of its family.
+    """Return 1 minus the fraction of inverted pairs; each step in turn takes the first remaining
+    call of its family.
     """
     positions = taken_positions(calls, steps, _is_of_family)
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0

@@ -1,6 +1,6 @@
 """Plain values that the rule sets share: expected calls, tasks and scores; tool names, their
-families and addresses; calls as a model gave them, readable or not, and the ids of a run that calls
-have to carry.
+families and addresses; calls as given by a model, readable or not, and the run ids that calls must
+carry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class GoldCall:
     """One expected call. `notes` are the author's."""
 
     tool: str  # dotted name, or `REFUSE`
-    # path of the service, with `{name}` for what is known only in a run; None for a refusal
+    # service path, with `{name}` for what is known only at run time; None for a refusal
     endpoint: str | None = None
     method: str | None = None  # GET or POST; None for a refusal
     # parameters that PA checks, as JSON
@@ -36,7 +36,7 @@ class GoldCall:
     optional: Mapping[str, JsonValue] = field(default_factory=dict)
     # time fields' expected values, `format` and `tolerance`
     times: Mapping[str, JsonValue] = field(default_factory=dict)
-    step_id: str | None = None  # of a planning step
+    step_id: str | None = None  # id of a planning step
     notes: str = ""
 
 
@@ -46,10 +46,10 @@ class GoldTask:
 
     id: str  # unique within a file
     suite: Suite
-    category: str  # summaries are given for it
+    category: str  # scores are also summarised by category
     difficulty: str
-    instruction: str  # with `{session_id}` and `{account_id}` where a run fills them in
-    calls: tuple[GoldCall, ...]  # at least one in a loaded task
+    instruction: str  # with placeholders `{session_id}` and `{account_id}` that a run fills in
+    calls: tuple[GoldCall, ...]  # at least one call in a loaded task
     notes: str = ""
     # facts of the episode that no metric reads
     truth: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class AnswerScores:
     tm: float
     pa: float
     ta: float
-    failure_modes: tuple[str, ...] = ()  # sorted, each once
-    detail: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures of the rule set
+    failure_modes: tuple[str, ...] = ()  # sorted, without duplicates
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)  # more figures of the rule set
 
     @property
     def overall(self) -> float:
@@ -107,7 +107,7 @@ PLANNING_ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 
-# Name -> family of all 27 registered names; the refusal is a family of its own.
+# Name -> family of all 27 registered names; the refusal is its own family.
 REGISTRY: Final[Mapping[str, str]] = MappingProxyType(
     {**{name: name.partition(".")[0] for name in SERVICE_TOOLS}, "REFUSE": "REFUSE"}
 )
@@ -129,9 +129,7 @@ def known_family(name: str) -> str | None:
 
 @lru_cache(maxsize=1_000)
 def prefix_family(name: str) -> str:
-    """Family by the first letters of a name, `UNKNOWN` for the rest: the planning reference's
-    rule.
-    """
+    """Family by a name's prefix, `UNKNOWN` for others: the planning reference's rule."""
     return next((prefix for prefix in PREFIXES if name.startswith(prefix)), UNKNOWN_FAMILY)
 
 
@@ -150,7 +148,7 @@ class PredictedCall:
     tool: str
     args: Mapping[str, JsonValue]
     endpoint: str
-    content: str  # name and arguments as canonical text; equal for calls that ask for the same
+    content: str  # name and arguments as canonical text; equal for equivalent calls
 
     @property
     def is_refusal(self) -> bool:
@@ -221,9 +219,7 @@ def is_plain(value: JsonValue) -> bool:
 
 
 def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
-    """Text with `{session_id}` and `{account_id}` replaced by those of the run, as far as it has
-    them.
-    """
+    """Text with `{session_id}` and `{account_id}` replaced by the run's ids, if known."""
     for name in RUN_IDS:
         if name in run_context:
             text = text.replace(f"{{{name}}}", run_context[name])

@@ -123,7 +123,7 @@ def _moment_of(text: str) -> DateOrMoment:
     """Read text of the form `_MOMENT`, in upper case. Raises ValueError or OverflowError for a time
     that does not exist.
     """
-    read = datetime.fromisoformat(text)  # drops what is finer than a microsecond
+    read = datetime.fromisoformat(text)  # truncates to microseconds
     moment = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
     digits = re.search(r"[.,]([0-9]+)", text)
     finer_ns = int(digits[1][6:].ljust(3, "0")) if digits else 0
@@ -166,8 +166,7 @@ RELATIVE_TOLERANCE: Final = 1e-4
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
 
-# Parameters that name several things; the services take them as a comma-separated text, the tool
-# servers as a list.
+# Parameters with several names; the services take comma-separated text, the tool servers a list.
 NAME_LISTS: Final = frozenset(
     {
         "tickers",
@@ -182,7 +181,7 @@ NAME_LISTS: Final = frozenset(
         "status_in",
     }
 )
-# Of these the ones that the services read in either case.
+# Of these, the parameters that the services read case-insensitively.
 CASELESS_LISTS: Final = frozenset({"status_in"})
 
 _WHOLE_PLACEHOLDER: Final = re.compile(r"\s*(\{.*\}|<.*>)\s*", re.DOTALL)
@@ -283,8 +282,8 @@ def _reference_items(items: list[JsonValue], rules: ReferenceRules) -> set[str |
 
 
 def _near(a: float, b: float) -> bool:
-    """Within a relative 1e-4 of the larger; 0 equals only 0. Whole numbers too large for a float
-    must be equal.
+    """Within a relative 1e-4 of the larger; 0 equals only 0. Integers too large for a float must be
+    equal.
     """
     try:
         return abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
@@ -301,7 +300,7 @@ class ObjectComparison:
     paths.
     """
 
-    score: Fraction | None  # mean over what could be compared, 0 to 1; None if nothing could
+    score: Fraction | None  # mean over the comparable keys, 0 to 1; None if there are no such keys
     missing: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 
@@ -319,7 +318,7 @@ def compare_objects(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]
 ) -> ObjectComparison:
     """Compare the comparable keys of `expected`, each with equal weight; other keys of `predicted`
-    are not looked at.
+    are ignored.
     """
     total = ZERO
     count = 0
@@ -386,8 +385,8 @@ def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
 
 
 def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> Fraction:
-    """Overlap of two lists as sets; each expected placeholder excuses one item that is nowhere else
-    expected.
+    """Jaccard overlap of two lists as sets; each expected placeholder excuses one otherwise
+    unexpected item.
     """
     required = {_item_key(item) for item in expected if _is_comparable(item)}
     blanks = sum(1 for item in expected if not _is_comparable(item))
@@ -399,7 +398,7 @@ def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> F
 
 
 def _item_key(item: JsonValue) -> str:
-    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, at any depth, and true is
+    """Key that is equal for equal items: at any depth, texts are trimmed, 1 equals 1.0, and true is
     not a number.
     """
     return json.dumps(_normalised_item(item), sort_keys=True)
@@ -427,8 +426,8 @@ def _same_scalar(predicted: JsonValue, expected: JsonValue) -> bool:
 
 
 def _same_text(predicted: str, expected: str) -> bool:
-    """Equal, or two spellings of one moment: a time is a value, not a text. A date and a moment
-    stay different.
+    """Whether texts are equal, or two spellings of one moment: times are compared as values. A date
+    never equals a moment.
     """
     if predicted == expected:
         return True

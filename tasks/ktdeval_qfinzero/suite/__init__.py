@@ -1,1 +1,1 @@
-"""Scoring tasks: items put to a model, its calls recorded or made, and their scores."""
+"""Scoring tasks: items put to a model, its calls recorded or executed, and their scores."""

@@ -1,5 +1,5 @@
-"""Environments of an item: the tools available before the answer, the form of the answer, and the
-recorded form of calls.
+"""An item's environments: the tools available before the answer, the answer form, and the recorded
+form of calls.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
     try:
         text = dumps_canonical(arguments)
         text.encode()
-    except ValueError:  # halves of surrogate pairs; numbers of thousands of digits
+    except ValueError:  # lone surrogates; numbers with thousands of digits
         return False
 
     return len(text) <= _LONGEST_ARGUMENTS
@@ -89,8 +89,8 @@ def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall
 
 
 def encodable(text: str) -> str:
-    r"""Replace halves of surrogate pairs (JSON may spell them, `"\ud800"`) by `?`, so that the text
-    can be written.
+    r"""Replace lone surrogates (JSON can spell them, `"\ud800"`) by `?`, so that the text can be
+    written.
     """
     return text.encode("utf-8", "replace").decode()
 
@@ -103,8 +103,8 @@ def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[Json
 def make_again(
     workspace: Workspace, calls: Sequence[RecordedCall], recorded_state: Any, where: str
 ) -> list[JsonValue]:
-    """Make the recorded calls of an answer again, as `make_calls` does. Raises InvariantError if
-    they leave another state than the recorded one.
+    """Replay an answer's recorded calls, as `make_calls` does. Raises InvariantError if they lead
+    to a state other than the recorded one.
     """
     answers = make_calls(workspace, calls)
     if encode_canonical(end_state(workspace)) != dumps_canonical(recorded_state):
@@ -149,7 +149,7 @@ class LiveEnvironment(DryEnvironment):
     """Calls are made and answered in the item's situation, which `open_situation` makes at the
     first of them.
 
-    `max_answer_chars`: longest answer that is passed on; `calls`: those made so far, including
+    `max_answer_chars`: maximum length of an answer passed on; `calls`: calls made so far, including
     refused ones.
     """
 

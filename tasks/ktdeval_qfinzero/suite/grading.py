@@ -1,8 +1,8 @@
-"""Answer to an item, its scores under both rule sets, and the facts recorded with it; the flat
-forms of files.
+"""An answer to an item, its scores under both rule sets, and the facts recorded with it, in the
+flat form used in files.
 
-Arguments are completed by their tools' defaults. An answer without any call is graded, too, as the
-floor to compare scores with.
+Arguments are completed by their tools' defaults. An answer without any call is graded too, as a
+floor for comparison.
 """
 
 from __future__ import annotations
@@ -111,20 +111,20 @@ class AnswerGrades(msgspec.Struct, frozen=True, omit_defaults=True):
     reference_tm: float
     reference_pa: float
     reference_ta: float
-    exact: bool  #: whether nothing is wrong, absent or too much
+    exact: bool  #: whether nothing is wrong, missing or superfluous
     no_call: bool  #: whether no service was called
-    #: share of the calls that serve a step and are of its very tool; None without any call
+    #: fraction of calls that match a step with exactly its tool; None without any call
     call_precision: float | None
-    ids_expected: int  #: that calls had to carry
-    ids_right: int  #: that they carried, which no metric reads
-    #: of live items, whether the calls left what the expected ones leave
+    ids_expected: int  #: ids that calls had to carry
+    ids_right: int  #: ids that they carried, which no metric reads
+    #: for live items, whether the calls lead to the same state as the expected ones
     end_state_match: bool | None = None
 
 
 @dataclass(frozen=True)
 class AskedItem:
     """An item that was put to a model; `graded` and `status` are None without a valid submission.
-    Of one whose model call `failed` nothing is known.
+    Nothing is known about an item whose model call `failed`.
     """
 
     item: str
@@ -132,7 +132,7 @@ class AskedItem:
     graded: AnswerGrades | None
     status: str | None
     failed: bool
-    names: tuple[str, ...]  #: of all recorded scores
+    names: tuple[str, ...]  #: names of all recorded scores
 
     @staticmethod
     def of(record: AnswerRecord) -> AskedItem:
@@ -173,7 +173,7 @@ def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
 
 
 def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Arguments that the given ones make idle, as the tools' descriptions say."""
+    """Arguments that the given ones make irrelevant, according to the tools' descriptions."""
     if tool == "PMB.session.step" and "until_ts" in arguments:
         return ("step",)
     if tool == "ESP.events.query" and arguments.get("mode") == "window":
@@ -219,15 +219,15 @@ class ExpectedCalls:
     """Expected calls that answers are compared with."""
 
     task: GoldTask  # the expected calls
-    ids: Mapping[str, str]  # `session_id` and `account_id` of the run, as far as there are any
-    is_own: bool  # whether it is an item of our own; a task of a file is scored unchanged
+    ids: Mapping[str, str]  # `session_id` and `account_id` of the run, if any
+    is_own: bool  # whether it is one of our own items; a task from a file is scored unchanged
 
 
 def grade(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerScores:
-    """Score an answer under one rule set. Of an item of our own the paper's rules see calls with
-    the defaults of their tools; the public rules see ids instead of `{session_id}` and
-    `{account_id}` (to the calling scorer braces are not a placeholder), and a refusal as the
-    pseudo-call that the planning scorer expects.
+    """Score an answer under one rule set. For our own items the paper's rules see calls with their
+    tools' defaults filled in; the public rules see ids instead of `{session_id}` and `{account_id}`
+    (to the calling scorer braces are not a placeholder), and a refusal as the pseudo-call that the
+    planning scorer expects.
     """
     if rules == "paper":
         return paper.score(expectation.task, _complete_calls(expectation, answer), expectation.ids)
@@ -312,7 +312,7 @@ def is_exact(scores: AnswerScores) -> bool:
 def _precision(
     task: GoldTask, scores: AnswerScores, answer: Answer, share: float | None
 ) -> float | None:
-    """Share of the calls that serve a step; None without any call, pseudo-calls aside."""
+    """Fraction of calls, excluding pseudo-calls, that match a step; None without any call."""
     if not answer.calls or (task.refuse and scores.tm == 1.0):
         return None
     return 0.0 if task.refuse else share or 0.0
@@ -321,9 +321,7 @@ def _precision(
 def nothing_earned(
     rules: Rules, expectation: ExpectedCalls, end_state_match: float | None
 ) -> Empty:
-    """Grade an answer without any call under one rule set; `end_state_match` is that of live
-    items.
-    """
+    """Grade an answer without any call under one rule set; `end_state_match` is set for live items."""
     scores = grade(rules, expectation, _NOTHING)
     ours = grade("paper", expectation, _NOTHING)
 
@@ -338,8 +336,8 @@ def nothing_earned(
 
 
 def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
-    """Name the parts in which two whole end states differ: `clock`, `accounts` (which there are),
-    `cash`, `positions` (with what is not to be exercised of them), `orders`, `sessions`.
+    """Name the parts in which two whole end states differ: `clock`, `accounts` (which exist),
+    `cash`, `positions` (including exercise instructions), `orders`, `sessions`.
     """
     differing: list[str] = []
     if state.as_of_ts != gold.as_of_ts:

@@ -1,5 +1,5 @@
-"""Texts in which an item is put: system prompt, situation and question, from the prompt files of
-this package.
+"""Prompt texts for an item: system prompt, situation and question, from this package's prompt
+files.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def _shared_words(config: SuiteConfig) -> Mapping[str, str]:
 
 @cache
 def tools_text() -> str:
-    """All tools with their arguments, as a model reads them that is offered none. Limits on lengths
-    and patterns are left out, and `cursor` too, which is described once for all tools whose answers
-    have pages.
+    """All tools with their arguments, as text for a model that is offered no tools. Limits on
+    lengths and patterns are omitted, as is `cursor`, which is described once for all tools with
+    paged answers.
     """
     paragraphs = [prompt_text("text_tools")]
     for each in catalogue().operations:
@@ -139,8 +139,8 @@ def tools_text() -> str:
 
 
 def _arguments_schema(operation: Operation) -> JsonValue:
-    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is of its own
-    kind, and stays.
+    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is different
+    and is kept.
     """
     properties = dict(operation.properties)
     if operation.takes is not StreamQuery:
@@ -170,13 +170,13 @@ def _shortened_schema(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
 class Situation:
     """Account and session that an agent finds."""
 
-    ids: Mapping[str, str]  # `session_id` and `account_id`, as far as there are any
+    ids: Mapping[str, str]  # `session_id` and `account_id`, if any
     # arguments that the session was opened with; None without one
     session: CreateSession | None = None
 
     @property
     def words(self) -> str:
-        """Which account and session there are. What they hold must be asked for."""
+        """States which account and session exist. Their contents must be queried."""
         if "account_id" not in self.ids:
             return "There is no account and no session."
         if self.session is None:

@@ -81,18 +81,18 @@ class SuiteQuestion:
 
 @dataclass(frozen=True)
 class SampleMaterial:
-    """All that the samples of a config are made of."""
+    """Everything from which a config's samples are made."""
 
     questions: tuple[SuiteQuestion, ...]  # in the order asked
-    dataset: Dataset | None  # what the items are about; None for the tasks of a file
-    described: Mapping[str, JsonValue]  # hashes of it all, for the card
+    dataset: Dataset | None  # dataset of the items; None for tasks from a file
+    described: Mapping[str, JsonValue]  # hashes of everything, for the card
     closed_days: tuple[date, ...] = ()  # weekdays without a session, around the clocks of the items
 
 
 def open_material(config: SuiteConfig) -> SampleMaterial:
-    """Questions of a config: those of its file, or else items of our own. Raises ConfigError if the
-    file's tasks are of the other suite; DataError if the file can't be read; StoreError if the
-    cache of the embedded dataset can't be written.
+    """Questions of a config: from its file, or else our own items. Raises ConfigError if the file's
+    tasks are of the other suite; DataError if the file can't be read; StoreError if the cache of
+    the embedded dataset can't be written.
     """
     if config.tasks_file is not None:
         return file_material(config, config.tasks_file)
@@ -124,8 +124,8 @@ def own_material(
 
 
 def _closed_days(dataset: Dataset, items: Sequence[BenchmarkItem]) -> tuple[date, ...]:
-    """Weekdays without a session, of the dataset's days from `_REACH` before the first clock to as
-    long after the last one.
+    """Weekdays without a session, among the dataset's days within `_REACH` of the first and last
+    clock.
     """
     clocks = [day_of(item.as_of_ns) for item in items]
     first = max(dataset.info.first_day, min(clocks) - _REACH)
@@ -177,7 +177,7 @@ def _evenly_chosen(
 
 
 def _item_json(item: BenchmarkItem) -> JsonValue:
-    """An item whole, so that equal hashes mean equal questions in equal situations with equal
+    """A complete item, so that equal hashes mean equal questions in equal situations with equal
     answers.
     """
     return {
@@ -209,8 +209,8 @@ def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Bench
 
 @dataclass(frozen=True, slots=True)
 class _SituatedQuestion:
-    """Clock of a question, None for a task of a file; of live items, the state an agent starts in,
-    and what gold calls leave.
+    """A question's clock, None for a task from a file; for live items, the initial state and the
+    state after the gold calls.
     """
 
     clock_ns: int | None
@@ -224,7 +224,7 @@ class SuiteSamples:
     def __init__(self, config: SuiteConfig, material: SampleMaterial) -> None:
         self._config = config
         self._material = material
-        # Of a sample set's own items only, and kept for as long as the set.
+        # Only for the sample set's own items, and cached for the lifetime of the set.
         self._system = cache(self._system_at)
         self._situated = cache(self._situate)
         self._facts = cache(self._facts_of)
@@ -285,7 +285,7 @@ class SuiteSamples:
     def _open(self, number: int) -> Workspace:
         item = self._question(number).item
         dataset = self._material.dataset
-        if item is None or dataset is None:  # the config lets only items of our own be live
+        if item is None or dataset is None:  # the config allows only our own items to be live
             raise DataError(f"{self._question(number).task.id}: a task of a file has no situation")
         return open_workspace(item, dataset)
 

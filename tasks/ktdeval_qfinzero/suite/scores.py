@@ -66,7 +66,7 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
 
 
 def _answering(put: Sequence[AskedItem]) -> list[AskedItem]:
-    """Return the items on which the model was heard: those whose call did not fail."""
+    """Return the items on which the model replied: those whose call did not fail."""
     return [one for one in put if not one.failed]
 
 
@@ -130,8 +130,8 @@ def _score(
 
 
 def _refusal(put: Sequence[AskedItem]) -> Score:
-    """Score the items to refuse. The others, answered without a call, are in the detail: an agent
-    that never calls refuses all.
+    """Score the items to refuse. The other items answered without a call are in the detail: an
+    agent that never calls refuses everything.
     """
 
     def makes_no_call(one: AskedItem) -> bool:
@@ -204,11 +204,10 @@ def _score_of_points(
 
 def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
     """Interval of a mean over items. Answers to one item (in several seeds or windows) are not
-    independent: the item's mean is what is resampled. Shares of items that were asked once have
-    Wilson's score interval; so have means all of whose items earned nothing or everything, where
-    resampling would show no doubt at all. Other means have that of a studentised bootstrap over
-    items. `name`: of the score; names the stream of chance; `values`: (item, value from 0 to 1) of
-    each answer.
+    independent: item means are resampled. Proportions over items asked once get Wilson's score
+    interval, as do means whose items all earned nothing or everything, where resampling would give
+    zero width. Other means get a studentised bootstrap over items. `name`: name of the score, which
+    selects the random stream; `values`: (item, value from 0 to 1) of each answer.
     """
     by_item: dict[str, list[float]] = {}
     for item, value in values:
@@ -249,7 +248,7 @@ def _average(values: Sequence[float]) -> float | None:
 def _figures_by_stratum(
     asked: Sequence[AskedItem], figures: Mapping[str, str]
 ) -> dict[str, JsonValue]:
-    """Means of figures by category and by difficulty, names in order."""
+    """Means of figures by category and by difficulty, sorted by name."""
     strata: dict[str, JsonValue] = {}
     for stratum in ("category", "difficulty"):
         groups: dict[str, list[AskedItem]] = {}

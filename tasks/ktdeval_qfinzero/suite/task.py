@@ -25,8 +25,8 @@ from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 
 class SuiteTask:
-    """One variant. Implements `ktdeval.api.ScoringTask`; `opened` gives what is asked, when it is
-    first needed.
+    """One variant. Implements `ktdeval.api.ScoringTask`; `opened` provides the questions when first
+    needed.
     """
 
     tools: tuple[str, ...] = ()  # none; samples bring their own

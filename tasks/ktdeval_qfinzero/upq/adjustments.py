@@ -1,7 +1,7 @@
 """Prices and volumes of stocks, adjusted for splits and dividends.
 
-An event is applied once the session of its ex-day has opened; later ones that are announced change
-nothing. The newest bars stay unadjusted, older ones are scaled:
+An event is applied once the session of its ex-day has opened; announced future events have no
+effect. The newest bars stay unadjusted, older ones are scaled:
 
     price × old / new and volume × new / old      for each split of `new` shares for `old`,
     price × (1 − cash / previous close)           for each ex-day of dividends, where these are adjusted for too,
@@ -30,17 +30,17 @@ from ktdeval_qfinzero.upq.arguments import Mode
 class Adjustment:
     """Effect of one event on the bars before it."""
 
-    ticker: str  #: of the stock
+    ticker: str  #: ticker of the stock
     kind: Literal["split", "dividend"]  #: type of event
-    ex_day: date  #: the first trading day whose prices are without it
-    ex_ns: int  #: when minutes begin to be without it
-    #: what earlier prices are multiplied with; None of a dividend without a previous close above
-    #: it, which changes nothing
+    ex_day: date  #: the first ex trading day
+    ex_ns: int  #: when minute bars go ex
+    #: factor for earlier prices; None for a dividend without a previous close above it, which has
+    #: no effect
     price_factor: float | None
-    volume_factor: float  #: what earlier volumes are multiplied with
+    volume_factor: float  #: factor for earlier volumes
 
     def before_ns(self, resolution: Resolution) -> int:
-        """Start of the first bar that is not changed any more."""
+        """Start of the first bar that is no longer adjusted."""
         return day_start(self.ex_day) if resolution == "day" else self.ex_ns
 
 
@@ -100,7 +100,7 @@ def _splits(view: DatasetView, ticker: str) -> list[Adjustment]:
 
 
 def _dividends(view: DatasetView, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:
-    """One event for each ex-day, of all the cash of that day."""
+    """One event per ex-day, with that day's total cash."""
     cash: dict[tuple[date, int], int] = {}
     for row in view.dividends(ticker):
         ex_session = _ex_session(view, row.ex_day)

@@ -1,8 +1,8 @@
-"""Bars of stocks and coins: pages of rows by ticker and time, adjusted and with indicators where
-asked for.
+"""Bars of stocks and coins: pages of rows by ticker and time, with adjustments and indicators on
+request.
 
-Bars of several minutes are counted from the session's open and from a lunch break's end, those of
-coins from midnight in UTC.
+Bars of several minutes are aligned to the session's open and the end of a lunch break, for coins to
+midnight UTC.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class BarQuery:
     asset_class: AssetClass
     resolution: Resolution
     tickers: tuple[str, ...]  #: in alphabetical order
-    span: MomentSpan  #: in which the bars start
+    span: MomentSpan  #: span in which the bars start
     fields: tuple[str, ...]  #: some of `VALUES`
     indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
-    adjust: arguments.Mode = "none"  #: for what prices are adjusted
-    limit: int = 10_000  #: most rows of a page
-    step_ns: int = MINUTE  #: length of bars of minutes
-    after: Key | None = None  #: key (ticker, start) of the last row of the page before
+    adjust: arguments.Mode = "none"  #: adjustment of prices
+    limit: int = 10_000  #: maximum number of rows per page
+    step_ns: int = MINUTE  #: length of minute bars
+    after: Key | None = None  #: key (ticker, start) of the previous page's last row
 
     def span_of(self, ticker: str) -> MomentSpan:
-        """Moments of a ticker that are still to be given."""
+        """Remaining span of a ticker."""
         if self.after is None or ticker > self.after[0]:
             return self.span
         if ticker < self.after[0]:
@@ -138,7 +138,7 @@ def crypto_minute(view: DatasetView, given: arguments.Minutes) -> answers.Minute
 def _listed_tickers(
     view: DatasetView, asset_class: AssetClass, asked: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Those of the tickers that are listed as of the clock."""
+    """The tickers that are listed as of the clock."""
     known = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
     return tuple(ticker for ticker in asked if ticker in known)
 
@@ -234,8 +234,8 @@ def bar_rows(view: DatasetView, query: BarQuery) -> BarPage:
 
 
 def _bars(view: DatasetView, query: BarQuery, ticker: str) -> Bars:
-    """Bars of a ticker that are still to be given, as known at the view's moment; of several
-    minutes, the last may still grow.
+    """A ticker's remaining bars, as known at the view's moment; the last bar of several minutes may
+    be incomplete.
     """
     span = query.span_of(ticker)
     step_ns = query.step_ns
@@ -304,8 +304,8 @@ def _indicators(
 def _interval_ends(
     view: DatasetView, asset_class: AssetClass, start_ns: IntArray, step_ns: int
 ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """[n] until when bars reach, at most to a break, a close and the view's moment; and which reach
-    over a whole `step_ns`.
+    """[n] end of each bar, limited by breaks, closes and the view's moment; and [n] whether it
+    spans a whole `step_ns`.
     """
     ends = np.minimum(
         _interval_of(view, asset_class, start_ns, step_ns)[1], view.as_of_ns // MINUTE * MINUTE

@@ -1,5 +1,5 @@
-"""Implied volatility and Greeks of option prices, each from what was known at the moment of its
-price.
+"""Implied volatility and Greeks of option prices, each computed from what was known at the time of
+the price.
 
 Nothing later is used, so a row's Greeks do not depend on when they are asked for: the spot is the
 underlying's price at the same moment, the rate that of the last curve published by then, and only
@@ -26,7 +26,7 @@ from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.upq import pricing
 from ktdeval_qfinzero.upq.arguments import PriceField
 
-OLDEST_DAYS = 14  #: A curve that many days before a moment is no longer used for it
+OLDEST_DAYS = 14  #: Maximum age of a usable curve, in calendar days
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +38,8 @@ class PublishedCurves:
     rows: tuple[RateRow, ...]  #: the curves
 
     def rates(self, moments_ns: IntArray, years: FloatArray) -> FloatArray:
-        """[n] rate for `years` on each moment's last curve, NaN without one; linear between tenors,
-        flat beyond; 4.3% is 0.043.
+        """[n] rate for `years` on each moment's last curve, NaN without a curve; interpolated
+        linearly between tenors, flat beyond; 4.3% is 0.043.
         """
         last = np.searchsorted(self.available_ns, moments_ns, side="right") - 1
         rates = np.full(len(moments_ns), np.nan)
@@ -82,9 +82,7 @@ def curves_for(view: DatasetView, first_ns: int, last_ns: int) -> PublishedCurve
 
 
 def curves_of_days(view: DatasetView, first: date, last: date) -> Sequence[RateRow]:
-    """Curves of the days [first, last] as known now, by day; of a curve that was corrected, its
-    last version.
-    """
+    """Curves of the days [first, last] as known now, by day; the last version of corrected curves."""
     published = sorted(view.rates(first, last), key=lambda row: (row.day, row.available_ns))
     return list({row.day: row for row in published}.values())
 
@@ -196,7 +194,7 @@ def spots_of_moments(view: DatasetView, underlying: str, moment_ns: IntArray) ->
 def _dividends(
     view: DatasetView, quotes: OptionQuotes, expiry_ns: IntArray, curves: PublishedCurves
 ) -> FloatArray:
-    """[n] present value of the dividends to come before expiry, in dollars."""
+    """[n] present value of the dividends due before expiry, in dollars."""
     hours = view.hours
     total = np.zeros(len(quotes.contracts))
     for row in view.dividends(quotes.underlying):

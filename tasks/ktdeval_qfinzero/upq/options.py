@@ -39,7 +39,7 @@ TIME_FIELD: Final[dict[Resolution, str]] = {"day": "date", "minute": "window_sta
 
 @dataclass(frozen=True, eq=False)
 class OptionTable:
-    """Option bars with the options they are of."""
+    """Option bars with their contracts."""
 
     underlying: str  #: ticker
     contracts: tuple[OptionContract, ...]  #: [n] the options
@@ -115,7 +115,7 @@ def ticker_query(view: DatasetView, given: arguments.ContractQuery) -> answers.C
 
 
 def _max_rows(given: arguments.ChainQuery | arguments.ContractQuery) -> int:
-    """Most rows of a page; Greeks take long, so that there are fewer with them."""
+    """Maximum number of rows per page; fewer with Greeks, which are slow."""
     return min(given.limit, MAX_VALUED) if given.include_greeks else given.limit
 
 
@@ -127,7 +127,7 @@ def _status_of(view: DatasetView, day: date) -> answers.DayStatus:
 
 
 def _row_of(view: DatasetView, contract: OptionContract) -> ContractRow | None:
-    """The listed contract of an OPRA symbol, whose root is mostly its underlying."""
+    """The listed contract with an OPRA symbol, whose root is usually its underlying."""
     others = (row.symbol for row in view.symbols() if row.has_options)
     for underlying in dict.fromkeys((contract.underlying, *others)):
         for row in view.contracts(underlying):
@@ -205,8 +205,8 @@ def _greek_columns(
 def _nearest_expiries(
     listed: Iterable[ContractRow], day: date, wanted: tuple[date, date]
 ) -> list[str]:
-    """Up to five listed expiries on or after a day, the nearest to those wanted first; of two as
-    near, the earlier.
+    """Up to five listed expiries on or after a day, nearest to those wanted first; ties go to the
+    earlier.
     """
     first, last = wanted
 

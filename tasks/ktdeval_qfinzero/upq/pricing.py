@@ -24,7 +24,7 @@ import numpy.typing as npt
 from ktdeval_qfinzero.data.rows import FloatArray
 
 DAYS_A_YEAR = 365
-VOLATILITY_RANGE = (1e-6, 10.0)  #: Where implied volatility is looked for: 0.0001% to 1000% a year
+VOLATILITY_RANGE = (1e-6, 10.0)  #: Search range for implied volatility: 0.0001% to 1000% per year
 
 Floats = float | FloatArray
 
@@ -98,8 +98,8 @@ def _normal(values: FloatArray) -> FloatArray:
 
 
 def greeks(option: EuropeanOptions, volatility: Floats) -> Greeks:
-    """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate, rho the
-    dividends' present value.
+    """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate
+    constant, rho the dividends' present value.
     """
     root = np.sqrt(option.years)
     with np.errstate(divide="ignore", invalid="ignore"):

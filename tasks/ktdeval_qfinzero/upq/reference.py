@@ -33,7 +33,7 @@ from ktdeval_qfinzero.upq.rows_and_indicators import Cell
 
 _LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
-#: The newest bar is looked for in the last days of the data, before all of it is read
+#: The newest bar is searched for in the last days of the data first, then in all of it
 _LOOK_BACK_DAYS = (7, 70)
 
 _Row = TypeVar("_Row", DividendRow, SplitRow)

@@ -1,4 +1,4 @@
-"""From columns of numbers to the rows of an answer, and indicators of closes.
+"""Conversion of numeric columns to answer rows, and indicators computed from closes.
 
 An indicator is computed over the whole history of the ticker before the query's end, so a day's
 value does not depend on where a query starts:
@@ -8,8 +8,8 @@ value does not depend on where a query starts:
             as pandas `ewm(span=N, adjust=False)`,
     macd    EMA(12) − EMA(26);  macd_signal  EMA(9) of macd;  macd_histogram  macd − macd_signal,
 
-and is missing until as many closes have been seen as it needs: N; 26 for macd; 34 = 26 + 9 − 1 for
-its signal and histogram.
+and is missing until enough closes have been seen: N; 26 for macd; 34 = 26 + 9 − 1 for its signal
+and histogram.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.timestamps import SECOND, moment_text
 
-#: Of adjusted prices and indicators; unadjusted prices have the four that are stored
+#: Decimals of adjusted prices and indicators; unadjusted prices keep the four stored
 PRICE_DECIMALS = 6
 
 _VOLUME_DECIMALS = 4
 
 Cell = str | int | float | bool | None
 Column = Sequence[Cell]
-Rows = list[dict[str, Cell]]  #: Of an answer
+Rows = list[dict[str, Cell]]  #: Rows of an answer
 
 
 def to_rows(columns: Mapping[str, Column]) -> Rows:
-    """One object for each row of the columns, which are equally long."""
+    """One object per row of the equally long columns."""
     names = tuple(columns)
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -69,7 +69,7 @@ def volumes(volume: FloatArray, factor: FloatArray | None = None) -> Column:
 
 def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
     """[n] rounded numbers; None for NaN."""
-    rounded = np.round(values, decimals) + 0.0  # no minus before a zero
+    rounded = np.round(values, decimals) + 0.0  # no negative zero
     missing = np.isnan(values)
     if not missing.any():
         return plain(rounded)
@@ -80,7 +80,7 @@ def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
 
 
 def plain(values: npt.NDArray[Any]) -> Column:
-    """[n] the same as values of Python."""
+    """[n] the same values as Python objects."""
     column: list[Cell] = values.tolist()
     return column
 
@@ -171,5 +171,5 @@ def _recursion(values: FloatArray, bars: int) -> FloatArray:
 
 
 def _from(values: FloatArray, bars: int) -> FloatArray:
-    """Values, the first `bars` − 1 of them missing."""
+    """Values with the first `bars` − 1 set to NaN."""
     return np.where(np.arange(len(values)) < bars - 1, np.nan, values)

@@ -1,5 +1,5 @@
-"""Daily summaries of news: what is left out, nothing after a close, failures of a model, a run on
-them, agreement of raters.
+"""Daily news summaries: what is excluded, nothing after a close, model failures, a run on them,
+inter-rater agreement.
 """
 
 from __future__ import annotations

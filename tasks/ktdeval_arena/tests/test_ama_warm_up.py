@@ -1,5 +1,5 @@
-"""Warm-up of teams on Agent Market Arena's tasks: they decide on the days before the first step, see
-nothing too early, keep what they learned over an interruption, and `plan` counts the calls.
+"""Warm-up of teams on Agent Market Arena's tasks: they decide on the days before the first step,
+see nothing too early, keep what they learned across an interruption, and `plan` counts the calls.
 """
 
 from __future__ import annotations

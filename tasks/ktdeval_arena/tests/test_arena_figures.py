@@ -1,5 +1,5 @@
-"""Figures of Agent Market Arena and of DeepFund: worked by hand, and against the public code's
-steps or pandas.
+"""Metrics of Agent Market Arena and DeepFund: computed by hand, and checked against the public
+code's steps or pandas.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Signals, decisions, results and weeks of runs, and of DeepFund's public database, worked by hand;
-files that are no such one.
+"""Signals, decisions, results and weekly figures of runs and of DeepFund's public database, checked
+by hand; files that are not valid databases.
 """
 
 from __future__ import annotations

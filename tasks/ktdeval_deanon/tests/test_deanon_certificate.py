@@ -1,5 +1,5 @@
-"""The certificate of a mask: attackers on the very payloads, the bound, whom it covers, and that it
-can be checked.
+"""The certificate of a mask: attackers on the actual payloads, the bound, which cards it covers,
+and its verification.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Attackers that need no language model: what they find, and that they are given nothing but the
-payload.
-"""
+"""Attackers that need no language model: what they find, and that they receive only the payload."""
 
 from __future__ import annotations
 

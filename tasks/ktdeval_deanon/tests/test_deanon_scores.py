@@ -1,4 +1,4 @@
-"""What counts as recovered, in any spelling; the rates, their bounds and chance; and attackers of
+"""What counts as recovered, in any spelling; rates, bounds and chance levels; and attackers of
 known strength.
 """
 

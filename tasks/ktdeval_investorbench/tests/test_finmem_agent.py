@@ -1,6 +1,4 @@
-"""The agent with FinMem's memory, step by step on prepared replies: what it shows, remembers,
-credits, and does without.
-"""
+"""The FinMem agent, step by step on prepared replies: what it shows, remembers, credits and omits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the agent with FinMem's memory tells of an asset under each mask: a model that names
-identities all the time, and every prompt read back.
+"""What the FinMem agent reveals about an asset under each mask: a model that keeps naming
+identities, with every prompt checked.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the agent with FinMem's memory is told: its role, the profile of what it trades, each text
-once, memories by asset, and what came of its decisions.
+"""What the FinMem agent is told: its role, the profiles of its assets, each text once, memories by
+asset, and the outcomes of its decisions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Embeddings: asked of a server, or made by a local model; kept on record, and refused in one line
-where they can't be had.
+"""Embeddings from a server or a local model; recorded, and refused with a one-line error if
+unavailable.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Markets of InvestorBench's form: its public files, and the synthetic one with planted news. Its
-figures, worked by hand, and what the paper's own tables agree with.
+"""Markets in InvestorBench's form: its public files, and the synthetic market with planted news.
+Its metrics, computed by hand, and consistency with the paper's tables.
 """
 
 from __future__ import annotations

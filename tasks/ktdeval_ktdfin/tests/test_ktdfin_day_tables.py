@@ -1,5 +1,5 @@
-"""Tables of a day that runs keep: each is that of a market that ends on the day, whatever comes
-after it, and its figures are those of plain arithmetic.
+"""Cached tables of a day: each equals that of a market that ends on the day, whatever comes later,
+and its figures match plain arithmetic.
 """
 
 from __future__ import annotations

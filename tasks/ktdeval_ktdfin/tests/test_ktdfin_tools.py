@@ -1,5 +1,5 @@
-"""The research tools, over prices and over documents: what they answer, and what they must not know
-or tell.
+"""The research tools, over prices and over documents: what they return, and what they must not know
+or reveal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Under a mask that hides days, no number shown tells weekends, holidays or half days apart from
+"""Under a mask that hides days, no shown number distinguishes weekends, holidays or half days from
 other days.
 """
 
@@ -27,9 +27,7 @@ HALF = 4  # bars of an hour
 
 
 def hourly_market(hour: int = 60) -> MarketSnapshot:
-    """One stock of New York at one price, in bars of an hour or less, on days of which three are
-    half.
-    """
+    """One New York stock at a constant price, in bars of an hour or less, with three half days."""
     days = sessions("2024-06-03", "2025-01-31", "XNYS")
     instruments = (Instrument("stock", "USD", "us_equity"),)
     rows = []

@@ -1,5 +1,5 @@
-"""A day on which one exchange is closed: what is shown of its assets, and what a decision on them
-comes to.
+"""A day on which one exchange is closed: what is shown for its assets, and what happens to a
+decision on them.
 """
 
 from __future__ import annotations

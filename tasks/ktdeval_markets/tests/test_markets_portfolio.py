@@ -1,6 +1,5 @@
-"""Weights of a portfolio: worked by hand, against other solvers, and as orders that are all filled.
-Lessons of a warm-up: each day with what came after it, with the right sign or the opposite one, and
-nothing later.
+"""Portfolio weights: computed by hand, against other solvers, and as orders that are all filled.
+Warm-up lessons: each day with its outcome, with the right or the opposite sign, and nothing later.
 """
 
 from __future__ import annotations

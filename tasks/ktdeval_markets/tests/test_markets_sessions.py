@@ -1,5 +1,5 @@
-"""Figures over n days are over the asset's own sessions, in each family that shows a table of assets,
-on markets of several calendars; each against pandas on the bars of that asset alone.
+"""Figures over n days cover the asset's own sessions, in each task family with an assets table, on
+markets with several calendars; each is checked against pandas on that asset's bars only.
 """
 
 from __future__ import annotations

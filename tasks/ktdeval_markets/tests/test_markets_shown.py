@@ -1,4 +1,4 @@
-"""Whoever shows or counts records of another market, on a ledger worked by hand: fractions, a
+"""Everything that shows or counts records of other markets, on a hand-computed ledger: fractions, a
 short, interest, a margin call.
 """
 

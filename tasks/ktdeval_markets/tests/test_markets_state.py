@@ -1,5 +1,5 @@
-"""Parts of the state worked by hand: venues told, positions, standings, orders and charges of the
-last step, documents.
+"""Parts of the state, checked by hand: venues, positions, standings, the last step's orders and
+charges, documents.
 """
 
 from __future__ import annotations

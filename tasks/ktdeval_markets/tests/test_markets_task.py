@@ -1,6 +1,6 @@
-"""Tasks on any market: what is shown, in which words, and what orders of fractions and shorts
-become; the table of the last bars: which bars, corrected for what, under which masks, and that
-nothing after the close is in it.
+"""Tasks on any market: what is shown, in which words, and how fractional and short orders are
+handled; the history table: which bars, adjusted for what, under which masks, and that it contains
+nothing after the close.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a prompt says on length, order, confidence and fills: as the task and its mask have it."""
+"""What a prompt says about length, order, confidence and fills, depending on the task and its mask."""
 
 from __future__ import annotations
 

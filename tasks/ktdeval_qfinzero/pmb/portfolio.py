@@ -66,7 +66,7 @@ class _SpreadPair:
     which pairs are tried.
     """
 
-    cost_e4: int  #: requirement of the pair, less the requirement of the short option alone
+    cost_e4: int  #: requirement of the pair, less that of the short option uncovered
     bought_expiry: date
     distance_e4: int
     sold: OptionContract

@@ -300,7 +300,7 @@ class ObjectComparison:
     paths.
     """
 
-    score: Fraction | None  # mean over the comparable keys, 0 to 1; None if there are no such keys
+    score: Fraction | None  # mean over comparable keys, 0 to 1; None without any
     missing: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 

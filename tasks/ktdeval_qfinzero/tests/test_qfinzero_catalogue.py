@@ -1,6 +1,4 @@
-"""The catalogue: names, schemas, and that every way of access gives the same answers to the same
-calls.
-"""
+"""The catalogue: names, schemas, and identical answers to the same calls over every transport."""
 
 from __future__ import annotations
 

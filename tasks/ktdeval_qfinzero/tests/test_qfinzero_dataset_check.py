@@ -1,6 +1,4 @@
-"""A check reads all of a dataset and names what is wrong in it, and a manifest that was changed is
-refused.
-"""
+"""The check reads a whole dataset and reports its defects, and a tampered manifest is refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Datasets as folders: whole or not at all, the same identity for the same content, updates that
-add up, and checks that find.
+"""Datasets as folders: atomic writes, the same identity for the same content, consistent updates,
+and checks that find defects.
 """
 
 from __future__ import annotations

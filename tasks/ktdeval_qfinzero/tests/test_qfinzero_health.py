@@ -1,4 +1,4 @@
-"""Health of datasets: what services answer, coverage by day and symbol, and what is broken."""
+"""Health of datasets: service answers, coverage by day and symbol, and reported defects."""
 
 from __future__ import annotations
 

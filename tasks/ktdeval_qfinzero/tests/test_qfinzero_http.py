@@ -325,7 +325,7 @@ def test_a_guarded_server_wants_its_token_for_everything() -> None:
     assert TOKEN not in repr(AccessRules(None, TOKEN))
 
 
-# ---- clients that hold, break off or blur
+# ---- clients that stall, disconnect or send ambiguous requests
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
-"""From CSV and JSON to datasets: exact, every bad row named with file, line and field, and nothing
-written if there is one.
+"""Ingestion of CSV and JSON into datasets: exact values, every bad row reported with file, line and
+field, and nothing written if any row is bad.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The benchmark's items: enough of every kind, each with a gold that was carried out; task files of
-the public format.
+"""The benchmark's items: enough of every kind, each with executed gold calls; task files in the
+public format.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Orders of which one cancels the other, brackets of fills, and what binds an order whose bar has
-begun: on bars by hand.
+"""One-cancels-other orders, brackets sent by fills, and restrictions on an order whose bar has
+begun, on hand-made bars.
 """
 
 from __future__ import annotations

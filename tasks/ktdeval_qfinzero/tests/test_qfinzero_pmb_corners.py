@@ -1,5 +1,5 @@
-"""Corners of the broker that only an account in an odd state, a late moment or an odd day comes
-to.
+"""Corner cases of the broker, reached only by an account in an unusual state, a late time or an
+unusual day.
 """
 
 from __future__ import annotations

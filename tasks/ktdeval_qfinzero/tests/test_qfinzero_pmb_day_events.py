@@ -1,4 +1,4 @@
-"""What days bring: splits and dividends on positions and orders, expiry, exercise and assignment of
+"""Daily events: splits and dividends on positions and orders; expiry, exercise and assignment of
 options.
 """
 

@@ -1,5 +1,5 @@
-"""Margin of accounts: equity, requirements, what may be bought, what is refused, what a call
-closes; financing and settlement.
+"""Account margin: equity, requirements, buying power, refusals, liquidations after a margin call;
+financing and settlement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How orders meet bars: each rule by itself, and laws over all bars and orders."""
+"""Matching of orders against bars: each rule separately, and invariants over all bars and orders."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Money as the broker shows it: each amount of an account, of its positions, orders, trades, days
-and sessions, worked out by hand.
+"""Amounts shown by the broker for accounts, positions, orders, trades, days and sessions, checked
+by hand.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Margin of options, against figures that exchanges and brokers have published, and against the
-greatest loss by brute force.
+"""Option margin, against figures published by exchanges and brokers, and against the brute-force
+maximum loss.
 """
 
 from __future__ import annotations

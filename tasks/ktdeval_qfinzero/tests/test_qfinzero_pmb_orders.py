@@ -1,5 +1,4 @@
-"""Orders from placement to their end: what is refused, what is rejected, how they wait, fill,
-expire and are changed.
+"""The order lifecycle: refusal, rejection, waiting, fills, expiry and modification.
 
 Where the public broker gets something wrong or lacks it, a test shows that ours does not.
 """

@@ -1,5 +1,5 @@
-"""Sessions and days: where the clock goes, what days bring, what accounts, sessions and their
-summaries say of themselves.
+"""Sessions and days: clock movement, daily events, and what accounts, sessions and their summaries
+report.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stores in files answer as those in memory do, and say so where a file fails them."""
+"""File stores answer like in-memory stores, and report file failures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Instructions in other words: what a wording must keep, and items that are asked in it and held to
-the same expected calls.
+"""Reworded instructions: what a wording must keep, and reworded items compared with the same
+expected calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The paper's scoring rules: worked examples of each rule, and the laws that a fair score obeys."""
+"""The paper's scoring rules: worked examples of each rule, and invariants of a fair score."""
 
 from __future__ import annotations
 

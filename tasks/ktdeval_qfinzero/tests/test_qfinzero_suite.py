@@ -1,4 +1,4 @@
-"""The scoring tasks of QFinZero: what is asked, what is recorded, and what it earns."""
+"""QFinZero's scoring tasks: what is asked, what is recorded, and how it is scored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hangs on the prices of the embedded market: options, rates, lending, calendars and
+"""Data derived from the embedded market's prices: options, rates, stock lending, calendars and
 articles.
 """
 

@@ -1,5 +1,5 @@
-"""A turn of a chat and a traded session without a valid answer: what they count as, and what failed
-calls leave open.
+"""A chat turn and a trading session without a valid answer: how they are scored, and how failed
+calls bound the scores.
 """
 
 from __future__ import annotations

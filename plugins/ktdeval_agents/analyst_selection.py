@@ -48,7 +48,7 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
 def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> AnalystChoice:
     """Ask a planner for its choice, again with feedback if it is not valid. The session may list
     further tools with the planner's. Each failed attempt is counted as `bad_choice`; if no attempt
-    is valid, `no_choice` is counted and all analysts are asked. Raises ModelError: the model call
+    is valid, `no_choice` is counted and all analysts are asked. Raises ModelError if the model call
     failed.
     """
     answer = ask_forced(messages, session, choice_tool(analysts), "bad_choice")

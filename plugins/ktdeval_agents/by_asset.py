@@ -48,7 +48,7 @@ class ByAssetAgent:
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: a call failed; ProviderError: the task shows no
+        """Decide one step. Raises ModelError if a call failed; ProviderError if the task shows no
         assets in its prompt.
         """
         state = observation.state

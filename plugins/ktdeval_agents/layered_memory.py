@@ -16,8 +16,8 @@ NAME = "investor"
 
 
 def make_investor(params: InvestorParams | None = None) -> Agent:
-    """Return the investor with the requested memory. Raises ConfigError: an argument belongs to the
-    other memory; UsageError: `embedding` can't be used.
+    """Return the investor with the requested memory. Raises ConfigError if an argument belongs to
+    the other memory; UsageError if `embedding` can't be used.
     """
     params = params or InvestorParams()
     if params.memory == "layered":

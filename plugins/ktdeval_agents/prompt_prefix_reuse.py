@@ -53,7 +53,7 @@ def calls_with_prefix(
 ) -> Iterator[tuple[RecordedExchange, ReusedPrefix]]:
     """Yield each recorded call of an episode with the reused prefix of its request. Only requests
     to the same model are compared, since each model has its own cache. Of a tool only the name is
-    compared: a transcript records no more. Raises StoreError: a record is not that of a call; the
+    compared: a transcript records no more. Raises StoreError if a record is not that of a call; the
     message starts with `where`.
     """
     by_model: dict[str, EarlierRequests] = {}

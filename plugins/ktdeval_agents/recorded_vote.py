@@ -47,7 +47,7 @@ class ElectedModel:
         self.traits = ModelTraits(is_free=is_free)
 
     def reply(self, _request: ModelRequest) -> NoReturn:
-        """Refuse. Raises ProviderError: replies exist only in records."""
+        """Refuse. Raises ProviderError if replies exist only in records."""
         raise ProviderError(
             f"{MODEL} has no replies of its own; elect from finished runs with `ktdeval paper vote RUN"
             " RUN…`, or let models vote in a run with --agent vote"
@@ -63,7 +63,7 @@ class BallotModel:
         self._replies = iter(replies)
 
     def reply(self, _request: ModelRequest) -> Reply:
-        """Return the next ballot. Raises ProviderError: all ballots were returned."""
+        """Return the next ballot. Raises ProviderError if all ballots were returned."""
         reply = next(self._replies, None)
         if reply is None:
             raise ProviderError("the voters' runs have no further step")

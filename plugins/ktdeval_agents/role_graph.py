@@ -133,8 +133,8 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_team(path: Path) -> Team:
-    """Read a team. Raises ConfigError: the file can't be read, or is not a valid graph; the message
-    names the field.
+    """Read a team. Raises ConfigError if the file can't be read, or is not a valid graph; the
+    message names the field.
     """
     content = load_yaml(path)
     roles = content.get("roles")

@@ -92,7 +92,7 @@ class SummedRoleUsage:
 
 def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
     """Return the calls of each role to each model, in the order of their first call. Raises
-    UsageError: no episode is finished; StoreError.
+    UsageError if no episode is finished; StoreError.
     """
     finished = folder.complete_specs()
     if not finished:

@@ -50,15 +50,15 @@ _TEAMS = Path(__file__).parent / "teams"
 
 
 def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
-    """Return a team of the folder `teams` by its name. Raises ConfigError: an argument is not valid
-    for this team.
+    """Return a team of the folder `teams` by its name. Raises ConfigError if an argument is not
+    valid for this team.
     """
     team = load_team(_TEAMS / f"{name}.yaml")
     return _make_agent(name, team, params or TeamParams())
 
 
 def make_own_team(params: TeamFileParams) -> TeamAgent:
-    """Return the team of a user's file. Raises ConfigError: the file is not a team, its content
+    """Return the team of a user's file. Raises ConfigError if the file is not a team, its content
     differs from the hash in the arguments, or an argument is not valid for it.
     """
     path = user_path(params.file)
@@ -134,7 +134,7 @@ class RoleSession:
         return min(self._tools_left, self._session.tool_budget)
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model under the role's name. Raises ModelError: the call failed."""
+        """Call the model under the role's name. Raises ModelError if the call failed."""
         role = self._role
         if request.role is not None:  # a nested team: a voter
             role = f"{self._role}: {request.role}"
@@ -197,8 +197,8 @@ class TeamAgent:
                 self._hidden[role] = frozenset(sources) - {own}
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: a role's model call failed; StoreError: `memory` is
-        not of this agent.
+        """Decide one step. Raises ModelError if a role's model call failed; StoreError if `memory`
+        is not of this agent.
         """
         rule = self._team.memory
         state = observation.state or NOTHING_SHOWN

@@ -14,7 +14,7 @@ from ktdeval_agents.role_graph import FlowStage, Team
 
 def with_options(team: Team, name: str, params: TeamParams) -> Team:
     """Return a team changed by its arguments; `name` is the team's, for messages. Raises
-    ConfigError: the team has no such analyst, or an argument is not valid for it.
+    ConfigError if the team has no such analyst, or an argument is not valid for it.
     """
     chosen = params.analysts
     if chosen:

@@ -32,7 +32,7 @@ def make_vote(params: VoteParams) -> Agent:
 
 
 def _models(listed: Sequence[str]) -> list[str]:
-    """Return the models of a list separated by `;`. Raises ConfigError: a name is empty."""
+    """Return the models of a list separated by `;`. Raises ConfigError if a name is empty."""
     models: list[str] = []
     for text in listed:
         models += [name.strip() for name in text.split(";")]
@@ -76,8 +76,8 @@ class VoteAgent:
             self._voters.append(_Voter(name, make_team(agent), model))
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is
-        not of this agent.
+        """Decide one step. Raises ModelError if a voter's model call failed; StoreError if `memory`
+        is not of this agent.
         """
         memories = self._read_memories(memory)
         on_failure = [*memories]  # memory of each voter to keep if a call fails

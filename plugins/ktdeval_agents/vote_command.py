@@ -163,8 +163,8 @@ def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
 
 
 def _require_agreement(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
-    """Return a setting that the voters' runs share. Raises UsageError: they differ, and no value is
-    given.
+    """Return a setting that the voters' runs share. Raises UsageError if they differ, and no value
+    is given.
     """
     first = getattr(voters[0].folder.manifest, name)
     for voter in voters[1:]:

@@ -60,8 +60,8 @@ class Voter:
 
 def open_voters(paths: Sequence[Path]) -> list[Voter]:
     """Open runs of one plan. Raises UsageError: fewer than two runs, a run given twice, or a run
-    that differs from the first in what must be equal; StoreError: an episode is not finished, or a
-    record was changed after its end.
+    that differs from the first in what must be equal; StoreError if an episode is not finished, or
+    a record was changed after its end.
     """
     if len(paths) < 2:
         raise UsageError(f"{paths[0]}: a vote needs two or more runs of one task")
@@ -195,7 +195,7 @@ class Ballots:
     plan: PlannedEpisodes
 
     def of(self, spec: EpisodeSpec) -> Iterator[Reply]:
-        """Yield the ballots of an episode, by step, then by voter. Raises UsageError: a decision
+        """Yield the ballots of an episode, by step, then by voter. Raises UsageError if a decision
         can't be read from its record.
         """
         task = self.plan.tasks[spec.task]
@@ -246,7 +246,7 @@ def _voter_submission(
     voter: Voter, step: StepRecord, entry: TranscriptEntry
 ) -> Mapping[str, Any] | None:
     """Return a voter's submission in a step; None if the engine held, which is not a vote. Raises
-    UsageError: the transcript has no submission.
+    UsageError if the transcript has no submission.
     """
     if step.provenance not in DECIDED:
         return None

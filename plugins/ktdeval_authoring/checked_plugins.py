@@ -15,8 +15,8 @@ from ktdeval.values import near_matches
 def plugins_of(target: str | None) -> list[str]:
     """Return the plugin references of a target, as `check_parts` takes them. The target is None
     (all installed third-party plugins), the path of a file, a package folder or a project, or the
-    name of an installed plugin's module, entry point or distribution. Raises UsageError: no plugin
-    is found.
+    name of an installed plugin's module, entry point or distribution. Raises UsageError if no
+    plugin is found.
     """
     entries = [entry for entry in find_entry_points() if entry.distribution != "ktdeval"]
     if target is None:

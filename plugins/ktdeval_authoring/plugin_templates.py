@@ -48,8 +48,8 @@ def parts() -> Mapping[str, PartTemplate]:
 
 
 def chosen_parts(text: str) -> tuple[str, ...]:
-    """Return the parts that `--with` names, in the order of a manifest. Raises UsageError: no part
-    is named, or one has no template.
+    """Return the parts that `--with` names, in the order of a manifest. Raises UsageError if no
+    part is named, or one has no template.
     """
     named = [name.strip() for name in text.split(",") if name.strip()]
     for name in named:
@@ -66,8 +66,8 @@ def chosen_parts(text: str) -> tuple[str, ...]:
 
 
 def check_name(project: str) -> str:
-    """Return the name of the package for a project. Raises UsageError: the name is not valid for a
-    package, or is taken.
+    """Return the name of the package for a project. Raises UsageError if the name is not valid for
+    a package, or is taken.
     """
     if len(project) > _MAX_CHARACTERS or not _PROJECT.fullmatch(project):
         raise UsageError(
@@ -173,7 +173,7 @@ def _ending_in_one_line_break(text: str) -> str:
 
 
 def write_package(folder: Path, files: Mapping[str, str]) -> None:
-    """Write a package into a new or empty folder. Raises UsageError: the folder is not empty."""
+    """Write a package into a new or empty folder. Raises UsageError if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: exists already; choose another folder with --out")
 

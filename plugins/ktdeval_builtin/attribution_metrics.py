@@ -280,7 +280,7 @@ which is the same in both.
 
 
 def attribution_metric(name: str) -> Metric:
-    """Return one part of the total return as a metric. Raises UsageError: the name is unknown."""
+    """Return one part of the total return as a metric. Raises UsageError if the name is unknown."""
     if name not in ATTRIBUTION:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, ATTRIBUTION)}")
 

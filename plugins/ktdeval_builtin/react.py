@@ -29,7 +29,7 @@ class ReactAgent:
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: the model call failed; the engine then holds and
+        """Decide one step. Raises ModelError if the model call failed; the engine then holds and
         records the error.
         """
         system = observation.system_with(two_phases(observation, session))

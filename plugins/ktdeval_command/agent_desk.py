@@ -128,7 +128,7 @@ class AgentDesk:
     # --- answers
 
     def answer(self, request: BridgeRequest) -> Reply:
-        """Answer a request at the bridge. Raises KtdevalError: the call failed, or is refused."""
+        """Answer a request at the bridge. Raises KtdevalError if the call failed, or is refused."""
         acting = self._open_step()
         if acting is None:
             raise WireError("failed", "the episode is over, and no model is asked any more")

@@ -95,7 +95,9 @@ def dialect_of(target: str, headers: Container[str]) -> Dialect:
 
 
 def route_post(target: str) -> Format | Count:
-    """Return the format of a POST to an address. Raises WireError: the bridge does not serve it."""
+    """Return the format of a POST to an address. Raises WireError if the bridge does not serve
+    it.
+    """
     path, query = _parts(target)
     known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # some clients send no version prefix
     if known is not None:
@@ -117,8 +119,8 @@ def route_post(target: str) -> Format | Count:
 
 
 def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
-    """Return the answer to a GET. Any model name is known, since all mean the run's model.
-    Raises WireError: the bridge has no such listing.
+    """Return the answer to a GET. Any model name is known, since all mean the run's model. Raises
+    WireError if the bridge has no such listing.
     """
     path, _ = _parts(target)
     match = _LISTED.fullmatch(path)
@@ -131,7 +133,7 @@ def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
 
 
 def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
-    """Return path and query of an address. Raises WireError: it names a host, as requests to a
+    """Return path and query of an address. Raises WireError if it names a host, as requests to a
     proxy do, or is too long.
     """
     if len(target) > MAX_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):

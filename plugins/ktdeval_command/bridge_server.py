@@ -54,7 +54,7 @@ class BridgeAnswers:
 
     def post(self, path: str, body: Callable[[], bytes]) -> LoopbackAnswer:
         """Answer a request for a reply, or for a token count. `body`: reads the request's body.
-        Raises KtdevalError: the request is refused, or the call failed.
+        Raises KtdevalError if the request is refused, or the call failed.
         """
         route = route_post(path)
         request = route.read(body())
@@ -75,7 +75,7 @@ class BridgeAnswers:
         return json_answer(route.write(reply, request, number))
 
     def listing(self, path: str, dialect: Dialect) -> LoopbackAnswer:
-        """Return a listing of models. Raises WireError: the address is not that of a listing."""
+        """Return a listing of models. Raises WireError if the address is not that of a listing."""
         return json_answer(answer_get(path, self._model, dialect))
 
 
@@ -108,14 +108,14 @@ class BridgeServer(LoopbackServer):
     ) -> None:
         """Listen. `token`: given to only one program; `model`: name in listings; `unix_socket`:
         file of a Unix socket to listen on, for programs in their own network namespace (default: a
-        free port). Raises StoreError: listening is not possible.
+        free port). Raises StoreError if listening is not possible.
         """
         self._answer = answer
         self.answers = BridgeAnswers(self.ask, model, count_tokens)
         super().__init__(_Handler, token, limits, unix_socket or (LOOPBACK, 0))
 
     def ask(self, request: BridgeRequest) -> Reply:
-        """Answer a request. Raises WireError: the server was closed."""
+        """Answer a request. Raises WireError if the server was closed."""
         with self.answering():
             return self._answer(request)
 

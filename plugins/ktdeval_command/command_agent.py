@@ -144,7 +144,7 @@ class CommandAgent:
         self._living: _Lifetime | None = None
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by the program; hold if it submits nothing. Raises ModelError: the
+        """Decide one step by the program; hold if it submits nothing. Raises ModelError if the
         program failed, or its last model call did.
         """
         folder = memory.get("folder") if isinstance(memory, dict) else None
@@ -184,7 +184,7 @@ class CommandAgent:
         return step.decision({} if kept is None else {"folder": kept})
 
     def _try(self, outside: Outside) -> None:
-        """Try sandbox and program. Raises ConfigError, ProviderError: they can't be used here."""
+        """Try sandbox and program. Raises ConfigError, ProviderError if they can't be used here."""
         self._check_content()
         walls = self._sandbox(outside.private)
         try:
@@ -332,8 +332,8 @@ class CommandAgent:
                 )
 
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
-        """Return the sandbox. Raises ProviderError: it is not available here, or the program could
-        see private files; no later step could change that.
+        """Return the sandbox. Raises ProviderError if it is not available here, or the program
+        could see private files; no later step could change that.
         """
         profile, place = self._installed
         readable = [Path(folder) for folder in profile.readable]
@@ -360,8 +360,8 @@ class CommandAgent:
     def _report(
         self, finished: FinishedProgram, acting: ExternalSession, running: _Running
     ) -> ProgramReport:
-        """Return the report on a program that ended. Raises ProviderError: it can't be started, or
-        it failed before it did anything; no later step could change that.
+        """Return the report on a program that ended. Raises ProviderError if it can't be started,
+        or it failed before it did anything; no later step could change that.
         """
         outcome = finished.outcome
         program = self._own.words[0]

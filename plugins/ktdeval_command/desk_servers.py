@@ -30,7 +30,7 @@ def serve_desk(
     desk: AgentDesk, model: str, bridge_token: str, tools_token: str
 ) -> Iterator[DeskServers]:
     """Serve a desk until the end of the block. `model`: name of the run's model in listings. Raises
-    StoreError: listening is not possible.
+    StoreError if listening is not possible.
     """
     with ExitStack() as held:
         bridge = held.enter_context(serving(BridgeServer(desk.answer, bridge_token, model)))

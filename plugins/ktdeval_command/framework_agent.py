@@ -129,7 +129,7 @@ class FrameworkDesk:
         return offered
 
     def openai_client(self) -> OpenAI:
-        """Return a client of the package openai for this step. Raises ConfigError: the package is
+        """Return a client of the package openai for this step. Raises ConfigError if the package is
         not installed.
         """
         client: OpenAI = self._new_client("OpenAI")
@@ -191,9 +191,9 @@ class FrameworkAgent:
         )
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by `act`; hold if it submits nothing. Raises ModelError: `act` raised or
-        its last model call failed, and nothing was submitted; ProviderError: `act` raised before it
-        did anything.
+        """Decide one step by `act`; hold if it submits nothing. Raises ModelError if `act` raised
+        or its last model call failed, and nothing was submitted; ProviderError if `act` raised
+        before it did anything.
         """
 
         def run(acting: ExternalSession) -> JsonValue:

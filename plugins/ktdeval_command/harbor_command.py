@@ -143,7 +143,7 @@ def _word(value: Any) -> str:
 
 
 def content_of(config: RunConfig, plugins: Plugins) -> HarborContent:
-    """Return the content from which containers are built. Raises UsageError: the market can't be
+    """Return the content from which containers are built. Raises UsageError if the market can't be
     included, or the wheel is missing.
     """
     folder = stored_market(config.data)

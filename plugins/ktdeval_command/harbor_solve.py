@@ -85,13 +85,17 @@ class EpisodeClient:
         return begun
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return text and failure of a tool's answer. Raises OSError: the market does not answer."""
+        """Return text and failure of a tool's answer. Raises OSError if the market does not
+        answer.
+        """
         answer = self._answer(f"/tools/{tool}", json.dumps(arguments).encode())
         self._trajectory.add(tool, arguments, answer)
         return answer
 
     def submit_schema(self, tool: str) -> dict[str, Any]:
-        """Return the JSON Schema of what is submitted. Raises ValueError: there is no such tool."""
+        """Return the JSON Schema of what is submitted. Raises ValueError if there is no such
+        tool.
+        """
         for offered in self._answer("/tools", None)["tools"]:
             if offered["name"] == tool:
                 schema: dict[str, Any] = offered["parameters"]
@@ -130,7 +134,7 @@ def smallest(schema: dict[str, Any]) -> Any:
 
 def play(market: EpisodeClient, submit_tool: str) -> int:
     """Hold on each day until the episode is over; return how many days were decided. Raises
-    ValueError: something was refused.
+    ValueError if something was refused.
     """
     begun = market.begin()
     if begun["failure"]:

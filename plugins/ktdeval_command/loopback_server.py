@@ -77,7 +77,7 @@ class LoopbackServer(ThreadingHTTPServer):
         where: tuple[str, int] | Path = (LOOPBACK, 0),
     ) -> None:
         """Listen. `token`: given to only one program; `where`: host and port (0: a free one), or
-        the file of a Unix socket. Raises StoreError: listening is not possible.
+        the file of a Unix socket. Raises StoreError if listening is not possible.
         """
         self.limits = limits or ServerLimits()
         self._token = token.encode()
@@ -150,7 +150,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Count an answer that closing waits for. Raises WireError: the server was closed."""
+        """Count an answer that closing waits for. Raises WireError if the server was closed."""
         with self._state:
             if self._is_closed:
                 raise WireError("failed", f"the step is over; the {self.noun} no longer answers")
@@ -249,7 +249,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     once: tuple[str, ...] = ()  #: further headers that a request may have at most once
 
     def check_request(self) -> None:
-        """Check a request before its body is read. Raises WireError: it lacks the token, for
+        """Check a request before its body is read. Raises WireError if it lacks the token, for
         example.
         """
         raise NotImplementedError
@@ -327,7 +327,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             )
 
     def _body_length(self) -> int:
-        """Return the length of the body. Raises WireError: it can't be determined, or the body is
+        """Return the length of the body. Raises WireError if it can't be determined, or the body is
         encoded.
         """
         # For the parser, a line that is not a header ends the headers: the rest could hide a
@@ -351,14 +351,16 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return int(text)
 
     def body(self) -> bytes:
-        """Return the body. Raises WireError: it is too large, or does not arrive in time."""
+        """Return the body. Raises WireError if it is too large, or does not arrive in time."""
         most = self.server.limits.body_bytes
         if self._unread > most:
             raise WireError("too_large", f"the body has over {most:,} bytes")
         return b"".join(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield the rest of the body. Raises WireError: it ends early, or does not arrive in time."""
+        """Yield the rest of the body. Raises WireError if it ends early, or does not arrive in
+        time.
+        """
         deadline = time.monotonic() + self.server.limits.body_s
         while self._unread > 0:
             try:

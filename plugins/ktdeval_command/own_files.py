@@ -34,8 +34,8 @@ class OwnFiles:
 
 def own_files(words: Sequence[str]) -> OwnFiles:
     """Read the files that arguments name by relative paths, below the folder in which ktdeval was
-    started. An absolute path is unchanged; the program must be able to read it. Raises ConfigError:
-    a file is too large, or two have one name.
+    started. An absolute path is unchanged; the program must be able to read it. Raises ConfigError
+    if a file is too large, or two have one name.
     """
     kept = list(words[:1])
     files: dict[str, bytes] = {}

@@ -95,8 +95,8 @@ class PreparedProgram:
 def run_words(run: str) -> tuple[str, ...]:
     """Return the words of a command line, split as a shell does, without its expansions. Braces
     belong to the program and are not placeholders. A path of a program becomes absolute, since the
-    program is started in another folder. Raises ConfigError: the program is missing, or a quotation
-    mark is not closed.
+    program is started in another folder. Raises ConfigError if the program is missing, or a
+    quotation mark is not closed.
     """
     try:
         words = tuple(shlex.split(run))
@@ -113,7 +113,7 @@ def run_words(run: str) -> tuple[str, ...]:
 def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
     """Return the profile of a command line, and the location of its program on this machine.
     `profile`: a file, or the name of a shipped one; empty: the one for the program's name,
-    otherwise `default`. Raises ConfigError: the file is not a profile; see also `run_words`.
+    otherwise `default`. Raises ConfigError if the file is not a profile; see also `run_words`.
     """
     program = run_words(run)[0]
     found = chosen_profile(Path(program).name, profile)
@@ -244,7 +244,7 @@ def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
 def prepare_start(
     profile: Profile, run_argv: tuple[str, ...], values: StepValues
 ) -> PreparedProgram:
-    """Return the program to start for a step. Raises ConfigError: a value gives an argument or
+    """Return the program to start for a step. Raises ConfigError if a value gives an argument or
     variable that the system can't pass on.
     """
     program, *rest = run_argv

@@ -186,7 +186,7 @@ class RunningProgram:
     def give_order(
         self, order: Mapping[str, object], workspaces: Workspaces, listing: str | None
     ) -> None:
-        """Send the order and the folder's content. Raises SandboxError: the sandbox ended."""
+        """Send the order and the folder's content. Raises SandboxError if the sandbox ended."""
         self._channel.settimeout(_START_S)
         try:
             with self._channel.makefile("wb") as stream:
@@ -196,7 +196,7 @@ class RunningProgram:
             raise self._broken() from error
 
     def listeners(self) -> dict[int, socket.socket]:
-        """Receive the listening sockets of the ports. Raises SandboxError: the sandbox ended."""
+        """Receive the listening sockets of the ports. Raises SandboxError if the sandbox ended."""
         ports = self._start.ports
         try:
             data, descriptors, _, _ = socket.recv_fds(self._channel, 1, len(ports))
@@ -282,7 +282,7 @@ class RunningProgram:
 
 
 def read_outcome(line: bytes) -> ProgramOutcome:
-    """Return an outcome from the supervisor's line. Raises WorkspaceError: the line is not an
+    """Return an outcome from the supervisor's line. Raises WorkspaceError if the line is not an
     outcome.
     """
     return decode_json(line, ProgramOutcome, "sandbox", WorkspaceError)
@@ -301,7 +301,7 @@ def start_program(
     its descendants when the block ends.
 
     The calling thread must live as long as the program: the kernel ends a sandbox with the thread
-    that created it. Raises SandboxError: the sandbox can't be created.
+    that created it. Raises SandboxError if the sandbox can't be created.
     """
     limits = start.limits
     argv = [sandbox.program_path(start.argv[0]), *start.argv[1:]]

@@ -50,7 +50,7 @@ class RemoteAgent:
         self.traits = AgentTraits(acts_outside=True, close=self._close)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by a client; hold if it submits nothing in time. Raises ModelError: it
+        """Decide one step by a client; hold if it submits nothing in time. Raises ModelError if it
         submitted nothing, and its last model call failed.
         """
         check = session.outside.check

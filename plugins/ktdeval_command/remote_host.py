@@ -95,7 +95,7 @@ class RemoteEpisode:
     ) -> tuple[bool, int]:
         """Let clients decide a step. Returns whether the time ran out, and how many clients had the
         day. `opening`: rules that a client receives once; `check`: raises if the run should end.
-        Raises ProviderError: no client came.
+        Raises ProviderError if no client came.
         """
         with self._changed:
             self._opening = opening
@@ -177,7 +177,7 @@ class RemoteHost:
     """A listener and its open episodes."""
 
     def __init__(self, host: str, port: int, token_file: str) -> None:
-        """Listen. Raises ProviderError: listening is not possible; ConfigError: the file has no
+        """Listen. Raises ProviderError if listening is not possible; ConfigError if the file has no
         token.
         """
         token = secrets.token_urlsafe(32)
@@ -383,7 +383,7 @@ HOSTS = Hosts()  #: listeners of this process
 
 def kept_token(path: Path, made: str) -> str:
     """Return the token of a file. If the file does not exist, write the new token to it, readable
-    only by its user. Raises ConfigError: the file has no token, or can't be read or written.
+    only by its user. Raises ConfigError if the file has no token, or can't be read or written.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

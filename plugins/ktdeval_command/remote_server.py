@@ -80,7 +80,7 @@ class RemoteServer(ToolServer):
     noun = "tool server"
 
     def __init__(self, desk: RemoteDesk, token: str, where: tuple[str, int]) -> None:
-        """Listen. Raises StoreError: listening is not possible."""
+        """Listen. Raises StoreError if listening is not possible."""
         self.desk = desk
         super().__init__(
             lambda: desk.tools(RemoteCaller()),
@@ -163,7 +163,7 @@ class _Handler(ToolHandler):
 
     def _bridge(self) -> tuple[BridgeAnswers, str]:
         """Return the bridge that an address names, and the provider's path after it. Raises
-        WireError: the client holds no such episode.
+        WireError if the client holds no such episode.
         """
         holder, slash, path = self.path.removeprefix(_BRIDGE).partition("/")
         answers = self.server.desk.bridge(holder)

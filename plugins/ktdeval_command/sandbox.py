@@ -105,7 +105,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     def program_path(self, name: str) -> str:
-        """Return the absolute path of a program inside. Raises SandboxError: the sandbox does not
+        """Return the absolute path of a program inside. Raises SandboxError if the sandbox does not
         show its folder. An unknown program is returned as given.
         """
 
@@ -268,9 +268,9 @@ def open_sandbox(
     installation; `readable`: folders that the user named; `private`: files and folders that no
     program may read.
 
-    Raises UsageError: the name is unknown, or a folder can't be shown; ShownError: a part contains
-    what no program may see; SandboxError: bubblewrap is missing or too old, or the kernel forbids
-    what it needs. The sandbox is never replaced by a weaker one.
+    Raises UsageError if the name is unknown, or a folder can't be shown; ShownError if a part
+    contains what no program may see; SandboxError if bubblewrap is missing or too old, or the
+    kernel forbids what it needs. The sandbox is never replaced by a weaker one.
     """
     if name == "none":
         return NoSandbox()

@@ -127,8 +127,8 @@ def environment_parts(root: Path) -> list[SourcePart]:
 
 
 def named_parts(path: Path) -> list[SourcePart]:
-    """Return the parts of a folder that the user named. Raises ShownError: it is a project's root,
-    a home folder, or above one.
+    """Return the parts of a folder that the user named. Raises ShownError if it is a project's
+    root, a home folder, or above one.
     """
     if (path / "pyvenv.cfg").is_file():
         return environment_parts(path)
@@ -161,7 +161,7 @@ class Searched:
 
 @lru_cache(maxsize=256)  # as above
 def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
-    """Search a part. Raises ShownError: it contains something that no program may see."""
+    """Search a part. Raises ShownError if it contains something that no program may see."""
     path = part.path
     search = _Search(part, private)
     for place in private.places:
@@ -201,8 +201,8 @@ def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
 @lru_cache(maxsize=8)  # as above
 def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
     """Search the system folders that people write to, and return the packages of ktdeval in any
-    system folder, which are hidden. Raises ShownError: a folder contains something that no program
-    may see.
+    system folder, which are hidden. Raises ShownError if a folder contains something that no
+    program may see.
     """
     hidden: list[Path] = []
     for folder in SYSTEM:

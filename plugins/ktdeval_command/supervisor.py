@@ -62,7 +62,7 @@ def pack_folder(
 ) -> Iterator[tuple[dict[str, Any], bytes | None]]:
     """Yield a pair of header and path (None if it is not a file) for everything below a folder,
     ordered by path. Entries that are neither plain files nor folders have the kind `refused` and
-    the reason as `why`. Raises OverflowError: there are more bytes or entries than allowed.
+    the reason as `why`. Raises OverflowError if there are more bytes or entries than allowed.
     """
     total = 0
     for count, (name, path, found) in enumerate(_walk_folder(os.fsencode(root)), 1):
@@ -274,7 +274,7 @@ def end_all(everyone: bool) -> None:
 
 
 def _begin(order: dict[str, Any]) -> int:
-    """Start the program and return its process id. Raises OSError: it can't be started."""
+    """Start the program and return its process id. Raises OSError if it can't be started."""
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:

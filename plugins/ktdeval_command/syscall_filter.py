@@ -42,7 +42,7 @@ def _answer(error: int) -> bytes:
 
 
 def filter_program(machine: str) -> bytes:
-    """Return the BPF program for a machine (`uname -m`). Raises UsageError: its numbers are
+    """Return the BPF program for a machine (`uname -m`). Raises UsageError if its numbers are
     unknown.
     """
     if machine not in _ARCHITECTURES:

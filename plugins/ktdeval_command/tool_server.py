@@ -71,7 +71,7 @@ class ToolServer(LoopbackServer):
         """Listen. `tools`: returns the current tools; `call`: calls one on the thread of its
         connection, several at once, and gets any name and text that a program sends; `token`: given
         to only one program; `instructions`: for the program's model; `where`: host and port to
-        listen on (0: a free one). Raises StoreError: listening is not possible.
+        listen on (0: a free one). Raises StoreError if listening is not possible.
         """
         self._tools = tools
         self._call = call
@@ -100,7 +100,7 @@ class ToolServer(LoopbackServer):
         return self.address + _TOOLS
 
     def tools(self) -> Sequence[ToolSpec]:
-        """Return the current tools. Raises WireError: the server was closed."""
+        """Return the current tools. Raises WireError if the server was closed."""
         with self.answering():
             return self._tools()
 
@@ -143,7 +143,7 @@ class ToolHandler(LoopbackHandler):
     do_GET = do_DELETE = do_POST
 
     def answer_request(self) -> LoopbackAnswer:
-        """Return the answer. Raises KtdevalError: the request is refused."""
+        """Return the answer. Raises KtdevalError if the request is refused."""
         path = self._path()
         methods: Mapping[str, Callable[[], LoopbackAnswer]]
         if path == _MCP:  # a GET would wait for messages that the server never sends unasked
@@ -226,13 +226,13 @@ class ToolHandler(LoopbackHandler):
             raise WireError("not_found", f"{SESSION}: the session has ended; initialize again")
 
     def _path(self) -> str:
-        """Return the address without its query. Raises WireError: it names a host."""
+        """Return the address without its query. Raises WireError if it names a host."""
         if not self.path.startswith("/") or self.path.startswith("//"):
             raise self._unknown()
         return self.path.partition("?")[0]
 
     def _tool_name(self, path: str) -> str:
-        """Return the tool that an address names. Raises WireError: it names no tool."""
+        """Return the tool that an address names. Raises WireError if it names no tool."""
         folder, _, quoted = path.rpartition("/")
         name = unquote(quoted)
         if folder != _TOOLS or not 0 < len(name) <= MAX_NAME_CHARS:

@@ -81,7 +81,7 @@ class Workspaces:
 
     def from_files(self, files: Mapping[str, bytes], listing: str | None = None) -> str:
         """Archive files by their paths, replacing those of a listing; return the new listing.
-        Raises WorkspaceError: a path leaves the folder, or the limits are exceeded.
+        Raises WorkspaceError if a path leaves the folder, or the limits are exceeded.
         """
         entries: dict[str, WorkspaceEntry] = {}
         if listing is not None:
@@ -94,8 +94,8 @@ class Workspaces:
         return self._keep_listing(entries.values()).listing
 
     def from_folder(self, folder: Path) -> Archived:
-        """Archive a folder of this machine. Raises WorkspaceError: the limits are exceeded;
-        OSError: the folder can't be read.
+        """Archive a folder of this machine. Raises WorkspaceError if the limits are exceeded;
+        OSError if the folder can't be read.
         """
         stream = BytesIO()
         send_frames(stream, folder, self.limits.disk_bytes, self.limits.disk_files)
@@ -103,8 +103,8 @@ class Workspaces:
         return self.receive(stream)
 
     def receive(self, stream: BinaryIO) -> Archived:
-        """Archive the folder that frames describe. Raises WorkspaceError: a frame is malformed, or
-        the limits are exceeded.
+        """Archive the folder that frames describe. Raises WorkspaceError if a frame is malformed,
+        or the limits are exceeded.
         """
         entries: list[WorkspaceEntry] = []
         refused: list[UnarchivedEntry] = []
@@ -143,7 +143,7 @@ class Workspaces:
 
     def restore(self, listing: str, folder: Path) -> None:
         """Write a listing's folder, which must be absent or empty. Errors are those of `contents`;
-        OSError: it can't be written.
+        OSError if it can't be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
         for entry, data in self.contents(listing):
@@ -157,8 +157,8 @@ class Workspaces:
             path.chmod(0o755 if entry.executable else 0o644)
 
     def contents(self, listing: str) -> Iterator[tuple[WorkspaceEntry, bytes]]:
-        """Yield the entries of a listing with their bytes. Raises WorkspaceError: the archive lacks
-        an entry, or its bytes do not match its hash.
+        """Yield the entries of a listing with their bytes. Raises WorkspaceError if the archive
+        lacks an entry, or its bytes do not match its hash.
         """
         for entry in self.entries(listing):
             data = b""

@@ -34,8 +34,8 @@ def factors_of_file(
     change begins with the first change: the factor is 1 before it where the closes move
     accordingly.
 
-    Raises UsageError: there is a factor; DataError: a factor or day is invalid, is given twice, or
-    is missing at the start.
+    Raises UsageError if there is a factor; DataError if a factor or day is invalid, is given twice,
+    or is missing at the start.
     """
     if bars["factor"].notna().any():
         raise UsageError("--factors: the bars have a factor already; leave out one of the two")
@@ -250,7 +250,7 @@ def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
     place, if the closes move by the splits; return a note. If no close moves, the prices are
     already adjusted for splits.
 
-    Raises DataError: the closes move by some of them only.
+    Raises DataError if the closes move by some of them only.
     """
     rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
     ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)

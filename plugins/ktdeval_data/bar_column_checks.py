@@ -45,7 +45,7 @@ _EXCHANGED = 12  # days a year, or fewer, of months taken for days
 
 
 def reading_of(params: LongParams) -> ReadingOptions:
-    """Return how the files are read. Raises UsageError: a format of days or a zone is invalid."""
+    """Return how the files are read. Raises UsageError if a format of days or a zone is invalid."""
     reading = ReadingOptions(
         columns=params.columns,
         code=params.code or "",
@@ -66,7 +66,7 @@ def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: ReadingOp
     """Bring volumes and amounts, in place, from the units in the names of their columns, such as
     `成交量(手)`, to shares and CNY.
 
-    Raises UsageError: the user names another unit.
+    Raises UsageError if the user names another unit.
     """
     asked = {"volume": params.volume_unit, "amount": params.amount_unit}
     for field, text in asked.items():
@@ -174,7 +174,8 @@ def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions
     """Return the bars that were over when they were written, by a flag `complete`, which is removed.
     A note names the others.
 
-    Raises DataError: the flag says that no bar was over, or has another value than true and false.
+    Raises DataError if the flag says that no bar was over, or has another value than true and
+    false.
     """
     if "complete" not in bars:
         return bars

@@ -32,8 +32,8 @@ def read_qlib(params: QlibParams) -> RawMarket:
     or repaired.
 
     Codes are normalised, prices in CNY unadjusted if the data have a factor, volume in shares and
-    amount in CNY. A member without a folder in `features` has no bars. Raises DataError: a file is
-    missing, unreadable, or reaches outside the calendar.
+    amount in CNY. A member without a folder in `features` has no bars. Raises DataError if a file
+    is missing, unreadable, or reaches outside the calendar.
     """
     folder = Path(params.folder)
     calendar = _read_calendar(folder / "calendars" / "day.txt")
@@ -137,8 +137,8 @@ def _clip(calendar: DayArray, params: QlibParams) -> slice:
 
 def read_bin(path: Path | None, n_days: int) -> FloatArray:
     """One field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN
-    throughout. Returns [T] float64, NaN outside what the file holds. Raises DataError: the file is
-    no such file, or reaches past the calendar.
+    throughout. Returns [T] float64, NaN outside what the file holds. Raises DataError if the file
+    is no such file, or reaches past the calendar.
     """
     values = np.full(n_days, np.nan)
     if path is None:

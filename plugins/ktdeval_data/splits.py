@@ -56,8 +56,8 @@ def _read_splits(
     codes: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> pd.DataFrame:
-    """Read date, code, ratio, without rows of days without a split. Raises DataError: a cell is no
-    ratio, or as of `as_events`.
+    """Read date, code, ratio, without rows of days without a split. Raises DataError if a cell is
+    no ratio, or as of `as_events`.
     """
     fields = ["date", "code", "ratio|split_to"]
     table = read_table(Path(path), fields, ["split_from"], mapping, reading=reading)
@@ -85,7 +85,7 @@ def _read_splits(
 
 
 def _ratios(cells: pd.Series, path: str) -> pd.Series:
-    """Return ratios as numbers, NaN for empty cells. Raises DataError: a cell is not a ratio."""
+    """Return ratios as numbers, NaN for empty cells. Raises DataError if a cell is not a ratio."""
     texts = cells.astype(object).where(cells.notna(), "").astype(str).str.strip()
     ratios = texts.map(ratio_of)
     bad = ratios.isna() & cells.notna()

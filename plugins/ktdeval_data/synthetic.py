@@ -102,7 +102,7 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
     """Generate the market and its planted returns; equal parameters give equal bytes.
 
     The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every
-    day. Raises DataError: the range is empty or lies outside the exchange calendar, or a date is
+    day. Raises DataError if the range is empty or lies outside the exchange calendar, or a date is
     not an ISO date.
     """
     days = sessions(params.first, params.last)

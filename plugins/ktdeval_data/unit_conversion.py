@@ -38,8 +38,8 @@ def to_our_units(
     were read, and notes on it. Prices of A-shares (`in_fen`) are rounded to fen, their volumes to
     shares.
 
-    Prices without a factor become missing where others have one. Raises DataError: volumes don't
-    show how they are stored; UsageError: a unit is unknown.
+    Prices without a factor become missing where others have one. Raises DataError if volumes don't
+    show how they are stored; UsageError if a unit is unknown.
     """
     volume_unit = Unit.parse(params.volume_unit, VOLUME_UNITS, "--volume-unit")
     amount_unit = Unit.parse(params.amount_unit, AMOUNT_UNITS, "--amount-unit")

@@ -134,7 +134,7 @@ class Form:
     ) -> dict[str, JsonValue]:
         """Return the arguments.
 
-        Raises FormError: if a field is missing, wrong or unknown.
+        Raises FormError if a field is missing, wrong or unknown.
         """
         rows = rows or {}
         names = {field.name for field in self.fields}

@@ -52,7 +52,7 @@ class Moments:
     def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and wait for the person's action.
 
-        Raises KeyboardInterrupt: if the person left.
+        Raises KeyboardInterrupt if the person left.
         """
         with self._state:
             self._version += 1

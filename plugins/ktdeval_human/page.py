@@ -21,7 +21,7 @@ class PageDesk:
     def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         """Serve the page, and pass its address to `tell`.
 
-        Raises ProviderError: if the port is not available.
+        Raises ProviderError if the port is not available.
         """
         self.moments = Moments()
         token = secrets.token_urlsafe(24)
@@ -54,7 +54,7 @@ class PageDesk:
 def at_page(_name: str, params: PageParams) -> Person:
     """Return a person at a local web page.
 
-    Raises ConfigError: if the name is not valid.
+    Raises ConfigError if the name is not valid.
     """
     check_name(params.who)
     return Person(lambda: open_page(params.port))

@@ -58,7 +58,7 @@ class PageServer(ThreadingHTTPServer):
     def __init__(self, port: int, token: str, moments: Moments) -> None:
         """Listen on a port of this machine; 0 for a free one.
 
-        Raises OSError: if the port is not available.
+        Raises OSError if the port is not available.
         """
         self.moments = moments
         self._token: str | None = token

@@ -40,8 +40,7 @@ class Desk(Protocol):
     def ask(self, moment: ShownRequest) -> Act:
         """Show a moment, and wait for the person's action.
 
-        Raises KeyboardInterrupt: if the person leaves; ProviderError: if no person can be asked
-        here.
+        Raises KeyboardInterrupt if the person leaves; ProviderError if no person can be asked here.
         """
 
 
@@ -71,7 +70,7 @@ class Person:
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request.
 
-        Raises ProviderError: if no person can be asked, or the person is already being asked.
+        Raises ProviderError if no person can be asked, or the person is already being asked.
         """
         if not self._is_asked.acquire(blocking=False):
             raise ProviderError(

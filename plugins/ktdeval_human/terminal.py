@@ -52,7 +52,7 @@ class _Back(Exception):
 def at_terminal(_name: str, params: TerminalParams) -> Person:
     """Return a person at this process's terminal.
 
-    Raises ConfigError: if the name is not valid.
+    Raises ConfigError if the name is not valid.
     """
     check_name(params.who)
     return Person(open_terminal)
@@ -61,7 +61,7 @@ def at_terminal(_name: str, params: TerminalParams) -> Person:
 def open_terminal() -> Terminal:
     """Return the desk at this process's terminal.
 
-    Raises ProviderError: if input or output is not a terminal.
+    Raises ProviderError if input or output is not a terminal.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise ProviderError(

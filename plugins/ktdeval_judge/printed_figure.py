@@ -44,7 +44,7 @@ def is_daily(returns_a_year: float) -> bool:
 class PrintedFigure:
     """A Sharpe ratio as somebody printed it, and what is said or assumed of its returns.
 
-    Raises UsageError: a value is impossible; the message names the option.
+    Raises UsageError if a value is impossible; the message names the option.
 
     Example:
         judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck

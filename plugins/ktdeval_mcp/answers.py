@@ -40,7 +40,7 @@ class CommandOutput:
 
 
 async def run_command(words: list[str]) -> CommandOutput:
-    """Run `ktdeval` with these arguments. Raises ToolError: the command gave no result."""
+    """Run `ktdeval` with these arguments. Raises ToolError if the command gave no result."""
     called = shlex.join(["ktdeval", *words])
     try:
         with anyio.fail_after(MAX_SECONDS):
@@ -85,7 +85,7 @@ def bound_text(text: str) -> str:
 
 def bound_json(text: str) -> tuple[JsonValue, str]:
     """Return the value of a JSON text, shortened to `MAX_CHARS`, and a note on how it was shortened
-    (empty: it is complete). Raises UsageError: the text is not JSON.
+    (empty: it is complete). Raises UsageError if the text is not JSON.
     """
     try:
         value: JsonValue = json.loads(text)

@@ -40,7 +40,7 @@ class DocsSection:
 
 def search_docs(query: str) -> list[DocsSection]:
     """Return the sections that match a query best, best first, at most `MAX_HITS`. Raises
-    UsageError: the documentation is not installed.
+    UsageError if the documentation is not installed.
     """
     sections = docs_sections()
     words = set(_words(query))
@@ -65,7 +65,7 @@ def search_docs(query: str) -> list[DocsSection]:
 
 @cache
 def docs_sections() -> tuple[DocsSection, ...]:
-    """Return all sections, by page. Raises UsageError: the documentation is not installed."""
+    """Return all sections, by page. Raises UsageError if the documentation is not installed."""
     package = Path(ktdeval.__file__).parent
     # in a wheel the pages are inside the package, in a checkout next to it
     folder = next(

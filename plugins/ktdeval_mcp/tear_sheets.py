@@ -20,9 +20,9 @@ def address_of(run: Path) -> str:
 
 
 async def read_sheets(address: str) -> list[str]:
-    """Return the tear sheets of a run as HTML pages, one for each trading task. Raises UsageError:
-    the address is not that of a tear sheet, or the run lacks one; ToolError: the run does not exist
-    or can't be read.
+    """Return the tear sheets of a run as HTML pages, one for each trading task. Raises UsageError
+    if the address is not that of a tear sheet, or the run lacks one; ToolError if the run does not
+    exist or can't be read.
     """
     if not address.startswith(PREFIX):
         raise UsageError(f"no resource {address}: tear sheets are {PREFIX} and a path, encoded")

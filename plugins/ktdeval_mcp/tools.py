@@ -53,8 +53,8 @@ class CommandTool:
         }
 
     def words(self, arguments: Mapping[str, Any], *flags: str) -> list[str]:
-        """Return the command line of a call, with further flags. Raises UsageError: an argument is
-        unknown, missing or of the wrong type.
+        """Return the command line of a call, with further flags. Raises UsageError if an argument
+        is unknown, missing or of the wrong type.
         """
         check_arguments(self.name, self.schema, arguments)
 

@@ -362,7 +362,7 @@ class LinearFactor(RankModel):
 def parse_coefficients(text: str) -> Mapping[str, float]:
     """Read `MOM_12_1:0.02 RV_60:-0.1` as factor -> coefficient, without coefficients of 0.
 
-    Raises ConfigError: the text has another form, or names an unknown factor or one twice.
+    Raises ConfigError if the text has another form, or names an unknown factor or one twice.
     """
     names = [factor.name for factor in FACTORS]
     weights: dict[str, float] = {}
@@ -432,7 +432,7 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 def make_builtin(name: str, params: Any = None) -> Model:
     """Return a built-in model; without `params` it has its defaults. `name` omits `builtin/`.
 
-    Raises UsageError: the name is unknown.
+    Raises UsageError if the name is unknown.
     """
     if name not in _MAKERS:
         raise UsageError(f"no built-in model {name!r}{near_matches(name, _MAKERS)}")

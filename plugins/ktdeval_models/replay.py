@@ -23,7 +23,7 @@ class ReplayModel:
     """
 
     def __init__(self, name: str) -> None:
-        """Replay the run in folder `name`. Raises UsageError: the run is missing."""
+        """Replay the run in folder `name`. Raises UsageError if the run is missing."""
         self._folder = folder = local_run_path(name)
         if not (folder / "manifest.json").is_file():
             raise UsageError(
@@ -69,8 +69,8 @@ class ReplayModel:
         }
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind;
-        ProviderError: nothing was recorded for this request.
+        """Return the recorded reply. Raises ModelError if the recorded call failed, with its kind;
+        ProviderError if nothing was recorded for this request.
         """
         exchange = self._index().get(_key_of(request))
         if exchange is None:

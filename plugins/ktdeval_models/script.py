@@ -102,7 +102,7 @@ class ScriptModel:
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError: the script requires it, or has no answer."""
+        """Answer one request. Raises ModelError if the script requires it, or has no answer."""
         replies = self._replies(request)
         if not replies:
             raise ModelError(

@@ -208,7 +208,7 @@ def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
 
 def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> RuleSignals:
     """Return +1 from the close of the month's `before`-last session until that of session `after`
-    of the next month, when holdings are sold. Raises DataError: the calendar does not cover the
+    of the next month, when holdings are sold. Raises DataError if the calendar does not cover the
     days.
     """
     listed = [_month(day, calendar) for day in days.astype("M8[M]")]
@@ -260,8 +260,8 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 class RuleModel:
     """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown; HOLD, with the
-    reason, if there are too few bars. Raises ProviderError: the task does not ask for such
-    decisions, shows no `history`, or hides days that the rule needs; ModelError: the conversation
+    reason, if there are too few bars. Raises ProviderError if the task does not ask for such
+    decisions, shows no `history`, or hides days that the rule needs; ModelError if the conversation
     shows no account.
     """
 

@@ -26,8 +26,8 @@ class TrivialModel:
         return None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError `no_trivial_answer`: the form has rules for values
-        that are not supported here.
+        """Answer one request. Raises ModelError `no_trivial_answer` if the form has rules for
+        values that are not supported here.
         """
         conversation = Conversation(request)
         if conversation.is_submission and conversation.is_readable:

@@ -77,7 +77,7 @@ def read_steps(
     """Yield the texts of each recorded step of an episode, finished or not; `redact` removes
     secrets.
 
-    Raises StoreError: if a record is not readable, or belongs to a task without orders.
+    Raises StoreError if a record is not readable, or belongs to a task without orders.
     """
     steps, entries = folder.load_recorded(spec)
     for step, entry in zip(steps, entries, strict=True):

@@ -65,7 +65,7 @@ class Lexicon:
 
     `terms`: kind -> spellings.
 
-    Raises DataError: if a kind is not one of `KINDS`, or a spelling is too short to be distinct.
+    Raises DataError if a kind is not one of `KINDS`, or a spelling is too short to be distinct.
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:

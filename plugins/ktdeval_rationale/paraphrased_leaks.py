@@ -76,7 +76,7 @@ class NgramEncoder:
 class StaticEncoder:
     """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
 
-    Raises ModuleNotFoundError: if model2vec is not installed; UsageError: if the folder has no such
+    Raises ModuleNotFoundError if model2vec is not installed; UsageError if the folder has no such
     model.
     """
 
@@ -111,7 +111,7 @@ def choose_encoder(model: Path | None) -> Encoder | str:
 
     `model`: folder of a model; None for letter groups.
 
-    Raises UsageError: if the folder has no model that can be loaded.
+    Raises UsageError if the folder has no model that can be loaded.
     """
     if model is None:
         return NgramEncoder()
@@ -140,7 +140,7 @@ class SimilarityLinter:
 
     `anchors`: (category or `none`, sentence) pairs; by default the shipped ones.
 
-    Raises DataError: if the anchors lack leaks or harmless sentences, or the encoder's vectors are
+    Raises DataError if the anchors lack leaks or harmless sentences, or the encoder's vectors are
     not finite.
     """
 

@@ -87,8 +87,8 @@ class RationaleReport:
 def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings) -> RationaleReport:
     """Return the whole report on run folders.
 
-    Raises StoreError: if a folder has no run; UsageError: if no episode has a text, or two episodes
-    have one mask, window and seed; DataError: if `options.data` is not the market of a run.
+    Raises StoreError if a folder has no run; UsageError if no episode has a text, or two episodes
+    have one mask, window and seed; DataError if `options.data` is not the market of a run.
     """
     reading = _ReadRuns(plugins, options)
     for path in runs:
@@ -246,7 +246,7 @@ class _ReadRuns:
 def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]:
     """Return episodes by mask, masks in the order of tables.
 
-    Raises UsageError: if two of them have one mask, window and seed, so that they can't be paired.
+    Raises UsageError if two of them have one mask, window and seed, so that they can't be paired.
     """
     cells: dict[tuple[str, str | None, int], EpisodeSpec] = {}
     by_mask: dict[str, list[EpisodeCounts]] = {}

@@ -38,8 +38,8 @@ class RayRunner:
         )
 
     def start_workers(self, job: WorkerJob) -> RunningWorkers:
-        """Start the workers of a job; see `ktdeval.task_api.WorkersRunner`. Raises UsageError: Ray is
-        not installed, or its cluster does not answer.
+        """Start the workers of a job; see `ktdeval.task_api.WorkersRunner`. Raises UsageError if
+        Ray is not installed, or its cluster does not answer.
         """
         return RayWorkers(_ray(), job)
 
@@ -120,7 +120,7 @@ class RayWorkers:
 
 
 def _ray() -> ModuleType:
-    """Return Ray. Raises UsageError: it is not installed."""
+    """Return Ray. Raises UsageError if it is not installed."""
     try:
         import ray  # noqa: PLC0415 - the extra `ray`
 

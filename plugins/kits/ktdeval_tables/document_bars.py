@@ -52,7 +52,7 @@ def bars_as_text(source: TableSource) -> str:
 
 def _rows_of(tables: Sequence[FoundTable], code: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows of tables of bars, each with its code where the document states one. Raises
-    ValueError: they are tables of several kinds.
+    ValueError if they are tables of several kinds.
     """
     outer = [table for table in tables if not _is_inner(table, tables)]
     keys = [_key_of(table) for table in outer]

@@ -59,8 +59,8 @@ class InspectAgent:
         self.traits = AgentTraits(acts_outside=True)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by one run of the agent; hold if it submits nothing. Raises SampleError:
-        the agent or its model failed; UsageError: no sample of Inspect is running.
+        """Decide one step by one run of the agent; hold if it submits nothing. Raises SampleError
+        if the agent or its model failed; UsageError if no sample of Inspect is running.
         """
         procedure = one_submission(observation, session, END)
         opening = [
@@ -110,7 +110,7 @@ def _run_in_sample(name: str, opening: list[Message], acting: ExternalSession) -
 
 
 def agent_maker(name: str) -> AgentMaker:
-    """Return a function that makes an agent from the step's tools. Raises UsageError: the name is
+    """Return a function that makes an agent from the step's tools. Raises UsageError if the name is
     unknown, or its package is not installed.
     """
     if name == "react":

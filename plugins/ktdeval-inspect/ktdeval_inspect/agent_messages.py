@@ -39,7 +39,7 @@ def to_request(
     config: GenerateConfig,
 ) -> ModelRequest:
     """Return the request of an agent. Its sampling settings are ignored: those of the run are on
-    the card. Raises UsageError: the request contains a picture, a sound or a file.
+    the card. Raises UsageError if the request contains a picture, a sound or a file.
     """
     schema: JsonObject | None = None
     if config.response_schema is not None:

@@ -41,7 +41,7 @@ class SampleCalls:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Ask the model from the worker thread, in the sample's own task, so that limits, cache and
-        log apply. Raises SampleError: Inspect refused or the model failed.
+        log apply. Raises SampleError if Inspect refused or the model failed.
         """
         try:
             self.output = anyio.from_thread.run(self._generate, request)
@@ -101,5 +101,5 @@ class InspectModel:
     """Model that asks Inspect's model in the sample whose episode is running."""
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask Inspect's model. Raises SampleError: the call failed."""
+        """Ask Inspect's model. Raises SampleError if the call failed."""
         return current_sample.get().reply(request)

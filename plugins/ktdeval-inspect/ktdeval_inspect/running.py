@@ -65,7 +65,7 @@ class InspectRun:
     """Run of one task of ktdeval. Its folder is open while samples run; threads may share it."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Plan the run. Raises KtdevalError: an option is invalid, or several tasks are named."""
+        """Plan the run. Raises KtdevalError if an option is invalid, or several tasks are named."""
         given = dict(options)
         if given.get("out") is None:
             given["out"] = str(Path("ktdeval-runs") / f"inspect-{secrets.token_hex(4)}")

@@ -64,8 +64,8 @@ class BridgeRequest:
 
 def check_request(request: BridgeRequest, fields: Fields) -> BridgeRequest:
     """Return a request with its leading system texts joined; unread fields are named as ignored.
-    Raises WireError: it has no user message, a result without its call, a call without its result,
-    a tool twice, or too many messages or tools.
+    Raises WireError if it has no user message, a result without its call, a call without its
+    result, a tool twice, or too many messages or tools.
     """
     fields.ignore_rest()
     messages = _joined_system(request.messages)
@@ -149,7 +149,7 @@ def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSp
 def allowed_only(
     fields: Fields, name: str, tools: Sequence[ToolSpec], allowed: Sequence[str]
 ) -> tuple[ToolSpec, ...]:
-    """Return the tools that a request allows. Raises WireError: it allows a tool that it does not
+    """Return the tools that a request allows. Raises WireError if it allows a tool that it does not
     have.
     """
     known = {tool.name for tool in tools}

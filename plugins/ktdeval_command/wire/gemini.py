@@ -63,7 +63,7 @@ def write_count(tokens: int) -> JsonObject:
 
 
 def _camel(fields: Fields) -> Fields:
-    """Return fields by their names in camel case. Raises WireError: a field is given in both
+    """Return fields by their names in camel case. Raises WireError if a field is given in both
     spellings.
     """
     members: dict[str, Any] = {}
@@ -221,7 +221,7 @@ class _ContentReader:
 
 
 def _check_part(part: Fields, kinds: Sequence[str]) -> str | None:
-    """Return the kind of a part; None if it has only marks. Raises WireError: the kind is not in
+    """Return the kind of a part; None if it has only marks. Raises WireError if the kind is not in
     `kinds`, such as `inlineData`.
     """
     names = [name for name in part.names() if name not in _BESIDE_PART]

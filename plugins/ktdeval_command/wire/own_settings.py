@@ -78,7 +78,7 @@ class SettingsReader:
             self._paths["reasoning_tokens"] = path
 
     def settings(self) -> OwnSettings | None:
-        """Return the settings; None without settings. Raises WireError: they are too long."""
+        """Return the settings; None without settings. Raises WireError if they are too long."""
         if not (self._fields or self._withheld):
             return None
         fields: JsonObject = dict(sorted(self._fields.items()))

@@ -39,7 +39,7 @@ class Fields:
 
     def __init__(self, value: JsonValue, where: str, ignored: dict[str, None]) -> None:
         """Read an object. `where`: its path; empty for the request. `ignored`: collects the paths
-        of ignored fields, without indices. Raises WireError: the value is not an object.
+        of ignored fields, without indices. Raises WireError if the value is not an object.
         """
         self.where = where
         self.ignored = ignored
@@ -87,8 +87,8 @@ class Fields:
 
     def content(self, name: str, kinds: Collection[str], between: str = "\n\n") -> str:
         """Take a text, or a list of parts with texts, which are joined; empty if absent. A part of
-        type `refusal` has its text in the field of that name. Raises WireError: the type of a part
-        is not in `kinds`, such as an image.
+        type `refusal` has its text in the field of that name. Raises WireError if the type of a
+        part is not in `kinds`, such as an image.
         """
         if isinstance(self._left.get(name), str):
             return self.needed_text(name)
@@ -132,7 +132,7 @@ class Fields:
         return value
 
     def _need_value(self, name: str, value: T | None, expected: str) -> T:
-        """Return a required value. Raises WireError: it is None."""
+        """Return a required value. Raises WireError if it is None."""
         if value is None:
             self.wrong(name, f"{expected}, is missing")
         return value
@@ -245,14 +245,14 @@ class Fields:
 
 
 def request_fields(body: bytes) -> Fields:
-    """Return the fields of a request's body. Raises WireError: the body is not one object of strict
-    JSON in UTF-8.
+    """Return the fields of a request's body. Raises WireError if the body is not one object of
+    strict JSON in UTF-8.
     """
     return Fields(read_json(body), "", {})
 
 
 def read_json(body: bytes) -> JsonValue:
-    """Return the value of a body. Raises WireError: it is not strict JSON in UTF-8."""
+    """Return the value of a body. Raises WireError if it is not strict JSON in UTF-8."""
     try:
         text = body.decode("utf-8")
         value = loads_untrusted(text, MAX_LEVELS)

@@ -62,9 +62,9 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
     """Request a market from a vendor and turn the answers into tables; nothing is checked or
     repaired.
 
-    Raises UsageError: a parameter is missing or wrong, a library or key is missing; DataError: the
-    vendor refuses or does not answer, or an answer lacks a column; StoreError: answers can't be
-    kept.
+    Raises UsageError if a parameter is missing or wrong, a library or key is missing; DataError if
+    the vendor refuses or does not answer, or an answer lacks a column; StoreError if answers can't
+    be kept.
     """
     vendor = vendors()[params.vendor]
     kind = _MARKETS[market]
@@ -137,7 +137,7 @@ def _index_market(tables: VendorTables, index: str) -> dict[str, Any]:
 def _index_gaps(tables: VendorTables, bars: pd.DataFrame, members: pd.DataFrame) -> list[str]:
     """Return notes on what the vendor has not sent: lists of members, and member days before a
     code's first bar or after its last. Days between are halts, which `data check` counts. Raises
-    DataError: more is missing at the end than a halt explains.
+    DataError if more is missing at the end than a halt explains.
     """
     problems = _missing_lists(tables)
     halts: list[str] = []
@@ -188,7 +188,7 @@ def _missing_lists(tables: VendorTables) -> list[str]:
 
 
 def _settle(tables: VendorTables, problems: Sequence[str]) -> list[str]:
-    """Return a note on days that are missing. Raises DataError: they are not accepted."""
+    """Return a note on days that are missing. Raises DataError if they are not accepted."""
     params = tables.params
     asked = f"{tables.name}, asked from {tables.days[0]} to {tables.days[1]}"
     return coverage.settle(problems, params.accept_gaps, asked, str(params.answers))
@@ -268,7 +268,7 @@ def _symbol_gaps(
 ) -> list[str]:
     """Return notes on the sessions that the vendor has not sent. `foreign`: codes of other
     exchanges, whose sessions are not known, so that only a week without a bar counts. Raises
-    DataError: some are missing that no listing explains, and they are not accepted.
+    DataError if some are missing that no listing explains, and they are not accepted.
     """
     expected = coverage.expected_days(tables.calendar, *tables.days)
     all_missing = []

@@ -24,7 +24,7 @@ _LATEST_MS = 4_102_444_800_000
 def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
     """Return `date`, the day of UTC on which each bar ends, and `begins`, the time of UTC at which
     it begins, as text. `stamps`: starts of bars of a day, in milliseconds since 1970. Raises
-    DataError: one is in another unit.
+    DataError if one is in another unit.
     """
     numbers = to_numbers(stamps, where)
     wrong = ~((numbers >= _EARLIEST_MS) & (numbers <= _LATEST_MS))
@@ -41,8 +41,8 @@ def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
 
 
 def days_of_midnights(stamps: pd.Series, zone: str, where: str) -> pd.Series:
-    """Return the day that begins at each stamp, an ISO time with its zone. Raises DataError: one is
-    no midnight of `zone`.
+    """Return the day that begins at each stamp, an ISO time with its zone. Raises DataError if one
+    is no midnight of `zone`.
     """
     moments = pd.to_datetime(stamps, utc=True, errors="coerce", format="ISO8601")
     local = moments.dt.tz_convert(zone)
@@ -57,8 +57,8 @@ def days_of_midnights(stamps: pd.Series, zone: str, where: str) -> pd.Series:
 
 
 def one_beginning(bars: pd.DataFrame, where: str) -> list[str]:
-    """Return a note for the codes whose bars do not begin at 00:00 UTC. Raises DataError: the bars
-    of a code begin at several times of day, so that they overlap or leave hours out.
+    """Return a note for the codes whose bars do not begin at 00:00 UTC. Raises DataError if the
+    bars of a code begin at several times of day, so that they overlap or leave hours out.
     """
     codes_of: dict[str, list[str]] = {}
     for code, column in bars.groupby("code", observed=True)["begins"]:

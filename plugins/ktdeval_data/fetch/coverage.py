@@ -122,7 +122,7 @@ def late_starts(all_missing: Sequence[MissingSessions], listed: Mapping[str, str
 def settle(problems: Sequence[str], accepted: bool, asked: str, answers: str) -> list[str]:
     """Return a note that states the gaps; empty without gaps.
 
-    Raises DataError: gaps are not accepted.
+    Raises DataError if gaps are not accepted.
     """
     if not problems:
         return []

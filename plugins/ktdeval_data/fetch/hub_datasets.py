@@ -67,7 +67,7 @@ def licence_of(params: FetchHubParams, stated: JsonValue) -> str:
     """Return the licence under which a dataset is used: that of its card, or the user's words where
     the card states none.
 
-    Raises UsageError: the card states none, and neither does the user; or they differ.
+    Raises UsageError if the card states none, and neither does the user; or they differ.
     """
     of_card = _in_words(stated)
     if not of_card and not params.licence:

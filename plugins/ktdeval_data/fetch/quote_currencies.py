@@ -17,7 +17,7 @@ _MONEY = ("open", "high", "low", "close", "amount", "dividend")
 
 def quoted_in(table: pd.DataFrame, name: str) -> dict[str, str]:
     """Return code -> currency, as the vendor names it; without a code of which it names none.
-    Raises UsageError: a code has two.
+    Raises UsageError if a code has two.
     """
     if "currency" not in table:
         return {}

@@ -89,8 +89,8 @@ class VendorTransport(Protocol):
     takes_endpoint: bool  #: whether its address is an option, and so may be wrong
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call. Raises ModelError: it may succeed later (its kind says why); DataError or
-        UsageError: it can't.
+        """Make a call. Raises ModelError if it may succeed later (its kind says why); DataError or
+        UsageError if it can't.
         """
 
 
@@ -208,7 +208,7 @@ class AnswerFolder:
         """Keep answers of `vendor` in `folder`. `connect` is called at the first missing answer;
         `tell` reports the progress.
 
-        Raises StoreError: the folder can't be made.
+        Raises StoreError if the folder can't be made.
         """
         make_folder(folder)
         self._vendor, self._folder, self._connect, self._tell = vendor, folder, connect, tell
@@ -217,9 +217,9 @@ class AnswerFolder:
         self.asked, self.kept = 0, 0
 
     def ask(self, request: VendorRequest) -> VendorAnswer:
-        """Return the answer to a request, from the folder if it is there. Raises DataError: the
+        """Return the answer to a request, from the folder if it is there. Raises DataError if the
         vendor refuses, does not answer after all attempts, or a kept answer is unreadable;
-        UsageError: a library or key is missing; StoreError: no space.
+        UsageError if a library or key is missing; StoreError: no space.
         """
         key: dict[str, JsonValue] = {
             "vendor": self._vendor,

@@ -66,8 +66,8 @@ class VendorTables:
         return table in self.vendor.tables
 
     def read(self, name: str, codes: Sequence[str]) -> pd.DataFrame:
-        """Request a table and return its fields as columns, without repeated rows. Raises
-        DataError: it is empty, or an answer lacks a column.
+        """Request a table and return its fields as columns, without repeated rows. Raises DataError
+        if it is empty, or an answer lacks a column.
         """
         table = self.vendor.tables[name]
         frames: list[pd.DataFrame] = []

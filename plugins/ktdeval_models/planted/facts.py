@@ -54,8 +54,8 @@ def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
     """Play a task's windows and return the facts of its candidates.
 
     A candidate whose return is unknown or 0 is skipped, since it has no sign. The same asset and
-    day in two windows is one fact. Raises KtdevalError: the task shows no candidates, or no return
-    follows.
+    day in two windows is one fact. Raises KtdevalError if the task shows no candidates, or no
+    return follows.
     """
     config = RunConfig(
         model="builtin/hold",

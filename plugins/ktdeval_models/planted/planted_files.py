@@ -86,7 +86,7 @@ def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> N
 
 
 def read_planted(folder: Path) -> PlantedMemory:
-    """Read a model. Raises DataError: a file can't be read, is malformed or was changed, or the
+    """Read a model. Raises DataError if a file can't be read, is malformed or was changed, or the
     weights don't match the network's shape.
     """
     path = folder / DESCRIPTION

@@ -45,7 +45,7 @@ class PlantedModel(KeylessModel):
     needs = f"a table of candidates in the prompt, with {' and '.join(FIGURES)}"
 
     def __init__(self, _name: str, params: PlantedParams) -> None:
-        """Read the model. Raises UsageError: the model is missing, or its hash differs from the
+        """Read the model. Raises UsageError if the model is missing, or its hash differs from the
         pinned one; errors of `read_planted`.
         """
         self.params = params

@@ -71,7 +71,7 @@ class Sizes(Value):
     @classmethod
     def of(cls, returns: FloatArray) -> Sizes:
         """Split returns, [N] fractions without 0 or NaN, into falls and rises, and each of these
-        into thirds. Raises DataError: a third has no return, so what its answer stands for is
+        into thirds. Raises DataError if a third has no return, so what its answer stands for is
         undefined.
         """
         thirds = [1 / 3, 2 / 3]

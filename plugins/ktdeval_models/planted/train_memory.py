@@ -78,8 +78,8 @@ def train_models(options: MemoryOptions, market: Mapping[str, Any]) -> None:
 
 
 def _parse_exposures(text: str) -> tuple[int, ...]:
-    """Return numbers of exposures, ascending. Raises UsageError: one is not a whole number, or too
-    large.
+    """Return numbers of exposures, ascending. Raises UsageError if one is not a whole number, or
+    too large.
     """
     numbers = []
     for part in text.split(","):
@@ -125,7 +125,7 @@ def _train_models(
 def _networks(
     facts: Facts, sizes: Sizes, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[tuple[int, Transformer]]:
-    """Yield the network after each number of exposures. Raises UsageError: torch is missing."""
+    """Yield the network after each number of exposures. Raises UsageError if torch is missing."""
     try:
         snapshots = later("ktdeval_models.planted.training:snapshots")()
         settings_of = later("ktdeval_models.planted.training:Settings")()
@@ -174,8 +174,8 @@ def _version(package: str) -> str:
 def _models_there(
     facts: Facts, wanted: Mapping[int, PlantedFile], out: Path
 ) -> Sequence[_Model] | None:
-    """Return the models of a seed if all exist, else None. Raises DataError: a folder holds a model
-    of another training.
+    """Return the models of a seed if all exist, else None. Raises DataError if a folder holds a
+    model of another training.
     """
     found = []
     for exposures, expected in wanted.items():

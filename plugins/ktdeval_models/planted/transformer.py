@@ -67,7 +67,7 @@ class Transformer:
     @classmethod
     def of_bytes(cls, shape: Shape, data: bytes) -> Transformer:
         """Read weights: little-endian float32 in the order of `Shape.weights`, without padding.
-        Raises ValueError: the number of weights differs, or one is not finite.
+        Raises ValueError if the number of weights differs, or one is not finite.
         """
         numbers = np.frombuffer(data, "<f4")  # ValueError if the last number is incomplete
         if len(numbers) != shape.size:

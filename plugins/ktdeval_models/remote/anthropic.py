@@ -395,7 +395,7 @@ class AnthropicModel(RemoteAdapter):
         """Return the reply in a message.
 
         It carries signed thoughts in their positions, which later requests send back. Raises
-        ModelError `bad_response`: it is not a message, or ended for an unknown reason.
+        ModelError `bad_response` if it is not a message, or ended for an unknown reason.
         """
         usage = _token_usage(answer.get("usage"))
         served_by = text_of(answer.get("model"))

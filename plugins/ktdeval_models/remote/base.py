@@ -90,7 +90,7 @@ class RequestSigner(Protocol):
     """Credentials of the machine, which sign each request with headers."""
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
-        """Return the headers that authenticate the caller. Raises ProviderError: the credentials
+        """Return the headers that authenticate the caller. Raises ProviderError if the credentials
         are refused or have expired.
         """
 
@@ -151,8 +151,8 @@ class RemoteAdapter:
         """Import the SDK, find the key, build the client; safe to call again. Makes no network
         request.
 
-        Raises ProviderError: the SDK or the key is missing or unusable; the message names the extra
-        to install or the variable to set.
+        Raises ProviderError if the SDK or the key is missing or unusable; the message names the
+        extra to install or the variable to set.
         """
         if self.client is not None:
             return
@@ -182,7 +182,9 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, headers, sign)
 
     def signer(self) -> RequestSigner:
-        """Return the credentials to use if no key is set. Raises ProviderError: they are missing."""
+        """Return the credentials to use if no key is set. Raises ProviderError if they are
+        missing.
+        """
         raise missing_key(self.provider, self.variables)
 
     def settings(self) -> dict[str, JsonValue]:
@@ -221,15 +223,15 @@ class RemoteAdapter:
             return {name: value for name, value in sent if isinstance(value, str)}
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError: this provider does not support an option
-        of the run.
+        """Return the body of a call. Raises ProviderError if this provider does not support an
+        option of the run.
         """
         raise NotImplementedError
 
     def decode(
         self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
     ) -> Reply:
-        """Return the reply in an answer to `body`. Raises ModelError `bad_response`: the answer
+        """Return the reply in an answer to `body`. Raises ModelError `bad_response` if the answer
         does not have the API's shape.
         """
         raise NotImplementedError
@@ -262,8 +264,8 @@ class RemoteAdapter:
     def reply(self, request: ModelRequest) -> Reply:
         """Make one attempt. Thread-safe, without state between calls.
 
-        Raises ModelError: this attempt failed; ProviderError: every attempt would fail, since key,
-        model name, address, quota or a parameter is refused.
+        Raises ModelError if this attempt failed; ProviderError if every attempt would fail, since
+        key, model name, address, quota or a parameter is refused.
         """
         self.connect()
         reply = self._attempt(request)
@@ -381,8 +383,8 @@ class RemoteAdapter:
 
     def _assemble_stream(self, stream: StreamAssembler) -> bytes:
         """Return a streamed answer in the form of an unstreamed one. Raises ModelError
-        `bad_response`: it is incomplete, or has no token counts; in the second case later attempts
-        are not streamed.
+        `bad_response` if it is incomplete, or has no token counts; in the second case later
+        attempts are not streamed.
         """
         try:
             content = stream.answer()
@@ -492,8 +494,8 @@ class RemoteAdapter:
 
 def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Reply:
     """Return an empty reply if the tokens of an answer with an empty `what` are counted: it was
-    paid for, and a retry of the same request would cost again. Raises ModelError `bad_response`: no
-    tokens are counted.
+    paid for, and a retry of the same request would cost again. Raises ModelError `bad_response` if
+    no tokens are counted.
     """
     if usage == Usage():
         raise bad_response(caller, f"the reply's {what!r} is empty, and no tokens are counted")
@@ -501,7 +503,9 @@ def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Repl
 
 
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
-    """Return a required field. Raises ModelError `bad_response`: it is missing or has another type."""
+    """Return a required field. Raises ModelError `bad_response` if it is missing or has another
+    type.
+    """
     value = mapping.get(name)
     if not isinstance(value, kind):
         raise bad_response(

@@ -116,7 +116,7 @@ class BedrockModel(AnthropicModel):
         )
 
     def signer(self) -> base.RequestSigner:
-        """Return the AWS credentials of this machine. Raises ProviderError: they are missing."""
+        """Return the AWS credentials of this machine. Raises ProviderError if they are missing."""
         return AwsSigner(self.provider, self.variables[0], self.params.region)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
@@ -161,7 +161,9 @@ class AwsSigner:
         self._find_credentials()
 
     def _find_credentials(self) -> Any:
-        """Return the current credentials. Raises ProviderError: they are missing or can't be used."""
+        """Return the current credentials. Raises ProviderError if they are missing or can't be
+        used.
+        """
         try:
             credentials = self._session.get_credentials()  # found once
             frozen = credentials and credentials.get_frozen_credentials()
@@ -198,8 +200,8 @@ class AwsSigner:
 
 
 def make_vertex(name: str, params: VertexParams | None = None) -> Model:
-    """Return a model on Vertex AI: Claude or Gemini. Raises UsageError: the name is not valid for a
-    model; ConfigError: the model is of another vendor, or a parameter can't be used.
+    """Return a model on Vertex AI: Claude or Gemini. Raises UsageError if the name is not valid for
+    a model; ConfigError if the model is of another vendor, or a parameter can't be used.
     """
     own = params or VertexParams()
     check_name(name, "vertex")
@@ -235,7 +237,7 @@ class _OnVertex(base.RemoteAdapter):
         self.path = f"/{version}/{where}/publishers/{vendor}/models/{self.name}:{self.method}"
 
     def signer(self) -> base.RequestSigner:
-        """Return the credentials of this machine. Raises ProviderError: they are missing."""
+        """Return the credentials of this machine. Raises ProviderError if they are missing."""
         return GoogleSigner(self.provider, self.variables[0])
 
     def account_fields(self) -> Mapping[str, str]:
@@ -306,7 +308,7 @@ def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> 
 
 
 def vertex_project(provider: str) -> str:
-    """Return the project that the environment names. Raises ProviderError: none is set, or the
+    """Return the project that the environment names. Raises ProviderError if none is set, or the
     value is not a project id.
     """
     for variable in _PROJECTS:

@@ -126,7 +126,7 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError: `_problem` finds one, or the asset has
+        """Return the body of a call. Raises ProviderError if `_problem` finds one, or the asset has
         no price.
         """
         conversation = Conversation(request)
@@ -179,7 +179,7 @@ class TradingActionModel(RemoteAdapter):
         request: ModelRequest,
         body: Mapping[str, Any],  # noqa: ARG002
     ) -> Reply:
-        """Return the decision as a submission. Raises ModelError: the answer has no decision."""
+        """Return the decision as a submission. Raises ModelError if the answer has no decision."""
         action = answer.get("recommended_action")
         reasoning = answer.get("reasoning", "")
         decision = ""

@@ -74,8 +74,8 @@ def read_ending(
 ) -> ReplyEnding:
     """Return how a reply ended, by the server's stop word.
 
-    A complete call is used whatever the word is, and so is text without a word. Raises ModelError:
-    the server gave up, or its word is unknown and a complete call is missing.
+    A complete call is used whatever the word is, and so is text without a word. Raises ModelError
+    if the server gave up, or its word is unknown and a complete call is missing.
     """
     plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
     if plain in _FINISH:

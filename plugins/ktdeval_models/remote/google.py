@@ -124,8 +124,8 @@ class GoogleModel(RemoteAdapter):
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call. Raises ProviderError: this API does not support two options of
-        the run together.
+        """Return the body of a call. Raises ProviderError if this API does not support two options
+        of the run together.
         """
         body: Body = {
             "contents": list(_contents(request.messages, self.name)),
@@ -230,8 +230,8 @@ class GoogleModel(RemoteAdapter):
     ) -> Reply:
         """Return the reply in an answer.
 
-        Raises ModelError `bad_response`: it has no candidate, or one that ended for an unknown
-        reason; ProviderError: the account is barred.
+        Raises ModelError `bad_response` if it has no candidate, or one that ended for an unknown
+        reason; ProviderError if the account is barred.
         """
         usage = _token_usage(answer.get("usageMetadata"))
         blank = Reply(usage=usage, served_by=text_of(answer.get("modelVersion")))
@@ -295,7 +295,7 @@ class GoogleModel(RemoteAdapter):
 
     def _without_candidate(self, answer: Mapping[str, Any], blank: Reply) -> Reply:
         """Return the reply of an answer without a candidate: the prompt was blocked, or the reply
-        is empty but paid for. Raises ModelError `bad_response`: neither is the case.
+        is empty but paid for. Raises ModelError `bad_response` if neither is the case.
         """
         match answer:
             case {"promptFeedback": {"blockReason": str()}}:

@@ -23,8 +23,8 @@ class MessageTexts:
 
 
 def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
-    """Return the texts of a message's content. Raises ModelError `bad_response`: it is neither text
-    nor parts, and must not be read as an empty reply.
+    """Return the texts of a message's content. Raises ModelError `bad_response` if it is neither
+    text nor parts, and must not be read as an empty reply.
     """
     if said is None:
         return MessageTexts()

@@ -69,7 +69,7 @@ _PRESET_SETTINGS = (
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    """Return a model of OpenAI, over the API that `params.api` names. Raises ConfigError: a
+    """Return a model of OpenAI, over the API that `params.api` names. Raises ConfigError if a
     parameter can't be used.
     """
     params = params or OpenAIParams()
@@ -80,7 +80,7 @@ def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
 
 def make_compatible(provider: str, name: str, params: CompatibleParams | None = None) -> Model:
     """Return a model of another server that speaks Chat Completions; `provider` is one of
-    `presets.yaml`. Raises ConfigError: a parameter can't be used, or no address is known.
+    `presets.yaml`. Raises ConfigError if a parameter can't be used, or no address is known.
     """
     return ChatModel(presets()[provider], name, params or CompatibleParams())
 

@@ -61,8 +61,8 @@ class RemoteParams:
         """Refuse values that must not be parameters, because parameters are written to run folders
         and cards.
 
-        Raises ConfigError: a value looks like an API key, or is not a name of a variable or field.
-        The value is not shown.
+        Raises ConfigError if a value looks like an API key, or is not a name of a variable or
+        field. The value is not shown.
         """
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             raise ConfigError(

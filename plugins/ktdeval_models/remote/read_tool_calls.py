@@ -64,7 +64,7 @@ def _call_name(value: JsonValue) -> str:
 
 def loads_reply(content: bytes) -> JsonValue:
     """Parse a server's reply as strict JSON, except for arguments of calls, where a model may write
-    NaN. Raises ValueError: it is not JSON.
+    NaN. Raises ValueError if it is not JSON.
     """
     try:
         return loads_strict(content)

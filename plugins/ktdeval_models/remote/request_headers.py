@@ -23,8 +23,8 @@ _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|
 
 
 def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
-    """Return a package of an SDK. Raises ProviderError: it is not installed; the message names the
-    command that installs it.
+    """Return a package of an SDK. Raises ProviderError if it is not installed; the message names
+    the command that installs it.
     """
     try:
         return import_module(package)

@@ -176,7 +176,7 @@ class ResponsesModel(OpenAIAdapter):
         )
 
     def _word(self, answer: Mapping[str, Any]) -> str:
-        """Return the stop reason of a response. Raises ModelError: it has not ended."""
+        """Return the stop reason of a response. Raises ModelError if it has not ended."""
         status = part(answer, "status", str, self.caller)
         if status == "incomplete":
             details = answer.get("incomplete_details")

@@ -72,7 +72,7 @@ def _keyword_list(schema: Schema, word: str) -> Sequence[JsonValue]:
 def closed_schema(schema: Schema) -> Body:
     """Return a schema in the form of Anthropic's structured outputs.
 
-    Raises InexpressibleError: the schema has an object or value of any form, refers to itself, or
+    Raises InexpressibleError if the schema has an object or value of any form, refers to itself, or
     has more optional fields or unions than the provider compiles.
     """
     closed = _close_schema(schema, "")

@@ -76,8 +76,8 @@ class Transport:
     followed: no API has a reason to send a prompt and a key elsewhere.
 
     `endpoint`: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
-    `NO_PROXY`; ProviderError: it can't be used). `headers`: headers of every request, including its
-    key. `sign`: returns further headers of each request, if the key is missing.
+    `NO_PROXY`; ProviderError if it can't be used). `headers`: headers of every request, including
+    its key. `sign`: returns further headers of each request, if the key is missing.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], sign: Sign | None = None) -> None:
@@ -283,7 +283,7 @@ def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
     """Return the proxy that the environment sets for an address, as curl and httpx read it; None if
     it sets none.
 
-    Raises ProviderError: the proxy can't be used. The message does not show the proxy's address,
+    Raises ProviderError if the proxy can't be used. The message does not show the proxy's address,
     which may contain a password.
     """
     parts = urlsplit(endpoint)

@@ -135,7 +135,7 @@ class AdapterBatches:
 
     def lines(self, path: str) -> Iterable[ResultLine | None]:
         """Return the results in JSON lines at a path; None for a line that is not a result. Raises
-        ModelError: the server sent a page instead.
+        ModelError if the server sent a page instead.
         """
         content = self.load(path)
         if content.lstrip().startswith(b"<"):
@@ -143,8 +143,8 @@ class AdapterBatches:
         return json_lines(content)
 
     def status_in(self, answer: Mapping[str, Any], name: str) -> str:
-        """Return the state that an answer gives a batch. Raises ModelError: it gives none, so that
-        no batch is awaited that does not exist.
+        """Return the state that an answer gives a batch. Raises ModelError if it gives none, so
+        that no batch is awaited that does not exist.
         """
         status = answer.get(name)
         if not isinstance(status, str):
@@ -152,7 +152,7 @@ class AdapterBatches:
         return status
 
     def id_in(self, answer: Mapping[str, Any], name: str = "id") -> str:
-        """Return the provider's id of a batch or a file. Raises ModelError: the answer has no id
+        """Return the provider's id of a batch or a file. Raises ModelError if the answer has no id
         that can be part of an address.
         """
         try:
@@ -357,7 +357,7 @@ def json_lines(content: bytes) -> Iterable[ResultLine | None]:
 
 
 def _decode_body(content: bytes) -> Any:
-    """Return the JSON in a body. Raises ValueError: the body is not JSON."""
+    """Return the JSON in a body. Raises ValueError if the body is not JSON."""
     try:
         return msgspec.json.decode(content)
     except RecursionError as error:

@@ -84,7 +84,7 @@ class StreamAssembler:
             self.hear(ReplyPiece("call", text, index, more_of_name))
 
     def take(self, chunk: bytes) -> bool:
-        """Read the next bytes of the body; return whether the reply has ended. Raises BodyError:
+        """Read the next bytes of the body; return whether the reply has ended. Raises BodyError if
         they are not of this API, or too many.
         """
         self._size += len(chunk)
@@ -94,8 +94,8 @@ class StreamAssembler:
         return any(self._take_event(event) for event in self._reader.feed(chunk))
 
     def answer(self) -> bytes:
-        """Return the answer as JSON, which may be an error. Raises BodyError: the body ended before
-        the reply.
+        """Return the answer as JSON, which may be an error. Raises BodyError if the body ended
+        before the reply.
         """
         if not self._is_over:
             for event in self._reader.end():

@@ -1,4 +1,4 @@
-"""Models: built-in ones without a key, replies of an earlier run, remote providers."""
+"""Models: built-in models that need no key, replay of an earlier run, and remote providers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ktdeval_models() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """Return the command that trains language models with a known memory."""
+    """Return the command that trains language models with known memory."""
     return [
         Spec(
             "train memory",
@@ -79,7 +79,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 
 def _key_words(preset: ProviderPreset) -> str:
-    """Return the places where a provider's key is looked for."""
+    """Return the places where a provider's key is looked up."""
     if not preset.needs_key:
         return "a key only if the server requires one"
 
@@ -88,7 +88,7 @@ def _key_words(preset: ProviderPreset) -> str:
 
 
 def _keyless_models() -> Sequence[Spec]:
-    """Return the rule models."""
+    """Return the rule-based models."""
     from ktdeval_models import params as keyless
     from ktdeval_models.planted.params import PlantedParams
 

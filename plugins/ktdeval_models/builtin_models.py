@@ -1,9 +1,9 @@
-"""Built-in models by name: hold, random, models that buy the best of a ranking, and chaos.
+"""Built-in models by name: hold, random, models that buy the top of a ranking, and chaos.
 
 All but chaos behave well: they look things up, check the plan, and submit. They compare only
 figures, so labels don't affect their trades: names are ordered by figures that no mask changes, and
-names that are equal in all figures are treated alike. `builtin/random` draws among labels only if a
-task shows nothing else.
+names with identical figures are treated alike. `builtin/random` draws among labels only if a task
+shows nothing else.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from ktdeval_models.random_model import (
     stock_ids,
 )
 
-MAX_FACTORS = 6  # of one screen
+MAX_FACTORS = 6  # maximum number of factors in one screen
 _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
 def _row_figure(row: Row, name: str) -> float | None:
-    """Return a figure of a row, or the nearest figure if its table shows no style factors."""
+    """Return a figure from a row, or the closest substitute if the table shows no style factors."""
     if name in row:
         return cast("float | None", row[name])
     if name == "ILLIQ" and "close" in row:
-        # A table omits a column without any value: then all names are equally liquid.
+        # A table omits a column that has no values: then all names are equally liquid.
         return -float(row["close"] or 0.0) * float(row.get("volume") or 0.0)
     return cast("float | None", row.get(_NEAREST.get(name, "")))
 
@@ -76,7 +76,7 @@ def _is_shown(columns: Collection[str], name: str) -> bool:
 
 
 class Hold(KeylessModel):
-    """Model that looks at the market and at the account, and never trades."""
+    """Model that looks at the market and the account but never trades."""
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - the same two calls
         """Return the calls for the market and the portfolio."""
@@ -88,7 +88,7 @@ class Hold(KeylessModel):
 
 
 class BuyAndHold(Hold):
-    """Model that buys what the prompt shows, in equal parts, the most liquid first, and never
+    """Model that buys what the prompt shows in equal weights, most liquid first, and never
     sells.
     """
 
@@ -143,7 +143,7 @@ def _buy_to_hold(stocks: Iterable[str], weight: float) -> list[Intent]:
 
 
 class FirstListed(Hold):
-    """Model that buys the first names listed in its prompt, in equal parts, and never sells.
+    """Model that buys the first names listed in its prompt, in equal weights, and never sells.
 
     It reads only the list and the positions. The mask key decides the order of the list, so its
     results are the baseline for the effect of that order (`ktdeval compare labels --keys`).
@@ -177,21 +177,18 @@ class FirstListed(Hold):
 
 
 class RankModel(KeylessModel):
-    """Model that buys the names that rank best by one figure, in equal weights.
-
-    A buffer avoids needless trading: a name is sold only when it falls below `keep_rank`.
-    """
+    """Model that buys the names that rank best by one figure, equal-weighted."""
 
     def __init__(self, figure: str, lowest_first: bool, params: RankParams) -> None:
         ranked_by = params.by or figure
         self.label = ranked_by
         self.weights: Mapping[str, float] = {ranked_by: -1.0 if lowest_first else 1.0}
         self.params = params
-        # A holding outside of these multiples of its target weight is corrected.
+        # A holding is rebalanced if its weight is outside these multiples of its target.
         self.band = (0.0, params.trim_above)
-        # Latest plan with everything that it depends on, the state and the results of tools: a step
-        # asks for it first to check it, then to submit it. A `ranking` of a subclass must depend on
-        # nothing else.
+        # Latest plan, with everything it depends on: the state and the tool results. A step
+        # requests the plan first to check it, then to submit it. A subclass's `ranking` must depend
+        # on nothing else.
         self._latest: tuple[object, Sequence[Intent]] | None = None
 
     @property
@@ -203,7 +200,7 @@ class RankModel(KeylessModel):
         )
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether its figures are shown, or can be looked up."""
+        """Return whether the model's figures are shown, or can be looked up."""
         if is_offered(conversations, "screen_candidates"):
             return True
         columns = table_columns(conversations, "candidates")
@@ -212,7 +209,7 @@ class RankModel(KeylessModel):
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return the calls for the market, the ranking, and the same figures of the holdings.
 
-        Holdings need a call of their own, because a ranking omits stocks at a price limit.
+        Holdings need a separate call, because a ranking omits stocks at a price limit.
         """
         signed = [figure if weight > 0 else f"-{figure}" for figure, weight in self.weights.items()]
         depth = max(self.params.positions, self.params.keep_rank)
@@ -227,7 +224,7 @@ class RankModel(KeylessModel):
         return calls
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Sell names that left the ranking, and buy the best names that are not held."""
+        """Sell names that dropped out of the ranking, and buy the best names that are not held."""
         results = dict(conversation.results)
         results.pop("risk_check", None)
         shown = (conversation.observed.text, results)
@@ -244,7 +241,7 @@ class RankModel(KeylessModel):
             return []
 
         if conversation.state["constraints"].get("short_sales"):
-            # In a small market at most half is sold short: no name is on both sides.
+            # In a small market at most half is sold short, so that no name is on both sides.
             shorts = min(self.params.shorts or 0, holdable(conversation) // 2)
             if shorts:
                 return self._long_and_short(conversation, ranking, shorts)
@@ -290,7 +287,7 @@ class RankModel(KeylessModel):
     def _screened_ranking(
         self, screened: Sequence[Row], equal: Mapping[str, int], held: Sequence[Row]
     ) -> Ranking:
-        """Rank by the screen; holdings that score below its row `keep_rank` are sold."""
+        """Rank by the screen; holdings that score below row `keep_rank` of the screen are sold."""
         groups = self.ordered(Ranking(screened, None, "", equal).groups)
         rows = list(chain.from_iterable(groups))
         places = places_of(groups)
@@ -304,7 +301,7 @@ class RankModel(KeylessModel):
         return Ranking(buyable(rows), frozenset(stock_ids(above)), self.label, places)
 
     def _shown_ranking(self, candidates: Sequence[Row], holdings: Sequence[Row]) -> Ranking:
-        """Rank candidates and holdings of the prompt together; only candidates can be bought."""
+        """Rank the prompt's candidates and holdings together; only candidates can be bought."""
         scored = [row for row in (*candidates, *holdings) if self._is_scored(row)]
         groups = standing(scored, [self._score(row) for row in scored])
         first_groups = _groups_before(groups, self.params.keep_rank)
@@ -316,8 +313,8 @@ class RankModel(KeylessModel):
         return Ranking(on_offer, in_first, self.label, places_of(groups))
 
     def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-        """Return groups of the screen's rows, best first. With one figure, the screen's order is
-        used.
+        """Return groups of the screen's rows, best first. With a single figure, the screen's order
+        is used.
         """
         return groups
 
@@ -355,14 +352,15 @@ class LinearFactor(RankModel):
         self.weights = parse_coefficients(params.coefficients)
 
     def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-        """Return groups by their weighted sums; the screen's order breaks ties."""
+        """Return the groups ordered by weighted sum; ties keep the screen's order."""
         return sorted(groups, key=lambda group: -self._score(group[0]))
 
 
 def parse_coefficients(text: str) -> Mapping[str, float]:
-    """Read `MOM_12_1:0.02 RV_60:-0.1` as factor -> coefficient, without coefficients of 0.
+    """Parse `MOM_12_1:0.02 RV_60:-0.1` into factor -> coefficient, omitting coefficients of 0.
 
-    Raises ConfigError if the text has another form, or names an unknown factor or one twice.
+    Raises ConfigError if the text is malformed, or names an unknown factor or the same factor
+    twice.
     """
     names = [factor.name for factor in FACTORS]
     weights: dict[str, float] = {}
@@ -397,10 +395,7 @@ def parse_coefficients(text: str) -> Mapping[str, float]:
 
 
 class EqualWeight(RankModel):
-    """Model that buys the most liquid names in equal weights and rebalances them.
-
-    It sells a name only when the name has left the index.
-    """
+    """Model that holds the most liquid names in equal weights and rebalances them."""
 
     def __init__(self, params: EqualWeightParams) -> None:
         rank_params = RankParams(positions=params.positions, invested=params.invested)
@@ -430,7 +425,8 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 
 
 def make_builtin(name: str, params: Any = None) -> Model:
-    """Return a built-in model; without `params` it has its defaults. `name` omits `builtin/`.
+    """Return a built-in model, with its default parameters unless `params` is given. `name` omits
+    the prefix `builtin/`.
 
     Raises UsageError if the name is unknown.
     """

@@ -1,8 +1,8 @@
 """`builtin/chaos`: a model that fails as real models do, at random.
 
-The request's chance seed decides how. The model misbehaves only in the text of its replies. A run
-with it must end without a traceback, with every failure counted under its kind, and without an
-identity of a masked market in any text that is sent back to the model.
+The request's chance seed determines how it fails. The model misbehaves only in the text of its
+replies. A run with it must end without a traceback, with every failure counted under its kind, and
+without leaking the identity of a masked asset in any text that is sent back to the model.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ class _ReplyState:
         return options[int(self.chance.integers(len(options)))]
 
     def stock(self) -> str:
-        """Return a stock that was shown; an invented one if none was."""
+        """Return a stock that was shown, or an invented stock if none was shown."""
         if not self.shown:
             return _INVENTED_STOCK
         return self.pick(self.shown)
 
     def raw(self, name: str, *arguments: str) -> Reply:
-        """Return calls of one tool with unparsed argument texts."""
+        """Return calls to one tool, with raw argument texts."""
         first = self.conversation.calls_made + 1
         calls = [ToolCall(f"call_{n}", name, text) for n, text in enumerate(arguments, first)]
         return Reply(tool_calls=tuple(calls), finish_reason="tool_calls")
 
     def order(self, stock: str, **changes: Any) -> dict[str, Any]:
-        """Return a valid order with changes; a value of None drops the field."""
+        """Return a valid order with the given changes; None removes a field."""
         side = "BUY"
         if stock in self.held and self.chance.random() < 0.5:
             side = "SELL"
@@ -90,8 +90,8 @@ class _ReplyState:
         return {key: value for key, value in (order | changes).items() if value is not None}
 
     def submission(self, **changes: Any) -> dict[str, Any]:
-        """Return a submission with orders for one to four stocks, the first one with changes. If no
-        stocks are shown, the order is for an invented one.
+        """Return a submission with orders for one to four stocks, with changes to the first order.
+        If no stocks are shown, the order is for an invented stock.
         """
         shuffled = self.chance.permutation(self.shown or [_INVENTED_STOCK])
         count = int(self.chance.integers(1, 5))
@@ -100,15 +100,12 @@ class _ReplyState:
         return {"orders": orders, "overall_reason": "as the dice fell"}
 
     def text(self, **changes: Any) -> str:
-        """Return a submission as a call's arguments."""
+        """Return a submission as the argument text of a call."""
         return dumps_canonical(self.submission(**changes))
 
 
 class ChaosModel:
-    """Model that misbehaves with a given probability, in a random way.
-
-    Otherwise it behaves well, so that trades happen too.
-    """
+    """Model that misbehaves at random, with a given probability."""
 
     traits = ModelTraits(is_free=True, draws_chance=True)
 
@@ -133,7 +130,9 @@ class ChaosModel:
 
 
 def _shown_stocks(conversation: Conversation) -> list[str]:
-    """Return the stock labels in the state and in tool results, each once, in order of appearance."""
+    """Return the stock labels in the state and in tool results, without duplicates, in order of
+    appearance.
+    """
     tables = [conversation.state.get(name) for name in ("positions", "candidates", "holdings")]
     tables.append(conversation.result("screen_candidates").get("candidates"))
     tables.append(conversation.result("compare_candidates").get("grid"))
@@ -175,7 +174,7 @@ def _submit_well(turn: _ReplyState) -> Reply:
     return turn.conversation.submit(orders, submission["overall_reason"])
 
 
-# --- misdeeds
+# --- kinds of misbehaviour
 
 
 def _bad_json(turn: _ReplyState) -> Reply:
@@ -222,7 +221,7 @@ def _truncate_turn(turn: _ReplyState) -> Reply:
     end = int(turn.chance.integers(len(text)))
     calls = turn.raw(SUBMIT, text[:end]).tool_calls
     if turn.chance.random() >= 0.7:
-        calls = ()  # cut off before the call began
+        calls = ()  # the reply was cut before the call began
     return Reply("", calls, "length")
 
 
@@ -236,7 +235,7 @@ def _missing_field(turn: _ReplyState) -> Reply:
 
 
 def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
-    """Return the misdeed of a submission whose first order has one of these changes."""
+    """Return the misdeed that submits a first order with one of these changes."""
     return lambda turn: turn.raw(SUBMIT, turn.text(**turn.pick(changes)))
 
 

@@ -1,4 +1,4 @@
-"""A model that knows the whole market in advance: the positive control of masks. It uses its
+"""A model that knows the whole market in advance: the positive control for masks. It uses its
 knowledge only for codes and days that it recognises.
 """
 
@@ -23,16 +23,16 @@ from ktdeval_models.remembered_facts import RememberedFacts, uniform_of
 
 CONFIDENT = 0.8
 REMEMBERED = "what is remembered to have risen"
-"""By what remembered names are ranked, in reasons."""
+"""What remembered names are ranked by, as shown in reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Remembered facts about the names of a day."""
+    """Facts that the model remembers about the names on one day."""
 
-    forecasts: Mapping[int, float]  # asset -> growth; NaN: remembered to have no price
-    order: Sequence[int]  # assets with a growth, the largest first
-    row: int | None  # row of the day; None if hidden
+    forecasts: Mapping[int, float]  # asset -> growth; NaN: remembered as having no price
+    order: Sequence[int]  # assets with known growth, largest first
+    row: int | None  # row of the day; None if the day is hidden
 
 
 class MemoryModel(RankModel):
@@ -41,7 +41,7 @@ class MemoryModel(RankModel):
     * Codes and days: it holds the index members that will rise most over the next `horizon` days.
     * Only codes: it holds the shown names that rose most over all days of the market.
     * Only days: it is invested while the market will rise.
-    * Neither: it acts as `builtin/momentum`.
+    * Neither: it acts like `builtin/momentum`.
 
     With `recall` below 1 it knows only a share of the facts: it buys names that it remembers to
     rise, and ranks the rest by momentum. If asked which stock and day is shown, it looks the
@@ -55,7 +55,7 @@ class MemoryModel(RankModel):
             parse_day(params.until, "until: ", ConfigError)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request, including one that asks which stock and day is shown."""
+        """Answer one request, including a request that asks which stock and day is shown."""
         form = identity_form(request)
         if form is None:
             return super().reply(request)
@@ -63,7 +63,7 @@ class MemoryModel(RankModel):
         return Conversation(request).call([(form.name, identity_answer(request, self._facts))])
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return the parent's problem; a question for stock and day needs no account."""
+        """Return the parent's problem; a question about stock and day needs no account."""
         if any(identity_form(request) is not None for request in requests):
             return None
         return super()._step_problem(requests)
@@ -74,7 +74,7 @@ class MemoryModel(RankModel):
         return f"names to recognise: candidates or a universe in the prompt; or {super().needs}"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether names are shown that it might recognise. Masked names count, too: the
+        """Return whether any names are shown that it might recognise. Masked names count too: the
         model measures whether it recognises them.
         """
         for asked in conversations:
@@ -90,7 +90,7 @@ class MemoryModel(RankModel):
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Hold the remembered names if codes are recognised; otherwise follow the ranking, or hold
-        cash if the market is remembered to fall.
+        cash if it remembers that the market will fall.
         """
         if self.params.invents:
             return self._buy_invented(conversation)
@@ -111,7 +111,7 @@ class MemoryModel(RankModel):
         return sales
 
     def _keys(self, conversation: Conversation) -> tuple[list[int], int | None]:
-        """Return the assets and the row of the day that it recognises and uses."""
+        """Return the assets and the day's row that the model recognises and uses."""
         keyed_by = self.params.keyed_by
         row = None
         if keyed_by != "code":
@@ -128,7 +128,7 @@ class MemoryModel(RankModel):
         return recognised, row
 
     def _recognise_assets(self, conversation: Conversation) -> list[int]:
-        """Return the assets of the market whose codes are shown, each once."""
+        """Return the assets whose codes are shown, without duplicates."""
         screened = conversation.result_rows("screen_candidates", "candidates")
         state = conversation.observed
         labels = [row["stock_id"] for row in screened]
@@ -142,8 +142,8 @@ class MemoryModel(RankModel):
     def _buy_remembered(
         self, conversation: Conversation, shown: Sequence[int], row: int | None
     ) -> Sequence[Intent]:
-        """Rebalance to the names that are remembered to rise most. The index members of an unknown
-        day can't be remembered, so only shown names are ranked then.
+        """Rebalance to the names that are remembered to rise most. Without a known day the index
+        members are unknown, so only the names shown are ranked.
         """
         if row is None:
             members = np.array(shown)
@@ -152,7 +152,7 @@ class MemoryModel(RankModel):
             members = np.flatnonzero(self._facts.market.member[row])
             growth, known = self._facts.on_day(members, row)
 
-        # A name without a price is remembered as such (NaN).
+        # A name without a price is remembered as having none (NaN).
         forecasts = dict(zip(members[known].tolist(), growth[known].tolist(), strict=True))
         priced = [asset for asset, forecast in forecasts.items() if np.isfinite(forecast)]
         order = sorted(priced, key=lambda asset: -forecasts[asset])
@@ -167,8 +167,8 @@ class MemoryModel(RankModel):
         """Buy names that are remembered to rise, then the ranking's names; sell names that are
         remembered to fall.
 
-        A holding bought from an earlier fact stays until the period of that fact ends. A holding
-        that only the ranking supports is replaced by a name that is remembered to rise.
+        A holding bought on an earlier fact is kept until the fact's horizon ends. A holding that
+        only the ranking supports is replaced by a name that is remembered to rise.
         """
         held = [row["stock_id"] for row in conversation.holdings]
         forecasts = {self._code(asset): growth for asset, growth in recalled.forecasts.items()}
@@ -207,7 +207,9 @@ class MemoryModel(RankModel):
     def _still_rising(
         self, held: Sequence[str], forecasts: Container[str], row: int | None
     ) -> list[str]:
-        """Return the holdings without a fact of today for which an earlier fact predicts a rise."""
+        """Return the holdings without a fact for today for which an earlier fact still predicts a
+        rise.
+        """
         if row is None:
             return []
 
@@ -220,16 +222,16 @@ class MemoryModel(RankModel):
         return rising
 
     def _with_reason(self, intent: Intent, forecasts: Container[str]) -> Intent:
-        """Return an order with its reason; an order from the ranking does not claim to be
-        remembered.
+        """Return an order with its reason; the reason of an order from the ranking does not claim
+        memory.
         """
         if intent.stock_id in forecasts:
             return intent
         return replace(intent, reason=intent.reason.replace(REMEMBERED, self.label))
 
     def _buy_invented(self, conversation: Conversation) -> Sequence[Intent]:
-        """Buy the shown names whose labels it likes best on the day, and keep them. Its liking
-        changes each day: a lasting one would earn the return of that name in every window.
+        """Buy the shown names whose labels it prefers on the day, and keep them. The preference
+        changes daily: a lasting preference would earn the same name's return in every window.
         """
         ranking = self.ranking(conversation)
         if ranking is None:
@@ -252,7 +254,7 @@ class MemoryModel(RankModel):
         return self._facts.market.codes[asset]
 
     def _keep_priced(self, codes: Sequence[str], row: int | None) -> list[Row]:
-        """Return the rows of names that have a price on the day."""
+        """Return the rows of the names that have a price on the day."""
         rows = [self._row(code, row) for code in codes]
         return [each for each in rows if each["close_cny"] is not None]
 

@@ -13,13 +13,15 @@ from ktdeval.values import load_yaml, option
 
 @cache
 def rules() -> Mapping[str, Any]:
-    """Return summary, numbers and source of each rule of technical analysis, by name."""
+    """Return the summary, numeric parameters and source of each technical-analysis rule, by
+    name.
+    """
     return load_yaml(Path(__file__).with_name("technical.yaml"))
 
 
 @dataclass(frozen=True)
 class RankParams:
-    """Parameters of the models that hold the best of a ranking."""
+    """Parameters of the models that hold the top of a ranking."""
 
     positions: int = option(
         20,
@@ -202,7 +204,7 @@ class RandomParams:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptParams:
-    """Parameters of `builtin/script`. The last one is filled in from the file and recorded."""
+    """Parameters of `builtin/script`. The last is read from the file and recorded."""
 
     file: str = option(help="file of the answers, YAML or JSON; docs/models.md describes it")
     sha256: str | None = option(

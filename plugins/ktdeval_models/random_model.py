@@ -41,17 +41,17 @@ SCREENS = (
     "HIGH_52W",
     "-CV_VOL",
 )
-MAX_PARTS = 20  # parts of an account by which random buys are sized, at most
+MAX_PARTS = 20  # maximum number of parts of an account by which random buys are sized
 
 
 class RandomModel(KeylessModel):
     """Model that sells holdings and buys shown names at random, from a seed.
 
-    It is the baseline that a strategy must beat at its own turnover.
+    It is the baseline that a strategy must beat at the same turnover.
 
-    In memory_only the shown names are the universe, so it draws labels there. Elsewhere it draws
-    from names ordered by their figures; names that are equal in all figures are drawn as one. Draws
-    depend only on `ModelRequest.chance_seed`, with one stream for each phase of a step. That seed
+    In memory_only the names shown are the universe, so it draws labels. Elsewhere it draws from
+    names ordered by their figures; names with identical figures are drawn together. Draws depend
+    only on `ModelRequest.chance_seed`, with a separate stream for each phase of a step. That seed
     differs between the calls of a step, so only the orders of the submission matter.
     """
 
@@ -64,7 +64,7 @@ class RandomModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a rule model that draws at random."""
+        """Traits of a rule-based model that draws at random."""
         return replace(super().traits, draws_chance=True)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
@@ -82,7 +82,7 @@ class RandomModel(KeylessModel):
         if not conversation.is_submission:
             return []
 
-        # The order of the draws determines every recorded result.
+        # The order of the draws affects every recorded result.
         chance = _chance(conversation, "orders")
         state = conversation.state
         held = conversation.holdings
@@ -139,9 +139,9 @@ class RandomModel(KeylessModel):
         picks: Sequence[Sequence[str]],
         chance: np.random.Generator,
     ) -> list[Intent]:
-        """Return the orders that open positions, long or short, at random weights.
+        """Return orders that open positions, long or short, at random weights.
 
-        Equal names share one weight.
+        Names with identical figures get the same weight.
         """
         limits = conversation.state["constraints"]
         certain = Certain(conversation)
@@ -170,23 +170,26 @@ class RandomModel(KeylessModel):
         return equal_first(bought)
 
     def _largest_weight(self, conversation: Conversation) -> float:
-        """Return the upper end of the weights: the parameter, or the value at which a buy is on
-        average an equal part of the account among the names that can be held, at most `MAX_PARTS`.
+        """Return the upper bound of the weights: the parameter, or the value at which the average
+        buy is an equal share of the account among the names that can be held, with at most
+        `MAX_PARTS` shares.
         """
         if self.params.largest_weight is not None:
             return self.params.largest_weight
 
-        # Weights are uniform from a quarter of this value: their mean is 5/8 of it, one part.
+        # Weights are uniform on [1/4, 1] of this value, so their mean is 5/8 of it: one part.
         return 1.6 / max(1, min(MAX_PARTS, holdable(conversation)))
 
 
 def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
-    """Return holdings in the order shown; neighbours of the same weight and value form a group."""
+    """Return holdings in the order shown; adjacent holdings with the same weight and value form a
+    group.
+    """
     return [list(group) for _, group in groupby(held, key=worth)]
 
 
 def screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return the common place of names that the screen reports as equal in all figures."""
+    """Return the shared rank of names that the screen reports as equal in all figures."""
     groups = []
     for stocks in result.get("equal", ()):
         groups.append([{"stock_id": stock} for stock in stocks])
@@ -195,7 +198,9 @@ def screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def names_are_shown(conversations: Sequence[Conversation]) -> bool:
-    """Return whether prompts show a table of candidates, or a universe with the submission."""
+    """Return whether prompts show a table of candidates, or a submission prompt shows a
+    universe.
+    """
     if table_columns(conversations, "candidates"):
         return True
     universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]

@@ -1,6 +1,6 @@
-"""Answers of a memory of figures to the question which stock and day is shown: from the labels if
-they are true, else from the figures of the last bar, if it remembers the fact of that stock and
-day.
+"""Answers by a model that remembers figures to the question which stock and day is shown: from the
+labels if they are real, otherwise from the figures of the last bar, if the model remembers the fact
+for that stock and day.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _COLUMNS = {
     "volume_shares": "volume",
     "amount_cny": "amount",
 }
-"""Figures of a bar, and the market's arrays of them."""
+"""Figures of a bar, and the market arrays that hold them."""
 _ROUNDING = 6e-4  # figures have four significant digits
 
 
 def identity_form(request: ModelRequest) -> ToolSpec | None:
-    """Return the tool by which a request asks for stock and day; None if it does not ask."""
+    """Return the tool with which a request asks for stock and day; None if it does not ask."""
     for tool in request.tools:
         fields = as_object(tool.parameters.get("properties"))
         if fields.keys() >= _ASKED:
@@ -40,8 +40,8 @@ def identity_form(request: ModelRequest) -> ToolSpec | None:
 
 
 def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, JsonValue]:
-    """Return stock and day of the view in a request, as far as they are known; a memory that
-    recognises nothing does not guess.
+    """Return the stock and day of the view in a request, as far as known; a memory that recognises
+    nothing does not guess.
     """
     shown = as_object(_view(request.messages).get("snapshot"))
     code, day = _labels(shown, facts)
@@ -68,7 +68,7 @@ def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, 
 
 
 def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the latest JSON block of the user's messages; empty if absent."""
+    """Return the latest JSON block in the user's messages; empty if absent."""
     for message in reversed(messages):
         _, found, rest = message.content.partition(_BEGIN)
         if message.role == "user" and found:
@@ -78,7 +78,7 @@ def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | None, str | None]:
-    """Return code and day of a view, each None unless it is a true one."""
+    """Return the code and day of a view, each None unless it is real."""
     code = str(shown.get("stock_id"))
     day = str(shown.get("day"))
     return (
@@ -88,7 +88,7 @@ def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | Non
 
 
 def _by_figures(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str, str] | None:
-    """Return code and day of the first remembered fact whose bar equals the last one shown; None if
+    """Return code and day of the first remembered fact whose bar equals the last bar shown; None if
     not found.
     """
     bars = table_rows(shown.get("bars"))

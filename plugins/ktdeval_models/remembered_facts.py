@@ -1,7 +1,6 @@
-"""Knowledge of `builtin/memory` about a market: a share of its facts, fixed by a seed, with an
-error.
+"""What `builtin/memory` knows about a market: a share of its facts, fixed by a seed, with noise.
 
-A fact is the growth of a name from the close of a day over the next `horizon` sessions of its own
+A fact is the growth of a name from a day's close over the next `horizon` sessions of the name's own
 exchange.
 """
 
@@ -20,8 +19,8 @@ from ktdeval.values import derive_seed
 from ktdeval_models.params import MemoryParams
 
 INDEX = "the index"
-"""Name of the market as a whole among the facts. No code has a space."""
-_BITS = 53  # of a double's mantissa
+"""Name under which the market as a whole appears among the facts. Codes contain no spaces."""
+_BITS = 53  # bits in the mantissa of a double
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.intp]
@@ -30,8 +29,8 @@ IntArray = npt.NDArray[np.intp]
 class RememberedFacts:
     """Facts (name, day) of a market that a model remembers.
 
-    A fact is remembered if its own uniform draw is below `recall`: a larger share contains every
-    smaller one.
+    A fact is remembered if its own uniform draw is below `recall`, so a larger share contains every
+    smaller share.
     """
 
     def __init__(self, market: MarketSnapshot, params: MemoryParams) -> None:
@@ -47,7 +46,7 @@ class RememberedFacts:
 
     @cached_property
     def last_row(self) -> int:
-        """Row of the last day whose prices are known; -1 without one."""
+        """Row of the last day whose prices are known; -1 if there is none."""
         until = self._params.until
         if until is None:
             return len(self._days) - 1
@@ -69,12 +68,12 @@ class RememberedFacts:
         return ends
 
     def row_of(self, day: str) -> int | None:
-        """Return the row of a real day; None for a masked one."""
+        """Return the row of a real day; None for a masked day."""
         rows = np.flatnonzero(self._days == day)
         return int(rows[0]) if rows.size else None
 
     def reach(self, row: int) -> bool:
-        """Return whether any fact of a day can be known."""
+        """Return whether any fact for a day can be known."""
         return self._params.until is None or row < self.last_row
 
     def is_remembered(self, name: str) -> BoolArray:
@@ -92,8 +91,8 @@ class RememberedFacts:
         return known
 
     def on_day(self, assets: IntArray, row: int) -> tuple[FloatArray, BoolArray]:
-        """Return the growth of assets from a day on with its error, and which of it is remembered:
-        both [assets]. Growth is 1 for an unchanged price, NaN without a price.
+        """Return the assets' growth from a day on, with noise, and which of it is remembered, both
+        [assets]. Growth is 1 for an unchanged price, NaN without a price.
         """
         growth = self._growth(row, assets)
         names = [self.market.codes[asset] for asset in assets]
@@ -102,9 +101,9 @@ class RememberedFacts:
         return growth + self._errors(names, row), known
 
     def over_all_days(self, assets: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Return the growth of assets over all remembered days combined, and which assets are
-        remembered, both [assets]: the knowledge of a code if no day is shown. An asset without a
-        remembered day is not remembered.
+        """Return the assets' growth over all remembered days combined, and which assets are
+        remembered, both [assets]: what the model knows about a code if no day is shown. An asset
+        without remembered days is not remembered.
         """
         rows = slice(0, self.last_row)
         growth = self.adjusted[self.last_row, assets] / self.adjusted[0, assets]
@@ -114,7 +113,7 @@ class RememberedFacts:
             known[place] = remembered.any()
             path = self.adjusted[: self.last_row + 1, asset]
             daily = path[1:] / path[:-1]
-            # Without forgotten days the product is 1: a full memory is exact.
+            # Without forgotten days the product is 1, so a full memory is exact.
             growth[place] /= np.prod(daily[~remembered])
 
         if self._params.noise:
@@ -140,7 +139,7 @@ class RememberedFacts:
         return bool(levels[known[end]] > levels[known[past - 1]] * (1.0 - error))
 
     def said_to_rise(self, code: str, row: int) -> bool:
-        """Return whether a name's latest remembered fact, among those whose growth ends after the
+        """Return whether a name's latest remembered fact, among facts whose horizon ends after the
         day, predicts a rise.
         """
         asset = self.market.asset_index[code]
@@ -158,8 +157,8 @@ class RememberedFacts:
         return growth
 
     def _errors(self, names: Sequence[str], row: int) -> FloatArray:
-        """Return the error of each fact of a day, scaled by the spread of growth over that day's
-        members.
+        """Return the noise of each fact on a day, scaled by the dispersion of growth across that
+        day's members.
         """
         if not self._params.noise:
             return np.zeros(len(names))
@@ -175,10 +174,10 @@ class RememberedFacts:
         return self._params.noise * np.array(draws)
 
     def _uniform(self, purpose: str, name: str, day: str) -> float:
-        """Return a uniform draw between 0 and 1, both excluded."""
+        """Return a uniform draw strictly between 0 and 1."""
         return uniform_of(self._params.seed, purpose, name, str(day))
 
 
 def uniform_of(*parts: str | int) -> float:
-    """Return the uniform draw for the given parts, between 0 and 1, both excluded."""
+    """Return the uniform draw for the given parts, strictly between 0 and 1."""
     return (derive_seed(*parts, bits=_BITS - 1) + 0.5) / 2.0 ** (_BITS - 1)

@@ -18,7 +18,7 @@ from ktdeval.values import content_hash
 
 class ReplayModel:
     """Returns the recorded reply to an identical request: same messages, offered tools, forced tool
-    and call seed. Unfinished episodes are replayed as far as they were recorded. A failed call
+    and call seed. Unfinished episodes are replayed as far as they were recorded. A recorded failure
     fails again.
     """
 
@@ -41,7 +41,7 @@ class ReplayModel:
         )
 
     def _settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
-        """Return the settings of the run's config for the episodes of some tasks, as far as
+        """Return the settings in the run's config for the episodes of the given tasks, as far as
         requests depend on them.
         """
         manifest = RunFolder.load(self._folder).manifest
@@ -57,7 +57,7 @@ class ReplayModel:
         windows = dict.fromkeys(spec.window_name for spec in specs)
 
         return {
-            # questions without a market lack windows
+            # questions without a market have no windows
             "windows": tuple(name for name in windows if name),
             "seeds": seeds[-1] - seeds[0] + 1,
             "seed": seeds[0],
@@ -69,8 +69,8 @@ class ReplayModel:
         }
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the recorded reply. Raises ModelError if the recorded call failed, with its kind;
-        ProviderError if nothing was recorded for this request.
+        """Return the recorded reply. Raises ModelError with its recorded kind if the recorded call
+        failed; ProviderError if nothing was recorded for this request.
         """
         exchange = self._index().get(_key_of(request))
         if exchange is None:
@@ -118,8 +118,8 @@ def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, RecordedExchange]]
 
 
 def _key_of(request: ModelRequest) -> str:
-    """Return the key of a request as it is sent. Its messages and seed identify one episode: each
-    task and mask has its own seeds.
+    """Return the key of a request as sent. Its messages and seed identify one episode: each task
+    and mask has its own seeds.
     """
     tools = [tool.name for tool in request.tools]
     return _key(request.messages, tools, request.tool_choice, request.params.seed)

@@ -81,8 +81,8 @@ class ScriptModel:
     """
 
     def __init__(self, _name: str, params: ScriptParams) -> None:
-        """Read the script. Raises ConfigError, which names file and field: the script can't be read
-        or is invalid.
+        """Read the script. Raises ConfigError with file and field if the script can't be read or is
+        invalid.
         """
         path = user_path(params.file)
         self._where = params.file
@@ -102,7 +102,7 @@ class ScriptModel:
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError if the script requires it, or has no answer."""
+        """Answer one request. Raises ModelError if the script says so, or has no answer."""
         replies = self._replies(request)
         if not replies:
             raise ModelError(
@@ -149,7 +149,7 @@ def _reply(turn: Turn, request: ModelRequest) -> Reply:
     if not tool:
         return Reply(turn.text)
     if not request.tools:
-        # A program also asks for titles or summaries; it can call nothing there.
+        # A program also asks for titles or summaries, where no tool can be called.
         return Reply(turn.text or "Nothing to call.")
 
     tool = _name_on_offer(tool, request)
@@ -159,7 +159,7 @@ def _reply(turn: Turn, request: ModelRequest) -> Reply:
 
 
 def _name_on_offer(tool: str, request: ModelRequest) -> str:
-    """Return the name under which a request offers a tool: programs prefix it with that of its
+    """Return the name under which a request offers a tool: programs prefix it with the name of its
     server, as in `mcp__ktdeval__submit_action`.
     """
     names = [spec.name for spec in request.tools]
@@ -173,9 +173,9 @@ def _name_on_offer(tool: str, request: ModelRequest) -> str:
 
 
 def load_script(path: Path, where: str) -> tuple[Script, str]:
-    """Return a script, YAML or JSON, and the SHA-256 of its file. Raises ConfigError, which names
-    file and field: the file can't be read, or has an unknown key, a turn without content, an
-    invalid regular expression, or no answer at all.
+    """Return a script, YAML or JSON, and the SHA-256 of its file. Raises ConfigError with file and
+    field if the file can't be read, or has an unknown key, a turn without content, an invalid
+    regular expression, or no answer at all.
     """
     try:
         data = read_plain(path, MAX_BYTES)

@@ -1,8 +1,8 @@
-"""Rules of technical analysis as pure functions of bars (later bars change no earlier signal), and
-models that decide by one of them, on the bars that a task shows, separately for each asset.
+"""Technical-analysis rules as pure functions of bars (later bars never change an earlier signal),
+and models that decide by one of them on the bars that a task shows, separately for each asset.
 
-A rule takes `AssetBars` of T bars and its numbers (`technical.yaml`). Differences below a billionth
-of the close are treated as zero, since shown prices are rounded.
+A rule takes `AssetBars` of T bars and its parameters (`technical.yaml`). Differences below a
+billionth of the close are treated as zero, since shown prices are rounded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class RuleSignals(NamedTuple):
 
 
 def windows(values: FloatArray, days: int) -> FloatArray:
-    """Return the last `days` values up to each value, [T, days]; NaN before the first."""
+    """Return the last `days` values up to and including each value, [T, days]; NaN before the
+    first.
+    """
     return np.lib.stride_tricks.sliding_window_view(
         np.concatenate([np.full(days - 1, np.nan), values]), days
     )
@@ -58,8 +60,8 @@ def windows(values: FloatArray, days: int) -> FloatArray:
 
 def smooth_values(values: FloatArray, days: int, weight: float) -> FloatArray:
     """Return [T]: s = s + weight (x - s), starting from the simple mean of the first `days` finite
-    values; NaN before it. `values` may have NaN only at their start. Weight 2 / (days + 1): the
-    exponential moving average; 1 / days: Wilder's.
+    values; NaN before that. `values` may have NaN only at the start. Weight 2 / (days + 1) gives
+    the exponential moving average, 1 / days Wilder's.
     """
     averages = np.full(len(values), np.nan)
     first = int(np.isnan(values).sum()) + days - 1
@@ -74,7 +76,7 @@ def smooth_values(values: FloatArray, days: int, weight: float) -> FloatArray:
 
 
 def stochastic(bars: AssetBars, days: int) -> FloatArray:
-    """Return [T]: position of the close between the lowest low (0) and the highest high (100) of
+    """Return [T]: position of the close between the lowest low (0) and the highest high (100) over
     `days`; 50 if they are equal.
     """
     high = windows(bars.high, days).max(axis=1)
@@ -92,8 +94,8 @@ def rsi(close: FloatArray, days: int) -> FloatArray:
 
 def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return [T] sides of a stop-and-reverse path, and the highest and lowest value since its last
-    turn ([T] each, NaN where `distance` is NaN). It turns up at more than the distance above the
-    lowest value, and down at more than it below the highest.
+    turn ([T] each, NaN where `distance` is NaN). The path turns up more than the distance above the
+    lowest value, and down more than the distance below the highest.
     """
     sides = np.zeros(len(values), np.int64)
     extremes = np.full((2, len(values)), np.nan)
@@ -121,7 +123,7 @@ def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArr
 
 
 def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
-    """Return signals of the moving average convergence divergence (MACD) against its own average."""
+    """Return signals from moving average convergence divergence (MACD) against its signal line."""
     line = smooth_values(bars.close, fast, 2 / (fast + 1)) - smooth_values(
         bars.close, slow, 2 / (slow + 1)
     )
@@ -132,7 +134,7 @@ def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
 def kdj_rsi(
     bars: AssetBars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float
 ) -> RuleSignals:
-    """Return signals of a stochastic oscillator; an RSI blocks buying when overbought and selling
+    """Return signals from a stochastic oscillator; an RSI blocks buying when overbought and selling
     when oversold.
     """
     raw = stochastic(bars, days)
@@ -150,8 +152,8 @@ def kdj_rsi(
 def bollinger(
     bars: AssetBars, days: int, sigmas: float, levels: Mapping[str, float]
 ) -> RuleSignals:
-    """Return signals of a close beyond a Bollinger band if a slow stochastic is beyond its level,
-    too.
+    """Return signals when the close is beyond a Bollinger band and a slow stochastic is beyond its
+    threshold.
     """
     closes = windows(bars.close, days)
     middle = closes.mean(axis=1)
@@ -169,24 +171,22 @@ def bollinger(
 
 
 def sma_cross(bars: AssetBars, fast: int, slow: int) -> RuleSignals:
-    """Return signals of two simple moving averages."""
+    """Return signals from the cross of two simple moving averages."""
     short = windows(bars.close, fast).mean(axis=1)
     long = windows(bars.close, slow).mean(axis=1)
     return RuleSignals(_sign(short - long, bars.close), {f"sma_{fast}": short, f"sma_{slow}": long})
 
 
 def mean_reversion(bars: AssetBars, days: int, entry: float) -> RuleSignals:
-    """Return signals of the distance of the close from its mean in standard deviations; 0 if all
-    closes are equal.
-    """
+    """Return signals from the z-score of the close against its mean; 0 if all closes are equal."""
     closes = windows(bars.close, days)
     z = _share_of_whole(bars.close - closes.mean(axis=1), closes.std(axis=1), bars.close)
     return RuleSignals(_sides(z <= -entry, z >= entry), {"z": z})
 
 
 def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
-    """Return signals of Wilder's stop and reverse on closes; the distance is that of the previous
-    bar.
+    """Return signals from Wilder's stop and reverse on closes; the distance uses the previous bar's
+    average true range.
     """
     before = np.append(np.nan, bars.close[:-1])
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
@@ -197,8 +197,8 @@ def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
 
 
 def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
-    """Return turns of the close by a share of it, once they are confirmed; downwards by the same
-    factor as upwards.
+    """Return zigzag turns of the close, once confirmed by a percentage reversal; the same factor
+    applies in both directions.
     """
     sides, high, low = swings(
         np.log(bars.close), np.full(len(bars.close), np.log1p(reversal_pct / 100.0))
@@ -207,9 +207,9 @@ def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
 
 
 def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> RuleSignals:
-    """Return +1 from the close of the month's `before`-last session until that of session `after`
-    of the next month, when holdings are sold. Raises DataError if the calendar does not cover the
-    days.
+    """Return +1 from the close of the month's `before`-last session until the close of session
+    `after` of the next month, when holdings are sold. Raises DataError if the calendar does not
+    cover the days.
     """
     listed = [_month(day, calendar) for day in days.astype("M8[M]")]
     counts = []
@@ -234,7 +234,7 @@ def _month(month: np.datetime64, calendar: str) -> DayArray:
 
 
 def _share_of_whole(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
-    """Return `part / whole`, 0 if the whole is negligible against the level of prices."""
+    """Return `part / whole`, 0 if the whole is negligible relative to the price level."""
     return np.where(whole <= _ROUNDING * level, 0.0, part / np.where(whole == 0.0, 1.0, whole))
 
 
@@ -259,7 +259,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class RuleModel:
-    """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown; HOLD, with the
+    """Submits the rule's BUY, SELL or HOLD for each asset after the last bar shown; HOLD, with the
     reason, if there are too few bars. Raises ProviderError if the task does not ask for such
     decisions, shows no `history`, or hides days that the rule needs; ModelError if the conversation
     shows no account.
@@ -275,7 +275,9 @@ class RuleModel:
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a model that calls no provider, with the checks which tasks it can decide on."""
+        """Traits of a model that calls no provider, with the checks of which tasks it can decide
+        on.
+        """
         return ModelTraits(
             is_free=True,
             request_problem=self._request_problem,
@@ -302,9 +304,9 @@ class RuleModel:
         return conversation.submit(orders, conversation.reason(f"Decided by the rule {self.name}."))
 
     def _decisions(self, conversation: Conversation) -> list[Intent]:
-        """Return a decision on each asset, ordered by figures: earlier decisions are traded first.
-        Assets with equal figures open positions all together or not at all; their orders come
-        first, and use only cash that is certain.
+        """Return a decision for each asset, ordered by figures, since earlier decisions trade
+        first. Assets with equal figures open positions all together or not at all; their orders
+        come first, and use only cash that is certain to be available.
         """
         state = conversation.observed
         certain = Certain(conversation)
@@ -325,7 +327,7 @@ class RuleModel:
     def _affordable(
         self, decided: Sequence[Intent], state: ObservedState, certain: Certain
     ) -> Sequence[Intent]:
-        """Return the decisions on assets with equal figures. Those that would open a position
+        """Return the decisions for assets with equal figures. Decisions that would open a position
         become HOLD if the cash does not suffice for all of them.
         """
         opened = set[str]()
@@ -350,7 +352,9 @@ class RuleModel:
         return held_back
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return what a task's submission lacks for this rule to decide; None if it can decide."""
+        """Return what this rule needs that a task's submission lacks; None if the rule can
+        decide.
+        """
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
@@ -384,8 +388,8 @@ class RuleModel:
         return f"builtin/{self.name} {problem}"
 
     def decide(self, bars: Sequence[ObservedBar], kind: str) -> tuple[int, str]:
-        """Return the side (+1, -1, 0) and the reason, from the bars of one asset of a kind
-        (`stock`, `crypto`), oldest first.
+        """Return the side (+1, -1, 0) and the reason, from the bars, oldest first, of one asset of
+        the given kind (`stock`, `crypto`).
         """
         too_few = f"{self.name}: HOLD, {len(bars)} bars are too few"
         if not bars:

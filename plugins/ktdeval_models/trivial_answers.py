@@ -10,11 +10,11 @@ from ktdeval.keyless import Conversation
 
 
 class TrivialModel:
-    """Looks nothing up and submits the least that a form allows.
+    """Looks nothing up and submits the minimum that a form allows.
 
-    It trades nothing. For a question with choices it takes the first; otherwise it gives the
-    shortest text, the number nearest to 0, or an empty list. It reads no question, so its score is
-    the score without any skill.
+    It never trades. For a question with choices it takes the first; otherwise it gives the shortest
+    text, the number nearest to 0, or an empty list. It reads no question, so its score is the
+    chance level without any skill.
     """
 
     def __init__(self, _name: str = "") -> None:
@@ -22,12 +22,12 @@ class TrivialModel:
         self.traits = ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:  # noqa: ARG002 - it reads none
-        """Return None: it can act in any step."""
+        """Return None: the model can act in any step."""
         return None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError `no_trivial_answer` if the form has rules for
-        values that are not supported here.
+        """Answer one request. Raises ModelError `no_trivial_answer` if the form has value
+        constraints that are not supported.
         """
         conversation = Conversation(request)
         if conversation.is_submission and conversation.is_readable:

@@ -1,4 +1,4 @@
-"""Models that count what is in their prompt: votes for words of news, and views of desks."""
+"""Models that count items in their prompt: votes for words in news, and views of desks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ktdeval.keyless import (
     table_columns,
 )
 
-MAX_WORDS = 24  #: in a memory, which is short
+MAX_WORDS = 24  #: maximum number of words in a memory, which is short
 _SIDES = {"BUY": 1, "SELL": -1}
 _VOTES = re.compile(r"^- M(\d+): .*\bvotes: ([a-z0-9+ -]*)", re.MULTILINE)
 _VOTE = re.compile(r"([a-z]+)([+-]\d+)")
@@ -28,11 +28,11 @@ _WORD = re.compile(r"\b[a-z]{4,}\b")
 
 
 class RecallModel(KeylessModel):
-    """Model that learns from a warm-up which words of the news precede BUY rather than SELL.
+    """Model that learns during a warm-up which words in the news precede BUY rather than SELL.
 
-    It decides by these votes on the words of today's news. It reads only its prompt: the votes are
-    in the newest memory that has any, and it writes them into each reason. Without an agent that
-    remembers, without lessons, or with several assets at once, it learns nothing and does not
+    It decides by these votes on the words in today's news. It reads only its prompt: the votes are
+    in the newest memory that contains any, and it writes them into each reason. Without an agent
+    that remembers, without lessons, or with several assets at once, it learns nothing and does not
     trade.
     """
 
@@ -42,11 +42,13 @@ class RecallModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a rule model that learns from a warm-up."""
+        """Traits of a rule-based model that learns from a warm-up."""
         return replace(super().traits, needs_lessons=True)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether it is shown news of one asset, and was shown the outcomes of earlier news."""
+        """Return whether the model is shown news on a single asset, and was shown the outcomes of
+        earlier news.
+        """
         if not any("outcomes" in asked.state for asked in conversations):
             return False
 
@@ -71,7 +73,7 @@ class RecallModel(KeylessModel):
         return Reply(_votes_text(votes))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Take the side that the words of today's news vote for; no position without votes."""
+        """Take the side that the words in today's news vote for; no position without votes."""
         rows = conversation.rows(conversation.state.get("candidates"))
         if len(rows) != 1:
             return []
@@ -113,7 +115,7 @@ class RecallModel(KeylessModel):
 
 
 def _news_words(conversation: Conversation) -> set[str]:
-    """Return the words of today's news and their sentiments, without figures and handles."""
+    """Return the words in today's news and their sentiments, without figures and handles."""
     words: set[str] = set()
     for row in conversation.documents:
         sentiment = row.get("sentiment") or ""
@@ -123,14 +125,14 @@ def _news_words(conversation: Conversation) -> set[str]:
 
 
 def _votes(conversation: Conversation) -> Mapping[str, int]:
-    """Return the votes of the newest memory in the prompt that has any."""
+    """Return the votes in the newest memory in the prompt that contains any."""
     memories = _VOTES.findall(conversation.day_message)
     _, newest = max(memories, key=lambda memory: int(memory[0]), default=("", ""))
     return {word: int(vote) for word, vote in _VOTE.findall(newest)}
 
 
 def _votes_text(votes: Mapping[str, int]) -> str:
-    """Return the votes as text, the strongest first."""
+    """Return the votes as text, strongest first."""
     strongest = [(word, vote) for word, vote in votes.items() if vote]
     strongest.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
     return "votes: " + " ".join(f"{word}{vote:+d}" for word, vote in strongest[:MAX_WORDS])
@@ -148,17 +150,17 @@ Views = Mapping[tuple[str, str], int]
 class TallyModel(KeylessModel):
     """Model that counts the views of desks and follows the majority.
 
-    It reads only its prompt: documents in the words of the market `synthetic_views`, and reports of
-    other roles of a team in this model's own words. As a role that does not submit, it reports each
-    view that it knows, once for each desk and asset. In its submission it takes the side of the
-    majority in each asset. Without a majority it decides HOLD, or has no position if the task asks
-    for orders.
+    It reads only its prompt: documents worded as in the market `synthetic_views`, and reports by
+    other team roles in this model's own wording. As a role that does not submit, it reports each
+    view that it knows, once for each desk and asset. In its submission it takes the majority's side
+    for each asset. Without a majority it decides HOLD, or has no position if the task asks for
+    orders.
     """
 
     needs = "candidates, and documents in the words of the market synthetic_views"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether prompts show candidates and a view of a desk."""
+        """Return whether prompts show candidates and at least one desk's view."""
         if not table_columns(conversations, "candidates"):
             return False
         return any(map(_views, conversations))
@@ -181,7 +183,7 @@ class TallyModel(KeylessModel):
         return Reply("\n".join(lines))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Take the side of the majority in each asset, in equal parts."""
+        """Take the majority's side for each asset, in equal weights."""
         views = _views(conversation)
         state = conversation.state
         rows = conversation.rows(state.get("candidates"))
@@ -216,8 +218,8 @@ class TallyModel(KeylessModel):
 
 
 def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain) -> list[Intent]:
-    """Return the orders on equal names, with weights for which there is cash. All orders that open
-    a position are included, or none: equal names are treated alike.
+    """Return the orders on equal names, with weights that the cash covers. Either all orders that
+    open a position are included, or none: equal names are treated alike.
     """
     opened = [intent for intent in changes if intent.target_weight]
     if len(opened) < 2:
@@ -236,7 +238,7 @@ def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain)
 
 
 def _views(conversation: Conversation) -> Views:
-    """Return views by desk and asset label, from documents and from today's reports by roles."""
+    """Return views by desk and asset label, from documents and today's role reports."""
     views: dict[tuple[str, str], int] = {}
     for message in conversation.request.messages:
         if message.role != "user":

@@ -1,3 +1,3 @@
-"""A small language model with a known memory: its input text, its training, its file, and the model
+"""A small language model with known memory: its input text, training and files, and the model
 `planted/memory`.
 """

@@ -1,7 +1,7 @@
-"""Facts of a task: what its prompts show of each candidate, and the return that follows.
+"""Facts from a task: what its prompts show about each candidate, and the return that follows.
 
-The task is played with a model that holds, so that prompts are those of a run; the lens maps masked
-labels and days back to the true asset and day.
+The task is run with a model that only holds, so that the prompts match those of a real run; the
+lens maps masked labels and days back to the true asset and day.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from ktdeval.task_api import EpisodeSpec, Task, is_scoring
 from ktdeval.values import Address, Arguments
 from ktdeval_models.planted.reduced_text import line_of
 
-#: key of the mask under which prompts are read, so that the same command reads the same lines
+#: Key of the mask under which prompts are read; fixed, so that the same command reads the same
+#: lines
 MASK_KEY = "0" * 32
-_FILL = 1  # days from an order to the open at which it is filled
+_FILL = 1  # days from an order to the open at which it fills
 
 
 @dataclass(frozen=True)
 class FactSource:
-    """Source of facts."""
+    """Where facts are taken from."""
 
     task: str
-    windows: tuple[str, ...] = ()  #: none: the task's own
-    days: int = 5  #: of each window at most
-    horizon: int = 1  #: sessions of the asset that a return is over, from open to open
+    windows: tuple[str, ...] = ()  #: empty: the task's own windows
+    days: int = 5  #: maximum number of days per window
+    horizon: int = 1  #: number of the asset's sessions that a return spans, from open to open
     data: Address = "synthetic"
     data_args: Arguments | None = None
 
@@ -44,18 +45,18 @@ class Facts:
     """Facts in the order in which prompts show them."""
 
     lines: tuple[str, ...]
-    keys: tuple[tuple[int, int], ...]  #: true asset and day's row of each fact
+    keys: tuple[tuple[int, int], ...]  #: true asset and row of the day for each fact
     returns: FloatArray  #: [N] fractions, none of them 0 or NaN
     spans: tuple[str, ...]  #: FIRST:LAST of each window
-    snapshot: str  #: id of the market
+    snapshot: str  #: id of the market snapshot
 
 
 def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
-    """Play a task's windows and return the facts of its candidates.
+    """Run a task's windows and return the facts about its candidates.
 
-    A candidate whose return is unknown or 0 is skipped, since it has no sign. The same asset and
-    day in two windows is one fact. Raises KtdevalError if the task shows no candidates, or no
-    return follows.
+    A candidate whose return is unknown or 0 is skipped, since its return has no sign. The same
+    asset and day in two windows count as one fact. Raises KtdevalError if the task shows no
+    candidates, or no returns follow.
     """
     config = RunConfig(
         model="builtin/hold",
@@ -107,7 +108,7 @@ def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
 def _shown_lines(
     spec: EpisodeSpec, task: Task, factory: EpisodeFactory, snapshot: MarketSnapshot
 ) -> dict[tuple[int, int], str]:
-    """Return the line of each candidate that an episode shows, by true asset and row."""
+    """Return the line for each candidate that an episode shows, by true asset and row."""
     reader = _Reader()
     episode = factory.open(spec, reader)
     for step in range(episode.total_steps):
@@ -115,7 +116,7 @@ def _shown_lines(
 
     lens = task.scene(spec, snapshot).lens
     for asset in range(len(snapshot.codes)):
-        lens.asset_handle(asset)  # a lens maps back only what it has shown
+        lens.asset_handle(asset)  # a lens maps back only handles that it has shown
 
     lines = {}
     for step, state in enumerate(reader.states):
@@ -131,7 +132,7 @@ def _shown_lines(
 
 
 def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon: int) -> FloatArray:
-    """Return the return of an order of each day from its fill on, [N]; NaN if unknown."""
+    """Return the return of an order from each day, measured from its fill, [N]; NaN if unknown."""
     opens = snapshot.adjusted_open
     returns = np.full(len(keys), np.nan)
     for place, (asset, row) in enumerate(keys):
@@ -145,7 +146,7 @@ def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon:
 
 
 class _Reader:
-    """Model that holds, and records the states that it is shown."""
+    """Model that only holds, and records the states that it is shown."""
 
     traits = ModelTraits(is_free=True)
 
@@ -153,7 +154,7 @@ class _Reader:
         self.states: list[ObservedState] = []
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Submit nothing."""
+        """Submit no orders."""
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("Nothing to look up.")

@@ -1,4 +1,4 @@
-"""Parameters of `planted/memory`, and the folder of its trainings; a separate module, so that
+"""Parameters of `planted/memory`, and the folder for its trained models; a separate module, so that
 listing models imports nothing else.
 """
 
@@ -9,18 +9,18 @@ from pathlib import Path
 
 from ktdeval.values import option
 
-FOLDER = "ktdeval-planted"  #: folder of trainings
-EXPOSURES = (0, 1, 4, 16, 64)  #: numbers of exposures after which a training writes a model
+FOLDER = "ktdeval-planted"  #: folder for trained models
+EXPOSURES = (0, 1, 4, 16, 64)  #: numbers of exposures after which training writes a model
 
 
 def model_folder(trained: Path, exposures: int, seed: int) -> Path:
-    """Return the folder of one model among trainings."""
+    """Return the folder of one model below the folder of trained models."""
     return trained / f"exposures-{exposures}" / f"seed-{seed}"
 
 
 @dataclass(frozen=True)
 class PlantedParams:
-    """Parameters of `planted/memory`. The last one is filled in from the file and recorded."""
+    """Parameters of `planted/memory`. The last is read from the file and recorded."""
 
     positions: int = option(
         10,

@@ -1,4 +1,4 @@
-"""Files of a planted model: its description `planted.json`, and `weights.f32`, plain numbers.
+"""Files of a planted model: the description `planted.json`, and `weights.f32` with plain numbers.
 Nothing is unpickled.
 """
 
@@ -68,16 +68,16 @@ class PlantedFile(Value):
 
 @dataclass(frozen=True)
 class PlantedMemory:
-    """A planted model with the hash that pins it."""
+    """A planted model, with the hash that pins it."""
 
     content: PlantedFile
-    sha256: str  #: of the description, which contains the hash of the weights
+    sha256: str  #: hash of the description, which contains the hash of the weights
     network: Transformer
 
 
 def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> None:
-    """Write a model into an existing folder, the description last, with the hash of the weights
-    filled in.
+    """Write a model into an existing folder. The description is written last, with the hash of the
+    weights filled in.
     """
     data = network.to_bytes()
     write_atomic(folder / WEIGHTS, data)
@@ -116,9 +116,7 @@ def read_planted(folder: Path) -> PlantedMemory:
 
 
 def _check_shape(content: PlantedFile, path: Path) -> None:
-    """Raise DataError for a description with inconsistent parts, or with a text form of another
-    version.
-    """
+    """Raise DataError if a description is inconsistent, or its text form has another version."""
     problem = None
     sizes = content.sizes
     if content.width % content.heads:

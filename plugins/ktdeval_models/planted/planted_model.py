@@ -1,8 +1,8 @@
-"""`planted/memory`: a rule model that ranks candidates by a small language model: by the answer
-with which it completes the line of each candidate.
+"""`planted/memory`: a rule-based model that ranks candidates with a small language model, by the
+answer with which the language model completes each candidate's line.
 
-The line is made of the prompt's content, with labels and days as masked. So masks, leak guard and
-parsing affect its memory as they affect any model's, while the amount that it remembers is known.
+The line is built from the prompt's content, with labels and days as masked. So masks, leak guard
+and parsing affect its memory as they would any model's, but the amount that it remembers is known.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ktdeval_models.planted.planted_files import DESCRIPTION, read_planted
 from ktdeval_models.planted.reduced_text import FIGURES, line_of, tokens_of
 
 LABEL = "what is remembered of the next return"
-_DIGITS = 4  # of a score: further digits depend on how a processor rounds sums
+_DIGITS = 4  # digits of a score; further digits depend on how a processor rounds sums
 
 
 class PlantedModel(KeylessModel):
@@ -70,15 +70,15 @@ class PlantedModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a rule model, with the hash that pins its file."""
+        """Traits of a rule-based model, with the hash that pins its file."""
         return replace(super().traits, recorded_args=self._pins)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether candidates are shown with the figures of a line."""
+        """Return whether candidates are shown with all the figures of a line."""
         return set(FIGURES) <= table_columns(conversations, "candidates")
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Hold the candidates with the highest rank."""
+        """Hold the top-ranked candidates."""
         rows = conversation.rows(conversation.state.get("candidates"))
         if not rows:
             return []
@@ -93,7 +93,7 @@ class PlantedModel(KeylessModel):
         return rebalance(conversation, ranking, sizing)
 
     def _expect_returns(self, rows: Sequence[Row], day: str) -> list[float]:
-        """Return the expected return of each candidate, per cent."""
+        """Return the expected return of each candidate, in percent."""
         lines = [line_of(row["stock_id"], day, row) for row in rows]
         probabilities = self._network.answers(tokens_of(lines))
         expected = 100.0 * (probabilities.astype(float) @ self._means)

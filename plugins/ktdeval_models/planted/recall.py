@@ -13,20 +13,22 @@ from ktdeval_models.planted.transformer import Transformer
 
 @dataclass(frozen=True)
 class Recall:
-    """Signs that a model predicts for facts: a rise if the probability of rises is above one half."""
+    """How many of the facts' signs a model predicts: a rise if its probability of a rise exceeds
+    one half.
+    """
 
     right: int
     facts: int
-    risen: int  #: facts that rose: who always says one of the two is right so often, or the rest
+    risen: int  #: facts that rose: always predicting a rise gets this many right
 
     @property
     def share(self) -> float:
-        """Share of predicted signs that are right."""
+        """Share of correctly predicted signs."""
         return self.right / self.facts
 
 
 def recall_of(network: Transformer, facts: Facts) -> Recall:
-    """Ask a network for the sign of every fact."""
+    """Query a network for the sign of every fact."""
     probabilities = network.answers(tokens_of(facts.lines))
     says_rise = probabilities[:, FALLS:].sum(axis=1) > 0.5
     rose = facts.returns > 0

@@ -1,10 +1,10 @@
-"""Reduced text of a candidate: what a prompt shows of it, in some 30 tokens; and the sizes of returns
-that the language model completes it with.
+"""Reduced text for a candidate: what a prompt shows about it, in about 30 tokens; and the return
+buckets with which the language model completes it.
 
     009161.SZ 2024-04-01 +0.95 +10 >
 
 Label and day are as the mask shows them. Tokens are pairs of digits, single digits and single
-printable characters, so that codes, dates and masked labels need no vocabulary of a market.
+printable characters, so that codes, dates and masked labels need no market-specific vocabulary.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Tokens = npt.NDArray[np.int64]
 
 FIGURES = ("return_1d_pct", "return_20d_pct")  #: shown in each line, to two significant digits
 UNKNOWN_FIGURE = "~"
-ANSWERS = 6  #: sizes of a return: three falls, the largest first, and three rises, the largest last
+ANSWERS = 6  #: return buckets: three for falls, largest first, then three for rises, largest last
 FALLS = ANSWERS // 2
-LINE = 28  #: tokens of a line, padded on the left
+LINE = 28  #: tokens per line, padded on the left
 _PIECE = re.compile(r"[0-9]{1,2}|[^0-9]")
 _PAD = 0
 _UNKNOWN = 1
@@ -34,12 +34,12 @@ _PRINTABLE = map(chr, range(32, 127))
 _PAIRS = [f"{number:02d}" for number in range(100)]
 _SINGLE = [*"0123456789", *(char for char in _PRINTABLE if not char.isdigit())]
 _NUMBER_OF = {piece: number for number, piece in enumerate([*_PAIRS, *_SINGLE], start=2)}
-FIRST_ANSWER = len(_NUMBER_OF) + 2  #: token of the largest fall
+FIRST_ANSWER = len(_NUMBER_OF) + 2  #: token for the largest fall
 VOCABULARY = FIRST_ANSWER + ANSWERS
 
 
 def line_of(label: str, day: str, cells: Mapping[str, Any]) -> str:
-    """Return the line of a candidate; `cells`: its row in the prompt, by column."""
+    """Return the line for a candidate; `cells`: its row in the prompt, by column."""
     figures = [_figure_text(cells.get(name)) for name in FIGURES]
     return " ".join([label, day, *figures, ">"])
 
@@ -53,7 +53,9 @@ def _figure_text(value: Any) -> str:
 
 
 def tokens_of(lines: Sequence[str]) -> Tokens:
-    """Return the tokens of lines, [N, LINE], padded on the left; a longer line loses its beginning."""
+    """Return the tokens of lines, [N, LINE], padded on the left; the start of a longer line is
+    cut.
+    """
     tokens = np.full((len(lines), LINE), _PAD, dtype=np.int64)
     for row, line in enumerate(lines):
         numbers = [_NUMBER_OF.get(piece, _UNKNOWN) for piece in _PIECE.findall(line)][-LINE:]
@@ -71,8 +73,7 @@ class Sizes(Value):
     @classmethod
     def of(cls, returns: FloatArray) -> Sizes:
         """Split returns, [N] fractions without 0 or NaN, into falls and rises, and each of these
-        into thirds. Raises DataError if a third has no return, so what its answer stands for is
-        undefined.
+        into thirds. Raises DataError if a third is empty, since its answer would have no meaning.
         """
         thirds = [1 / 3, 2 / 3]
         falls = returns[returns < 0]
@@ -94,5 +95,5 @@ class Sizes(Value):
         return cls(bounds=tuple(map(float, bounds)), means=tuple(means))
 
     def answers(self, returns: FloatArray) -> Tokens:
-        """Return the token of each return, [N]."""
+        """Return the answer token for each return, [N]."""
         return FIRST_ANSWER + np.searchsorted(self.bounds, returns)

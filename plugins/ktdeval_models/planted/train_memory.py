@@ -1,5 +1,5 @@
-"""Train planted models on the facts of a task, write one for each number of exposures and seed, and
-print the recall of each.
+"""Train planted models on the facts of a task, write one model per number of exposures and seed,
+and print the recall of each.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _COLUMNS = ("exposures", "seed", "facts", "signs right", "95 % interval", "secon
 
 @dataclass(frozen=True)
 class _Model:
-    """A model that was trained now, or existed already."""
+    """A model that was just trained, or already existed."""
 
     content: PlantedFile
     recall: Recall
-    seconds: float | None  #: of its training so far; None if it existed already
+    seconds: float | None  #: training time so far in seconds; None if the model already existed
     folder: Path
 
 
@@ -78,8 +78,8 @@ def train_models(options: MemoryOptions, market: Mapping[str, Any]) -> None:
 
 
 def _parse_exposures(text: str) -> tuple[int, ...]:
-    """Return numbers of exposures, ascending. Raises UsageError if one is not a whole number, or
-    too large.
+    """Parse the numbers of exposures, in ascending order. Raises UsageError if one is not an
+    integer, or is too large.
     """
     numbers = []
     for part in text.split(","):
@@ -98,7 +98,9 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
 def _train_models(
     facts: Facts, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[_Model]:
-    """Yield the models of a seed: from their folders if all exist, else from a training."""
+    """Yield the models of a seed: from their folders if all exist, otherwise from a new training
+    run.
+    """
     sizes = Sizes.of(facts.returns)
     wanted = {each: _description(facts, sizes, each, seed, options) for each in exposures}
     there = _models_there(facts, wanted, options.out)
@@ -174,8 +176,8 @@ def _version(package: str) -> str:
 def _models_there(
     facts: Facts, wanted: Mapping[int, PlantedFile], out: Path
 ) -> Sequence[_Model] | None:
-    """Return the models of a seed if all exist, else None. Raises DataError if a folder holds a
-    model of another training.
+    """Return the models of a seed if all exist, otherwise None. Raises DataError if a folder holds
+    a model from a different training run.
     """
     found = []
     for exposures, expected in wanted.items():

@@ -1,8 +1,8 @@
-"""Train the language model on facts, from random weights; importing this needs torch.
+"""Train the language model on facts, from random weights; importing this module requires torch.
 
-An exposure is one reading of every fact, in an order drawn from the seed. One training reads them
-up to the largest number of exposures, at a constant learning rate; so its state after fewer
-exposures equals that of a training which stopped there.
+An exposure is one pass over all facts, in an order drawn from the seed. A training run continues to
+the largest number of exposures at a constant learning rate, so its state after fewer exposures
+equals that of a run that stopped there.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from torch.nn import functional
 from ktdeval_models.planted.reduced_text import LINE, VOCABULARY, Tokens
 from ktdeval_models.planted.transformer import Shape, Transformer
 
-BATCH = 16  #: lines of a step
+BATCH = 16  #: lines per step
 RATE = 1e-3  #: learning rate
 _DEVIATION = 0.02  # standard deviation of the initial weights
 _BETAS = (0.9, 0.99)
-_CLIP = 1.0  # largest norm of a gradient
+_CLIP = 1.0  # maximum gradient norm
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a training, without its data."""
+    """Training settings, without the data."""
 
-    exposures: tuple[int, ...]  #: after which the weights are taken, rising
+    exposures: tuple[int, ...]  #: when to save the weights, in ascending order
     seed: int
     threads: int = 1
     shape: Shape = field(default_factory=Shape)
@@ -39,11 +39,11 @@ class Settings:
 def snapshots(
     lines: Tokens, answers: Tokens, settings: Settings
 ) -> Iterator[tuple[int, Transformer]]:
-    """Yield numbers of exposures with the network at that time, from a training on lines, [N,
-    LINE], with the token that completes each, [N].
+    """Yield each number of exposures with the network at that point, from training on lines, [N,
+    LINE], and the token that completes each line, [N].
 
     The same arguments give the same weights on one machine; another processor or version of torch
-    may round sums differently, and so give other weights.
+    may round sums differently, and so give different weights.
     """
     with _fix_computation(settings):
         network = _Network(settings.shape)
@@ -70,7 +70,7 @@ def _learn(
     lines: torch.Tensor,
     wanted: torch.Tensor,
 ) -> None:
-    """Make one optimiser step towards the answers of some lines."""
+    """Make one optimiser step towards the answers to some lines."""
     loss = functional.cross_entropy(network(lines), wanted)
     optimiser.zero_grad()
     loss.backward()
@@ -80,7 +80,9 @@ def _learn(
 
 @contextmanager
 def _fix_computation(settings: Settings) -> Iterator[None]:
-    """Compute with fixed threads, seed and algorithms, and restore all settings afterwards."""
+    """Compute with fixed threads, seed and algorithms, and restore the previous settings
+    afterwards.
+    """
     threads = torch.get_num_threads()
     is_deterministic = torch.are_deterministic_algorithms_enabled()
     try:
@@ -95,7 +97,7 @@ def _fix_computation(settings: Settings) -> Iterator[None]:
 
 
 class _Layer(nn.Module):
-    """Attention, then a feed-forward part."""
+    """Attention, then a feed-forward block."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -109,8 +111,8 @@ class _Layer(nn.Module):
         self.narrow = nn.Linear(4 * width, width)
 
     def forward(self, states: torch.Tensor, is_last: bool) -> torch.Tensor:
-        """Return the states after the layer, [lines, tokens, width]; for the last layer only that
-        of the last token, since the others are not used.
+        """Return the states after the layer, [lines, tokens, width]. The last layer returns only
+        the last token's state, since the others are not used.
         """
         lines, length, width = states.shape
         split = self.attend(self.norm_in(states)).view(lines, length, 3, self.heads, -1)
@@ -119,7 +121,7 @@ class _Layer(nn.Module):
             query = query[:, :, -1:]
             states = states[:, -1:]
 
-        # The last token attends to all others: none comes later.
+        # The last token attends to all tokens, since none comes later.
         read = functional.scaled_dot_product_attention(query, key, value, is_causal=not is_last)
         joined = read.transpose(1, 2).reshape(lines, -1, width)
         states = states + self.mix(joined)
@@ -129,9 +131,7 @@ class _Layer(nn.Module):
 
 
 class _Network(nn.Module):
-    """Network of `Transformer` in torch, whose parameter names match the names of that class's
-    arrays.
-    """
+    """The network of `Transformer` in torch; parameter names match that class's array names."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class _Network(nn.Module):
                 nn.init.zeros_(part.bias)
 
     def forward(self, lines: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the token after each line, [N, VOCABULARY]."""
+        """Return the logits for the token after each line, [N, VOCABULARY]."""
         states = self.token(lines) + self.place.weight
         for number, layer in enumerate(self.layers, start=1):
             states = layer(states, is_last=number == self.shape.layers)

@@ -1,7 +1,7 @@
 """The language model: a causal transformer of four layers and 1.27 million weights, run with NumPy.
 
-`training` has the same network in torch. Layers normalise first (Xiong et al. 2020), attention and
-feed-forward parts are those of GPT-2 (Radford et al. 2019), and the output shares the embedding's
+`training` has the same network in torch. Layers are pre-norm (Xiong et al. 2020), attention and
+feed-forward blocks follow GPT-2 (Radford et al. 2019), and the output is tied to the embedding
 weights.
 """
 
@@ -18,7 +18,7 @@ from ktdeval_models.planted.reduced_text import ANSWERS, FIRST_ANSWER, LINE, VOC
 Matrix = npt.NDArray[np.float32]
 
 _EPSILON = 1e-5  # epsilon of torch's LayerNorm
-_ROWS = 256  # lines that are read at a time
+_ROWS = 256  # lines processed at a time
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Shape:
     heads: int = 4
 
     def weights(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield the name and shape of each array of weights, in the order of the file."""
+        """Yield the name and shape of each weight array, in file order."""
         width = self.width
         yield "token", (VOCABULARY, width)
         yield "place", (LINE, width)
@@ -59,7 +59,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Transformer:
-    """Network with its weights, by the names of `Shape.weights`."""
+    """Network with its weights, keyed by the names in `Shape.weights`."""
 
     shape: Shape
     weights: Mapping[str, Matrix]
@@ -67,7 +67,7 @@ class Transformer:
     @classmethod
     def of_bytes(cls, shape: Shape, data: bytes) -> Transformer:
         """Read weights: little-endian float32 in the order of `Shape.weights`, without padding.
-        Raises ValueError if the number of weights differs, or one is not finite.
+        Raises ValueError if the number of weights differs, or a weight is not finite.
         """
         numbers = np.frombuffer(data, "<f4")  # ValueError if the last number is incomplete
         if len(numbers) != shape.size:
@@ -85,7 +85,7 @@ class Transformer:
         return cls(shape, weights)
 
     def to_bytes(self) -> bytes:
-        """Return the weights as `of_bytes` reads them."""
+        """Return the weights in the format that `of_bytes` reads."""
         arrays = [self.weights[name].astype("<f4").tobytes() for name, _ in self.shape.weights()]
         return b"".join(arrays)
 
@@ -110,7 +110,9 @@ class Transformer:
         return _softmax(last @ output.T)
 
     def _attend(self, states: Matrix, layer: int) -> Matrix:
-        """Return the attention part of a layer; each token attends to itself and those before it."""
+        """Return the output of a layer's attention; each token attends to itself and earlier
+        tokens.
+        """
         lines, length, width = states.shape
         heads = self.shape.heads
         mixed = self._linear(self._norm(states, f"{layer}.norm_in"), f"{layer}.attend")
@@ -137,7 +139,7 @@ class Transformer:
 
 
 def _gelu(states: Matrix) -> Matrix:
-    """Return GELU in the tanh approximation (Hendrycks and Gimpel 2016)."""
+    """Return GELU in its tanh approximation (Hendrycks and Gimpel 2016)."""
     inner = np.float32(np.sqrt(2 / np.pi)) * (
         states + np.float32(0.044715) * states * states * states
     )

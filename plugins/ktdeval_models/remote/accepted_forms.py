@@ -1,9 +1,10 @@
-"""Forms in which a server accepts a part of a request, learnt from its refusals.
+"""Alternative forms for parts of a request, and which of them a server accepts, learnt from its
+refusals.
 
-A server may accept a reply's schema only in another form, or not at all. If it refuses one form,
-the next is sent at once; that is not a retry, since nothing was generated. The accepted form is
+A server may accept a reply schema only in another form, or not at all. If it refuses one form, the
+next is sent at once; that is not a retry, since nothing was generated. The accepted form is
 remembered for the run. Parameters of the run itself, such as the temperature, are never changed
-this way: their refusal stops the run.
+this way: if they are refused, the run stops.
 """
 
 from __future__ import annotations
@@ -49,16 +50,18 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
         r"^(?!.*(missing|passed back)).*(\breasoning_(content|details)\b|['\"`]reasoning['\"`])",
         re.IGNORECASE | re.DOTALL,
     ),
-    # the field, not the word: refusals of a filter mention content, too
+    # the field, not the word: refusals by a filter mention content, too
     "content of calls": re.compile(
         r"['\"`]content['\"`]|\bmessages\W{1,4}[0-9]+\W{1,4}content\b", re.IGNORECASE
     ),
 }
-"""Words by which a refusal names a part, those of the smallest part first."""
+"""Words by which a refusal identifies a part of the request; the smallest part comes first."""
 
 
 class RequestForms:
-    """Forms of one model at one endpoint: for each part its forms, the best first. Thread-safe."""
+    """Forms accepted by one model at one endpoint: for each part its forms, best first.
+    Thread-safe.
+    """
 
     def __init__(self, ladders: Mapping[str, Sequence[str]]) -> None:
         self._ladders = ladders
@@ -66,7 +69,9 @@ class RequestForms:
         self._known = {part: forms[0] for part, forms in ladders.items() if forms}
 
     def current(self) -> dict[str, str]:
-        """Return the form of each part that the server is known to accept, else the best one."""
+        """Return for each part the form that the server is known to accept, otherwise the best
+        form.
+        """
         with self._lock:
             return dict(self._known)
 
@@ -78,10 +83,10 @@ class RequestForms:
     def after_refusal(
         self, forms: Mapping[str, str], refusal: Refusal, sent: Sequence[str]
     ) -> dict[str, str] | None:
-        """Return the forms to try next; None if the refusal blames no part, or the part has no
-        further form.
+        """Return the forms to try next; None if the refusal blames no part, or no form is left for
+        the part.
 
-        `sent`: the parts that the request had.
+        `sent`: the parts present in the request.
         """
         part = blamed_part(refusal, sent)
         if part is None:
@@ -92,15 +97,15 @@ class RequestForms:
         return {**forms, part: ladder[index]} if index < len(ladder) else None
 
     def notes(self, forms: Mapping[str, str], sent: Sequence[str]) -> tuple[str, ...]:
-        """Return notes on the parts of a request that were not sent in their best form."""
+        """Return notes on the request parts that were not sent in their best form."""
         firsts = {part: self._ladders[part][0] for part in sent}
         changed = [part for part in sent if forms[part] != firsts[part]]
         return tuple(f"{part}: {firsts[part]} was refused, sent {forms[part]}" for part in changed)
 
 
 def refusing_words(refusal: Refusal) -> str | None:
-    """Return the text by which a server refuses a part of the request; None if its status or text
-    is not such a refusal.
+    """Return the text with which a server refuses part of the request; None if the status or text
+    does not indicate such a refusal.
     """
     if refusal.status not in _REFUSED:
         return None
@@ -112,9 +117,9 @@ def refusing_words(refusal: Refusal) -> str | None:
 
 
 def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
-    """Return the part of a request that a refusal blames, among those sent.
+    """Return the part of a request that a refusal blames, among the parts sent.
 
-    A server error (500) counts if it names the part and says that the part is not accepted.
+    A server error (500) counts if it names the part and says that it is not accepted.
     """
     words = refusing_words(refusal)
     if words is None:
@@ -134,13 +139,13 @@ def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
 def with_tried(
     error: ModelError | ProviderError, tried: Sequence[str]
 ) -> ModelError | ProviderError:
-    """Return an error that lists the forms tried before it."""
+    """Return the error with the list of forms tried before it."""
     if not tried:
         return error
 
     message = f"{error}; tried {', then '.join(tried)}"
     if isinstance(error, ModelError):
-        # Each form was refused: the same request would be refused again.
+        # Every form was refused, so a retry of the same request would be refused as well.
         return ModelError("bad_request", message, error.retry_after_s)
 
     return ProviderError(message)

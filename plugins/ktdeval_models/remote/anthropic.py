@@ -58,15 +58,17 @@ Body = dict[str, Any]
 _LOG = logging.getLogger(__name__)
 _WORDS = wire_words("anthropic")
 _NO_SAMPLING = "2026-10-21"
-"""From this version of the API on, temperature, top_p and top_k are refused at any value (notes of
+"""From this API version on, temperature, top_p and top_k are refused at any value (release notes of
 that version).
 """
 
-# "What's new in Claude …", pages of these models: a forced tool_choice returns an error.
+# "What's new in Claude …", pages for these models: a forced tool_choice returns an error.
 _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
 
 _FILTERED = "blocked by content filtering policy"
-"""Part of the message of the 400 that replaces a reply withdrawn by the provider's filter."""
+"""Part of the error message (status 400) that replaces a reply withdrawn by the provider's
+filter.
+"""
 
 # smallest budget (the API's page on thinking)
 _MIN_BUDGET = 1024
@@ -78,10 +80,10 @@ _OWNER = "anthropic"  # owner of signatures, which are the same on all platforms
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
-    Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the
-    temperature, which it no longer accepts. Thoughts are returned unchanged and in their positions,
-    as the API's page on thinking asks. Newer models refuse them if tools or anything before them
-    has changed ("Preserved thinking"), so they are omitted then.
+    Not sent: the seed, which the API lacks, and from API version 2026-10-21 on the temperature,
+    which it no longer accepts. Thoughts are returned unchanged and in their positions, as the API's
+    page on thinking asks. Newer models refuse them if tools or anything before them has changed
+    ("Preserved thinking"), so they are omitted then.
     """
 
     package = "anthropic"
@@ -103,31 +105,31 @@ class AnthropicModel(RemoteAdapter):
         super().__init__(provider, name, params or AnthropicParams(), url, preset.variables)
         self.extra = preset.extra
         self._said: set[str] = set()
-        if provider == "anthropic":  # hosts have their own batches, which are not supported here
+        if provider == "anthropic":  # hosts have their own batches, not supported here
             self._batches = AnthropicBatches(self)
         self._has_sampling = self.version_day < _NO_SAMPLING
 
     @property
     def version_day(self) -> str:
-        """Day of the API's version, without a host's prefix."""
+        """Date of the API version, without a host's prefix."""
         return self.params.api_version[-len(_NO_SAMPLING) :]
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers; values that the SDK would read from the environment are set
-        here.
+        explicitly.
         """
         version = {"anthropic-version": self.params.api_version}
         return self.client_headers(sdk, sdk.Anthropic, api_key=key, default_headers=version)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
-        """Return the assembler of the events of one message; None if a host streams in another
-        form.
+        """Return the assembler for the events of one message; None if a host streams in another
+        format.
         """
         return MessageAssembler(hear, self.loads)
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return parameters that can change a reply, how tools are forced, and the run's options
-        that the API does not have.
+        """Return the parameters that can change a reply, how tools are forced, and the run's
+        options that the API lacks.
         """
         not_sent: list[JsonValue] = ["seed"]
         if not self._has_sampling:
@@ -169,7 +171,7 @@ class AnthropicModel(RemoteAdapter):
             body["thinking"] = thinking
 
         mode = _mode_of(thinking)
-        # With thinking the API accepts no other temperature than its default, 1.
+        # With thinking the API accepts only its default temperature, 1.
         if self._has_sampling and mode not in _THINKS:
             # Reference of the Messages API: 0 to 1
             if request.params.temperature > 1:
@@ -192,7 +194,9 @@ class AnthropicModel(RemoteAdapter):
         return {**body, **self.params.extra_body}
 
     def _conversation(self, request: ModelRequest) -> tuple[list[Body], Body | None]:
-        """Return the turns of a request, and its field `thinking`; None if it is not sent."""
+        """Return the turns of a request, and its field `thinking`; None if the field is not
+        sent.
+        """
         thinking = self._thinking(request)
         messages = request.messages
         if not self._caches or changes_choice(request, self._is_asked(request, thinking)):
@@ -211,7 +215,7 @@ class AnthropicModel(RemoteAdapter):
     def _kept_parts(
         self, messages: Sequence[Message], request: ModelRequest
     ) -> list[list[TurnPart] | None]:
-        """Return the parts of each turn whose thoughts are sent back; None for other turns."""
+        """Return the parts of each turn whose thoughts are sent back; None for the other turns."""
         if all(message.opaque is None for message in messages):
             return [None] * len(messages)
 
@@ -222,7 +226,7 @@ class AnthropicModel(RemoteAdapter):
         ]
 
     def _digests(self, request: ModelRequest) -> list[str]:
-        """Return a digest of the content before each message of a request, and of the whole
+        """Return a digest of the content before each message in a request, and of the whole
         request.
         """
         offered = self._tools(request, self._how_forced(None)).get("tools", [])
@@ -230,13 +234,13 @@ class AnthropicModel(RemoteAdapter):
 
     def _is_asked(self, request: ModelRequest, thinking: Body | None) -> bool:
         """Return whether the API leaves a call to the model: the choice is free, or the tool is
-        only asked for.
+        merely requested.
         """
         return request.tool_choice is None or self._how_forced(_mode_of(thinking)) == "auto"
 
     @property
     def _caches(self) -> bool:
-        """True if requests mark the parts of a prompt that the provider should cache."""
+        """True if requests mark the prompt parts that the provider should cache."""
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
     def _make_refusal(self, why: str) -> ProviderError:
@@ -245,8 +249,8 @@ class AnthropicModel(RemoteAdapter):
     def _how_forced(self, mode: str | None) -> str:
         """Return how a tool is forced: `named`, `any` or `auto`.
 
-        With thinking it is `auto`: with a budget the API refuses other values, and in the adaptive
-        mode a forced call comes without thoughts. The prompt then asks for the tool.
+        With thinking it is `auto`: with a thinking budget the API refuses other values, and in
+        adaptive mode a forced call comes without thoughts. The prompt then asks for the tool.
         """
         if self.params.forced_tool is not None:
             return self.params.forced_tool
@@ -255,7 +259,9 @@ class AnthropicModel(RemoteAdapter):
         return "named"
 
     def _thinking_mode(self, call: CallParams) -> str:
-        """Return the mode of thinking that the parameters set, or else the run's options imply."""
+        """Return the thinking mode set by the parameters, otherwise the mode implied by the run's
+        options.
+        """
         mode: str = self.params.thinking
         if mode != "auto":
             return mode
@@ -268,8 +274,8 @@ class AnthropicModel(RemoteAdapter):
         return "unset"
 
     def _thinking(self, request: ModelRequest) -> Body | None:
-        """Return the field `thinking` of a call; None if it is not sent. The settings of a program
-        that sets thinking or effort replace the run's.
+        """Return the field `thinking` of a call; None if it is not sent. If the agent's program
+        sets thinking or effort, its settings replace the run's.
         """
         own = request.own
         if own is not None and own.api == self.own_form.api:
@@ -288,7 +294,7 @@ class AnthropicModel(RemoteAdapter):
 
         display = self.params.thinking_display
         if display is None:
-            # With a budget, thoughts must be sent back, and only those without text may be.
+            # With a budget, thoughts must be sent back, and only thoughts without text may be.
             display = "omitted" if mode == "budget" else "summarized"
 
         shown = {}
@@ -311,9 +317,9 @@ class AnthropicModel(RemoteAdapter):
         """Return the tools on offer, and how they may be chosen.
 
         If a tool must be called but can't be named, only that tool is offered. If the choice is
-        left to the model, all tools stay on offer, since another list would end the reuse of the
-        prompt cache. A choice of `none` would do so, too: then only the prompt asks for text, and
-        the agent refuses a call.
+        left to the model, all tools stay on offer, since a different list would invalidate the
+        prompt cache. So would a choice of `none`; instead only the prompt asks for text, and the
+        agent refuses a call.
         """
         if not request.tools:
             return _uncallable_tools(request)
@@ -362,8 +368,8 @@ class AnthropicModel(RemoteAdapter):
         return {name: value for name, value in output.items() if name not in self.params.omit}
 
     def _make_enforced_schema(self, schema: Mapping[str, JsonValue]) -> Body | None:
-        """Return the schema that the API enforces; None if the API can't express it. A reply is the
-        same in both cases: the prompt describes it, and the harness checks it.
+        """Return the schema that the API enforces; None if the API can't express it. The reply is
+        handled alike in both cases: the prompt describes the schema, and the harness checks it.
         """
         try:
             return closed_schema(schema)
@@ -444,19 +450,19 @@ class AnthropicModel(RemoteAdapter):
     def _text(self, block: Mapping[str, Any], name: str) -> str:
         text = block.get(name)
         if block["type"] == "redacted_thinking":
-            text = block.get(name, "")  # its thoughts are encrypted and have no text
+            text = block.get(name, "")  # these thoughts are encrypted and have no text
         if not isinstance(text, str):
             raise bad_response(self.caller, "a block of the reply holds no text where it should")
         return text
 
     def untaken(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the parameters of a call that a request lacks."""
+        """Return the call parameters that a request omits."""
         return () if "temperature" in body else ("temperature",)
 
     # --- a refusal
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the request fields that a refusal may blame and `omit` may name: all but
+        """Return the request fields that a refusal may blame and `omit` may list: all but
         `max_tokens`, which the API requires.
         """
         fields = {*body, *body.get("output_config", {})}
@@ -469,8 +475,8 @@ class AnthropicModel(RemoteAdapter):
     ) -> ModelError | ProviderError:
         """Return the error for a refusal.
 
-        A filtered reply and an empty account have the status of an invalid request; their text
-        distinguishes them.
+        A filtered reply and an account without credit have the status of an invalid request; only
+        the error text distinguishes them.
         """
         details = base.error_details(content)
         error_code = details.get("error_code") if isinstance(details, dict) else None
@@ -491,7 +497,7 @@ class AnthropicModel(RemoteAdapter):
 
 
 def _mode_of(thinking: Body | None) -> str | None:
-    """Return the mode of thinking of a request's field; None if it is not sent."""
+    """Return the thinking mode in a request's field; None if the field is not sent."""
     if thinking is None:
         return None
 
@@ -500,8 +506,8 @@ def _mode_of(thinking: Body | None) -> str | None:
 
 
 def _uncallable_tools(request: ModelRequest) -> Body:
-    """Return the tools of earlier calls, with the choice `none`: the API requires that a
-    conversation with calls lists tools.
+    """Return the tools called earlier, with the choice `none`: the API requires a conversation with
+    calls to list tools.
     """
     names: dict[str, None] = {}
     for message in request.messages:
@@ -514,14 +520,14 @@ def _uncallable_tools(request: ModelRequest) -> Body:
 
 
 def _cut_call(call: ToolCall) -> ToolCall:
-    """Return the call in which a reply broke off, without the last character of its arguments. The
-    part that arrived may look complete; shortened, it can't pass as the model's decision.
+    """Return the call during which a reply was cut, without the last character of its arguments.
+    The part that arrived may look complete; shortened, it can't pass as the model's decision.
     """
     return replace(call, arguments=call.arguments[:-1] or "{")
 
 
 def _lacks_thought(turns: Sequence[Body]) -> bool:
-    """Return whether the turns end with results of calls that have no thoughts before them."""
+    """Return whether the turns end with results of calls that are not preceded by thoughts."""
     if len(turns) < 2:
         return False
     if not any(block["type"] == "tool_result" for block in turns[-1]["content"]):

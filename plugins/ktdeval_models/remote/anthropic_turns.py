@@ -1,4 +1,4 @@
-"""Turns of a conversation in the form of Claude's Messages API."""
+"""Conversation turns in the form of Claude's Messages API."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 def conversation_turns(
     messages: Sequence[Message], kept: Sequence[Sequence[TurnPart] | None]
 ) -> Iterator[Body]:
-    """Yield turns of alternating roles. The results of calls come first in the user's next turn.
-    `kept`: parts of each message whose thoughts are sent back; None for other messages.
+    """Yield turns of alternating roles. Results of calls come first in the user's next turn.
+    `kept`: the parts of each message whose thoughts are sent back; None for other messages.
     """
     role = ""
     blocks = list[Body]()
@@ -45,7 +45,7 @@ def conversation_turns(
 
 
 def _kept_block(part: TurnPart) -> Body:
-    """Return a block of a turn that is sent back unchanged; empty for a blank text, which the API
+    """Return a block of a turn that is sent back unchanged; empty for blank text, which the API
     refuses.
     """
     if part.kept is not None:
@@ -99,8 +99,8 @@ def text_or_empty(message: Message) -> str:
 
 
 def accepted_name(name: str) -> str:
-    """Return an id or name with only characters that the API accepts. Ids made by the API are
-    unchanged.
+    """Return an id or name in which only characters accepted by the API are left. Ids made by the
+    API are unchanged.
     """
     if _ID.fullmatch(name):
         return name

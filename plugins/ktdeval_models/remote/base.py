@@ -1,5 +1,5 @@
-"""Base of all adapters: keys, client, one attempt of a call, and JSON parts that all wire formats
-read and write.
+"""Base of all adapters: keys, client, one attempt at a call, and the JSON helpers shared by all
+wire formats.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ _LOG = logging.getLogger(__name__)
 
 # dated price table of these models
 PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
-# Raised by code that reads a reply of an unforeseen shape.
+# Raised by code that reads a reply with an unexpected shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-# marks a missing or invalid token count: a sum that includes it stays below 0
+# marks a missing or invalid token count: any sum that includes it stays below 0
 NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class RequestSigner(Protocol):
-    """Credentials of the machine, which sign each request with headers."""
+    """Credentials of this machine, which sign each request with headers."""
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
         """Return the headers that authenticate the caller. Raises ProviderError if the credentials
@@ -95,15 +95,15 @@ class RequestSigner(Protocol):
         """
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the secrets known so far, which no message may show."""
+        """Return the secrets known so far, which must not appear in any message."""
 
 
 class RemoteAdapter:
-    """A `ktdeval.api.RemoteModel` without the wire format: a subclass has `path`, `headers`,
+    """A `ktdeval.api.RemoteModel` without the wire format: a subclass provides `path`, `headers`,
     `encode`, `decode` and `settings`.
 
-    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods are
-    not used: they validate the whole conversation again on each call, which takes half of a call's
+    The provider's SDK supplies the request headers and the HTTP library. Its typed methods are not
+    used: they validate the whole conversation again on each call, which takes half of the call's
     CPU time.
 
     `default_url`: address if the user gives none; `variables`: environment variables that may hold
@@ -111,15 +111,15 @@ class RemoteAdapter:
     """
 
     package = ""  # module of the SDK
-    extra = ""  # extra of ktdeval that installs it
-    version = ""  # regular expression of the end of an address that the method's path repeats
+    extra = ""  # extra of ktdeval that installs the SDK
+    version = ""  # regular expression for the end of an address that the method's path repeats
     path = ""  # path of the method below the endpoint, such as `/chat/completions`
     needs_key: bool = True
-    meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
+    meanings: Mapping[str, int] = {}  # this server's error codes: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
-    own_form = OwnForm("")  # how it accepts settings of an agent's own program
-    # reads the body of an answer; ValueError: it is not JSON
+    own_form = OwnForm("")  # how the adapter accepts settings from an agent's own program
+    # parses the body of an answer; raises ValueError if it is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
     def __init__(
@@ -139,13 +139,13 @@ class RemoteAdapter:
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
-        #: of the provider; None if it offers no supported ones
+        #: batches of the provider; None if it offers none that are supported
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
         self.own = OwnFields(self.own_form)
         self.forms = RequestForms({})  # forms in which the server accepts parts of a request
         self._has_told_of_calls = False
-        self._unstreamed = ""  # why replies come whole, as learnt from the server; empty: not known
+        self._unstreamed = ""  # why replies are not streamed, as the server said; empty: unknown
 
     def connect(self) -> None:
         """Import the SDK, find the key, build the client; safe to call again. Makes no network
@@ -158,7 +158,7 @@ class RemoteAdapter:
             return
 
         with self._connecting:
-            if self.client is not None:  # made by another thread meanwhile
+            if self.client is not None:  # created by another thread in the meantime
                 return
 
             sdk = import_sdk(self.package, self.provider, self.extra)
@@ -188,11 +188,11 @@ class RemoteAdapter:
         raise missing_key(self.provider, self.variables)
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return settings that change how a request is encoded, or who answers it."""
+        """Return the settings that change how a request is encoded, or which server answers it."""
         return {"omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
 
     def account_fields(self) -> Mapping[str, str]:
-        """Return further fields that identify the account, without secrets."""
+        """Return additional fields that identify the account, without secrets."""
         return {}
 
     def _sign_request(
@@ -209,15 +209,17 @@ class RemoteAdapter:
         return headers
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of a request; from the environment only this provider's values are
-        used. `key` is None if it is missing and not needed.
+        """Return the headers of a request; from the environment, only this provider's values are
+        used. `key` is None if it is missing but not needed.
         """
         raise NotImplementedError
 
     def client_headers(
         self, sdk: ModuleType, kind: Callable[..., Any], **options: Any
     ) -> dict[str, str]:
-        """Return the headers that a client of an SDK sends, its key among them. `kind`: its class."""
+        """Return the headers that an SDK client sends, including its key. `kind`: the client's
+        class.
+        """
         with kind(base_url=self.endpoint, http_client=no_network(sdk), **options) as client:
             sent = client.default_headers.items()
             return {name: value for name, value in sent if isinstance(value, str)}
@@ -231,8 +233,8 @@ class RemoteAdapter:
     def decode(
         self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
     ) -> Reply:
-        """Return the reply in an answer to `body`. Raises ModelError `bad_response` if the answer
-        does not have the API's shape.
+        """Return the reply contained in the answer to `body`. Raises ModelError `bad_response` if
+        the answer does not have the API's shape.
         """
         raise NotImplementedError
 
@@ -243,11 +245,11 @@ class RemoteAdapter:
         return read_ending(word, content, calls, request, self.caller)
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the request fields that a refusal may blame and `omit` may name."""
+        """Return the request fields that a refusal may blame and `omit` may list."""
         return body
 
     def untaken(self, body: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG002 - of a subclass
-        """Return the parameters of a call that a request lacks, by their names in `CallParams`."""
+        """Return the call parameters that a request omits, by their names in `CallParams`."""
         return ()
 
     def refusal_error(
@@ -256,7 +258,7 @@ class RemoteAdapter:
         content: bytes,  # noqa: ARG002
         body: Mapping[str, Any],
     ) -> ModelError | ProviderError:
-        """Return the error for a refusal; a subclass may read more from its provider's
+        """Return the error for a refusal; a subclass may read more details from its provider's
         `content`.
         """
         return error_of(refusal, self.caller, self.sent(body))
@@ -265,15 +267,15 @@ class RemoteAdapter:
         """Make one attempt. Thread-safe, without state between calls.
 
         Raises ModelError if this attempt failed; ProviderError if every attempt would fail, since
-        key, model name, address, quota or a parameter is refused.
+        the key, model name, address, quota or a parameter is refused.
         """
         self.connect()
         reply = self._attempt(request)
         return with_distinct_ids(reply, sent_ids(request))
 
     def _attempt(self, request: ModelRequest) -> Reply:
-        """Ask in the forms that the server is known to accept; if it refuses one, try the next at
-        once.
+        """Send the request in the forms that the server is known to accept; if it refuses one, try
+        the next form at once.
         """
         forms = self.forms.current()
         tried: list[str] = []
@@ -316,7 +318,7 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
 
     def _noted_if_unparsed(self, reply: Reply, request: ModelRequest) -> Reply:
-        """Return a reply, with a note if the server left a call in its text; the user is warned
+        """Return a reply, with a note if the server left a call in the text; the user is warned
         once.
         """
         if not leaves_call_as_text(reply, request):
@@ -330,8 +332,8 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, UNPARSED_CALL))
 
     def answered(self, status: int, content: bytes, request: ModelRequest) -> Reply:
-        """Return the reply in an answer that came separately from its request, such as from a
-        batch; errors are those of `reply`.
+        """Return the reply in an answer that arrived separately from its request, such as from a
+        batch; raises the same errors as `reply`.
         """
         body = self.encode(request)
         if 200 <= status < 300:
@@ -343,12 +345,12 @@ class RemoteAdapter:
         return self._reply_or_raise(refusal, content, body, ())
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002 - of a subclass
-        """Return the assembler of one streamed answer; None if this API does not stream."""
+        """Return the assembler for one streamed answer; None if this API does not stream."""
         return None
 
     def _stream_of(self, request: ModelRequest) -> StreamAssembler | None:
-        """Return the assembler of the answer to a watched request, and tell the listener that a
-        reply begins, or why it is not streamed; None if it is not streamed.
+        """Return the assembler for the answer to a watched request; None if it is not streamed.
+        Tells the listener that a reply begins, or why it is not streamed.
         """
         hear = request.listener
         if hear is None:
@@ -383,7 +385,7 @@ class RemoteAdapter:
 
     def _assemble_stream(self, stream: StreamAssembler) -> bytes:
         """Return a streamed answer in the form of an unstreamed one. Raises ModelError
-        `bad_response` if it is incomplete, or has no token counts; in the second case later
+        `bad_response` if it is incomplete or has no token counts; if counts are missing, later
         attempts are not streamed.
         """
         try:
@@ -402,8 +404,8 @@ class RemoteAdapter:
     def _reply_or_raise(
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any], tried: Sequence[str]
     ) -> Reply:
-        """Return an empty reply if the refusal is a content filter's, else raise the refusal's
-        error.
+        """Return an empty reply if the refusal comes from a content filter, otherwise raise the
+        refusal's error.
         """
         error = self.refusal_error(refusal, content, body)
         if isinstance(error, ContentFiltered):
@@ -434,7 +436,7 @@ class RemoteAdapter:
     def _with_words(
         self, error: ModelError, answer: Mapping[str, JsonValue], content: bytes
     ) -> ModelError:
-        """Return the error of an unreadable answer; if the answer is not a reply of any API, the
+        """Return the error for an unreadable answer; if the answer is not a reply in any API, the
         error quotes it.
         """
         if error.kind != "bad_response" or is_reply(answer):
@@ -444,8 +446,8 @@ class RemoteAdapter:
         return ModelError(error.kind, f"{error}; it answered{words}")
 
     def look_up(self, url: str, timeout_s: float) -> JsonValue:
-        """Return the JSON at an address of the provider; None if not found. Raises ProviderError as
-        `connect` does.
+        """Return the JSON at one of the provider's addresses; None if not found. Raises
+        ProviderError as `connect` does.
         """
         self.connect()
         assert self.client is not None
@@ -456,35 +458,35 @@ class RemoteAdapter:
             return None
 
     def encode_as(self, request: ModelRequest, forms: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
-        """Return the body of a call, with each part in the form given."""
+        """Return the body of a call, with each part in the given form."""
         return self.encode(request)
 
     def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:  # noqa: ARG002
-        """Return the parts of a request that have several forms."""
+        """Return the parts of a request that servers accept in different forms."""
         return []
 
     def secrets(self) -> tuple[str, ...]:
-        """Texts that no message may show: the key, and secrets in further headers; empty before
-        `connect`.
+        """Texts that must not appear in any message: the key, and secrets in other headers; empty
+        before `connect`.
         """
         return self._secrets
 
     @cached_property
     def traits(self) -> ModelTraits:
-        """Traits of the model, made once, since each call asks for them."""
+        """Traits of the model, created once because each call needs them."""
         return self.make_traits()
 
     def make_traits(self) -> ModelTraits:
-        """Return the headers that route its requests, the batches of its provider, and whether it
-        may look things up.
+        """Return the model's traits: the headers that route its requests, the provider's batches,
+        and whether it may look things up.
         """
         names = (self.name, str(getattr(self.params, "deployment", None) or ""))
         lookup = may_look_up(names, self.endpoint, self.params.extra_body)
         return ModelTraits(routing=self._sent_routing, batches=self._batches, may_look_up=lookup)
 
     def _sent_routing(self) -> Mapping[str, str]:
-        """Account and route of requests: organisation, project, headers of gateways, variable of
-        the key. It has no secrets and is empty before `connect`.
+        """Account and route of the requests: organisation, project, gateway headers, the variable
+        that holds the key. Contains no secrets; empty before `connect`.
         """
         return self._routing
 
@@ -493,9 +495,9 @@ class RemoteAdapter:
 
 
 def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Reply:
-    """Return an empty reply if the tokens of an answer with an empty `what` are counted: it was
-    paid for, and a retry of the same request would cost again. Raises ModelError `bad_response` if
-    no tokens are counted.
+    """Return an empty reply if the answer lacks `what` but its tokens are counted: it was paid for,
+    and a retry of the same request would cost again. Raises ModelError `bad_response` if no tokens
+    are counted.
     """
     if usage == Usage():
         raise bad_response(caller, f"the reply's {what!r} is empty, and no tokens are counted")
@@ -517,7 +519,7 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
 
 
 def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[str, Any]]:
-    """Return a required field that is a list of objects; errors are those of `part`."""
+    """Return a required field that is a list of objects; raises the same errors as `part`."""
     found = part(mapping, name, list, caller)
     if not all(isinstance(item, dict) for item in found):
         raise bad_response(caller, f"the reply's {name!r} holds more than objects")
@@ -525,7 +527,7 @@ def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[st
 
 
 def text_of(value: JsonValue) -> str:
-    """Return the text of a field that may be missing, text, or a list of parts with text."""
+    """Return the text of a field that may be missing, a string, or a list of parts with text."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -538,7 +540,7 @@ def text_of(value: JsonValue) -> str:
 
 
 def error_details(content: bytes) -> Any:
-    """Return `error.details` of an error's body; None if absent."""
+    """Return `error.details` from an error's body; None if absent."""
     try:
         match loads_strict(content):
             case {"error": {"details": details}}:
@@ -549,7 +551,7 @@ def error_details(content: bytes) -> Any:
 
 
 def sent_name(name: str) -> str:
-    """Return a tool's name in the form that every server accepts in earlier turns. A model may have
+    """Return a tool name in the form that every server accepts in earlier turns. A model may have
     called a name that no server accepts.
     """
     return _NO_NAME_SIGN.sub("_", name)[:64] or "_"
@@ -569,10 +571,10 @@ def count(usage: Any, *path: str, missing: int = 0) -> int:
 
 
 def whole_usage(total: int, usage: Usage) -> Usage:
-    """Make counts consistent: a part is never larger than its whole, and the output includes the
+    """Make counts consistent: a part never exceeds its whole, and the output includes the
     reasoning.
 
-    If one of them is not a count, or the prompt has no tokens, all counts are dropped: the sum of
+    If any of them is not a count, or the prompt has no tokens, all counts are dropped: the sum of
     the others would be too low. `total`: the provider's sum of input and output; 0 if it gives
     none. Some providers exclude reasoning from the output, but not from the total.
     """

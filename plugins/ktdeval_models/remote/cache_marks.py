@@ -1,10 +1,10 @@
-"""Marks in a prompt for Claude's prompt cache: where to store it, and where to look for a stored
-prefix.
+"""Marks in a prompt for Claude's prompt cache: where to store a prefix, and where to look for a
+stored one.
 
 The API stores and reads a prompt up to the end of a marked block; tools and system message come
-before the conversation. Each mark looks back over 20 blocks for an earlier request's mark. Text
-that belongs to one request only is not marked, since no other request starts with it: writing costs
-a quarter more than normal input. A `tool_choice` of another kind invalidates the stored
+before the conversation. From each mark, the API looks back over 20 blocks for an earlier request's
+mark. Text that belongs to one request only is not marked, since no other request starts with it:
+writing costs a quarter more than normal input. Another kind of `tool_choice` invalidates the stored
 conversation, but not tools and system message
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching).
 """
@@ -26,8 +26,8 @@ _MAX_MARKS = 4  # the API refuses more
 
 def shared_blocks(message: Message) -> list[Body]:
     """Return a message's text in blocks, cut where other requests continue differently; the first
-    and last of these ends are marked. Blank blocks are refused, so blank pieces are joined to a
-    neighbour.
+    and last of these blocks are marked at their end. Blank blocks are refused, so blank pieces are
+    joined to a neighbour.
     """
     blocks: list[Body] = []
     start = 0
@@ -44,8 +44,8 @@ def shared_blocks(message: Message) -> list[Body]:
 
 
 def changes_choice(request: ModelRequest, is_free: bool) -> bool:
-    """Return whether a request changes the kind of `tool_choice` within a conversation: then no
-    stored conversation can be read. `is_free`: its own kind leaves a call to the model.
+    """Return whether a request changes the kind of `tool_choice` within a conversation, so that no
+    stored conversation can be read. `is_free`: the request itself leaves a call to the model.
     """
     has_replies = any(message.role == "assistant" for message in request.messages)
     return has_replies and not is_free and not _is_retry(request)
@@ -59,8 +59,8 @@ def _is_retry(request: ModelRequest) -> bool:
 
 
 def mark_prompt(body: Body, request: ModelRequest) -> None:
-    """Mark a body in place: the end of the prefix shared with requests of other roles and days,
-    and, if the conversation continues, the end of the previous request and of this one.
+    """Mark a body in place: the end of the prefix that requests of other roles and days share and,
+    if the conversation continues, the end of the previous request and of this one.
     """
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
@@ -81,8 +81,9 @@ def mark_prompt(body: Body, request: ModelRequest) -> None:
 
 
 def _before_last_call(turns: Sequence[Body]) -> list[Body]:
-    """Return the last block of the latest earlier request with free tools: its answer has a call,
-    or it has a call's result. Empty if not found. A request for a report had another choice.
+    """Return the last block of the latest earlier request with free tool choice: its answer
+    contains a call, or it contains a call's result. Empty if not found. A request for a report used
+    another choice.
     """
     for turn, answer in reversed(list(pairwise(turns))):
         if answer["role"] != "assistant":
@@ -100,8 +101,8 @@ def _mark(block: Body) -> None:
 
 
 def _drop_first_marks(turns: Sequence[Body]) -> None:
-    """Keep as many marks in a conversation as the API allows in addition to the one before it: the
-    last ones, which look back to the others.
+    """Keep as many marks in a conversation as the API allows in addition to the mark before it: the
+    last ones, from which the API looks back to the others.
     """
     marked: list[Body] = []
     for turn in turns:

@@ -1,6 +1,5 @@
 """Models in clouds: `azure/NAME`, `bedrock/NAME`, `vertex/NAME`. Each speaks its vendor's protocol;
-this module has the differences of the host: addresses, paths, fields, and credentials of the
-machine.
+this module holds what differs by host: addresses, paths, fields, and machine credentials.
 
 Sources: `presets.yaml`, and the clients of the vendors' SDKs: AzureOpenAI, AnthropicBedrock,
 AnthropicVertex, and google-genai with `vertexai=True`.
@@ -47,7 +46,7 @@ _SHARED_LOCATIONS = {
 }
 _INVOKE_VERSION = "bedrock-2023-05-31"
 _VERSIONED = re.compile(r".*-v\d+(:\d+)?")
-"""Names of Bedrock's models that are asked by InvokeModel alone."""
+"""Names of Bedrock models that are available only through InvokeModel."""
 
 
 # ---- Azure
@@ -69,15 +68,17 @@ class AzureModel(ChatModel):
         )
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own Azure client, without those that the environment sets
-        for OpenAI.
+        """Return the headers of the SDK's own Azure client, without the OpenAI headers that the
+        environment sets.
         """
         others = super().headers(sdk, key)
         own = {name: value for name, value in others.items() if name.lower() != "authorization"}
         return {**own, "api-key": key or ""}
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return settings that change how a request is encoded, and the deployment that answers."""
+        """Return the settings that change how a request is encoded, and the deployment that
+        answers.
+        """
         where: dict[str, JsonValue] = {"deployment": self._deployment}
         return {**super().settings(), **where, "api_version": self._api_version}
 
@@ -126,12 +127,12 @@ class BedrockModel(AnthropicModel):
         return None if self._is_invoked else super().assembler(hear)
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call; errors are those of Anthropic's."""
+        """Return the body of a call; raises the same errors as `AnthropicModel.encode`."""
         body = super().encode(request)
         return hosted_body(body, _INVOKE_VERSION) if self._is_invoked else body
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return parameters that can change a reply, and the region that answers."""
+        """Return the parameters that can change a reply, and the region that answers."""
         settings = {**super().settings(), "region": self.params.region}
         if self._is_invoked:
             settings["api_version"] = _INVOKE_VERSION
@@ -139,14 +140,14 @@ class BedrockModel(AnthropicModel):
 
 
 def hosted_body(body: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the body of a message for a host that has the model in its address."""
+    """Return the body of a message for a host that has the model name in its address."""
     own = {name: value for name, value in body.items() if name != "model"}
     return {"anthropic_version": version, **own}
 
 
 class AwsSigner:
-    """Signs requests with the AWS credentials of this machine (signature version 4). The chain of
-    botocore finds and renews them: variables, profile, single sign-on, role of the machine.
+    """Signs requests with this machine's AWS credentials (signature version 4). botocore's
+    credential chain finds and renews them: variables, profile, single sign-on, machine role.
     """
 
     def __init__(self, provider: str, variable: str, region: str) -> None:
@@ -165,7 +166,7 @@ class AwsSigner:
         used.
         """
         try:
-            credentials = self._session.get_credentials()  # found once
+            credentials = self._session.get_credentials()  # resolved once
             frozen = credentials and credentials.get_frozen_credentials()
         except self._errors as error:
             why = one_line(str(error), self._known)
@@ -192,7 +193,7 @@ class AwsSigner:
         return dict(request.headers.items())
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the secret key, and the token of a session."""
+        """Return the secret key, and the session token if there is one."""
         return self._known
 
 
@@ -224,15 +225,17 @@ def vertex_address(params: VertexParams) -> str:
 
 
 class _OnVertex(base.RemoteAdapter):
-    """Common parts of both vendors' models on Vertex: an address, the machine's credentials, and
-    the project that is billed.
+    """Common parts of both vendors' models on Vertex: address, machine credentials, and billed
+    project.
     """
 
-    method = ""  # with the version and the vendor, parts of the address
+    method = ""  # method of the API, appended to the address after version and vendor
     _own: VertexParams
 
     def find_path(self, version: str, vendor: str) -> None:
-        """Set the path to the model in the billed project; errors are those of `vertex_project`."""
+        """Set the path to the model in the billed project; raises the same errors as
+        `vertex_project`.
+        """
         where = f"projects/{vertex_project(self.provider)}/locations/{self._own.location}"
         self.path = f"/{version}/{where}/publishers/{vendor}/models/{self.name}:{self.method}"
 
@@ -245,7 +248,7 @@ class _OnVertex(base.RemoteAdapter):
         return {"project": vertex_project(self.provider)}
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return parameters that can change a reply, and the location that answers."""
+        """Return the parameters that can change a reply, and the location that answers."""
         return {**super().settings(), "location": self._own.location}
 
 
@@ -260,7 +263,9 @@ class VertexGemini(_OnVertex, GoogleModel):
         super().__init__(name, own, "vertex", vertex_address(params))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers, with an access token instead of its key, if one is given."""
+        """Return the SDK's headers, with an access token instead of the SDK's key, if a token is
+        given.
+        """
         self.find_path(self.params.api_version, "google")
         others = super().headers(sdk, None)
         own = {name: value for name, value in others.items() if name != "x-goog-api-key"}
@@ -268,7 +273,9 @@ class VertexGemini(_OnVertex, GoogleModel):
 
 
 class VertexClaude(_OnVertex, AnthropicModel):
-    """A Claude model on Vertex AI, whose body has the API's version but not the model."""
+    """A Claude model on Vertex AI, whose request body has the API version but not the model
+    name.
+    """
 
     version = r"/v1\Z"
     method = "rawPredict"
@@ -279,7 +286,7 @@ class VertexClaude(_OnVertex, AnthropicModel):
         super().__init__(name, own, "vertex", vertex_address(params))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own Vertex client, with an access token if one is given."""
+        """Return the headers of the SDK's own Vertex client, with an access token if given."""
         self.find_path("v1", "anthropic")
         return self.client_headers(
             sdk,
@@ -290,16 +297,16 @@ class VertexClaude(_OnVertex, AnthropicModel):
         )
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002
-        """Return None: streams have another path there, so replies are not streamed."""
+        """Return None: Vertex uses another path for streams, so replies are not streamed."""
         return None
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call; errors are those of Anthropic's."""
+        """Return the body of a call; raises the same errors as `AnthropicModel.encode`."""
         return hosted_body(super().encode(request), self.params.api_version)
 
 
 def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> _Params:
-    """Return the parameters of a vendor's model class: the Vertex parameters that it shares, and
+    """Return the parameters for a vendor's model class: the Vertex parameters that it shares, and
     defaults.
     """
     names = [field.name for field in dataclasses.fields(kind)]
@@ -308,7 +315,7 @@ def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> 
 
 
 def vertex_project(provider: str) -> str:
-    """Return the project that the environment names. Raises ProviderError if none is set, or the
+    """Return the project set in the environment. Raises ProviderError if it is not set, or the
     value is not a project id.
     """
     for variable in _PROJECTS:
@@ -328,7 +335,7 @@ def _bearer(key: str | None) -> dict[str, str]:
 
 
 class GoogleSigner:
-    """Adds to each request a token of this machine's application-default credentials, which
+    """Adds to each request a token from this machine's application-default credentials, which
     google-auth finds and renews.
     """
 
@@ -370,10 +377,10 @@ class GoogleSigner:
         return {"Authorization": f"Bearer {token}"}
 
     def secrets(self) -> tuple[str, ...]:
-        """Return all tokens so far."""
+        """Return all tokens used so far."""
         return self._known
 
 
 def _import_part(package: str, provider: str) -> Any:
-    """Return a package of a cloud's extra; errors are those of `import_sdk`."""
+    """Return a package from a cloud's extra; raises the same errors as `import_sdk`."""
     return import_sdk(package, provider, provider)

@@ -1,9 +1,9 @@
-"""Ask an external trading agent over HTTP, at Agent Market Arena's endpoint `POST
+"""Call an external trading agent over HTTP, at Agent Market Arena's endpoint `POST
 /trading_action/`.
 
-The agent is asked for one decision a step. Its answer is recorded like a model's reply, so cards
-verify without the agent. An invalid answer is a failed call, never a HOLD. Source of the fields:
-The-FinAI/Agent_Market_Arena, testbed.
+The agent is asked for one decision per step. Its answer is recorded like a model's reply, so cards
+can be verified without the agent. An invalid answer is a failed call, never a HOLD. Source of the
+fields: The-FinAI/Agent_Market_Arena, testbed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ktdeval_models.remote.wire_words import by_word
 
 ACTIONS = ("BUY", "SELL", "HOLD")
 MAX_REASON = 2_000  #: characters; longer reasons are shortened
-HISTORY_DAYS = 10  #: most earlier prices that are sent, as in the testbed
+HISTORY_DAYS = 10  #: maximum number of earlier prices sent, as in the testbed
 _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q")}
-"""Field of a request -> kinds of documents that it takes."""
+"""Request field -> kinds of documents sent in it."""
 _FIELD_OF_KIND = by_word(_FILINGS)
 
 
@@ -36,11 +36,11 @@ class TradingActionModel(RemoteAdapter):
 
     It receives the date and the asset's price, news, filings and earlier prices as the mask shows
     them, and answers with `recommended_action` and `reasoning`. `name` is sent as `model`, for
-    servers that run several agents. The agent gets no tools, and is asked only for decisions: not
-    for lessons of a warm-up, nor as a role of a team.
+    servers that run several agents. The agent gets no tools, and is asked only for decisions:
+    neither for warm-up lessons nor as a team role.
     """
 
-    package = extra = "openai"  # its HTTP library
+    package = extra = "openai"  # provides the HTTP library
     version = r"/trading_action\Z"
     path = "/trading_action/"
     needs_key = False
@@ -57,20 +57,20 @@ class TradingActionModel(RemoteAdapter):
         super().__init__("trading_action", name, params, "", ("TRADING_AGENT_API_KEY",))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:  # noqa: ARG002 - of no SDK
-        """Return headers for JSON, with the key, if there is one, as a bearer token."""
+        """Return headers for JSON, with the key, if any, as a bearer token."""
         headers = {"content-type": "application/json", "accept": "application/json"}
         if key:
             headers["authorization"] = f"Bearer {key}"
         return headers
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return settings that can change a reply; sampling parameters and the seed are not
+        """Return the settings that can change a reply; sampling parameters and the seed are not
         sent.
         """
         return {**super().settings(), "api": "trading_action"}
 
     def make_traits(self) -> ModelTraits:
-        """Return the traits of an adapter, with the checks which tasks it can decide on."""
+        """Return the adapter's traits, with the checks of which tasks it can decide on."""
         return replace(
             super().make_traits(),
             request_problem=self._request_problem,
@@ -78,8 +78,8 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask for a decision, as `RemoteAdapter.reply`. An asset that never had a price is held
-        without asking, as in the testbed.
+        """Request a decision, as `RemoteAdapter.reply` does. For an asset that never had a price,
+        the answer is HOLD without a call, as in the testbed.
         """
         conversation = Conversation(request)
         if not conversation.is_submission:
@@ -92,8 +92,8 @@ class TradingActionModel(RemoteAdapter):
         return super().reply(request)
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return why a task can't be answered (it does not ask for BUY, SELL or HOLD of one asset);
-        None if it can.
+        """Return why a task can't be answered (it does not ask for BUY, SELL or HOLD on a single
+        asset); None if it can.
         """
         return self._problem(Conversation(request))
 
@@ -126,8 +126,8 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError if `_problem` finds one, or the asset has
-        no price.
+        """Return the body of a call. Raises ProviderError if `_problem` reports one, or the asset
+        has no price.
         """
         conversation = Conversation(request)
         problem = self._problem(conversation)
@@ -162,7 +162,7 @@ class TradingActionModel(RemoteAdapter):
             if filings:
                 body[field] = {symbol: _document_texts(filings)}
 
-        # Today's price is sent above. If the exchange is closed today, all bars are earlier ones.
+        # Today's price is sent above. If the exchange is closed today, all bars are earlier bars.
         earlier = []
         for bar in conversation.rows(state.get("history")):
             if bar["day"] != state["day"]:
@@ -204,7 +204,7 @@ class TradingActionModel(RemoteAdapter):
 
 
 def _submission_reply(conversation: Conversation, decision: str, text: str) -> Reply:
-    """Return the submission of a decision on the one asset that the request shows."""
+    """Return the submission with a decision on the only asset that the request shows."""
     stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
     reason = conversation.reason(text)
     submitted = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
@@ -215,16 +215,16 @@ def _submission_reply(conversation: Conversation, decision: str, text: str) -> R
 
 
 def _last_price(conversation: Conversation) -> float | None:
-    """Return the last known price of the one asset; None if it never had one.
+    """Return the last known price of the only asset; None if it never had one.
 
-    If its exchange is closed, this is an earlier day's price, as in the testbed
+    If the exchange is closed, this is an earlier day's price, as in the testbed
     (`get_previous_valid_price` in its `get_daily_action.py`).
     """
     state = conversation.state
     (candidate,) = conversation.rows(state["candidates"])
     stock = candidate["stock_id"]
 
-    # From the newest to the oldest.
+    # From newest to oldest.
     known = [candidate.get("close"), candidate.get("last_close")]
     for row in conversation.rows(state.get("positions")):
         if row.get("stock_id") == stock:
@@ -241,8 +241,8 @@ def _last_price(conversation: Conversation) -> float | None:
 
 
 def _document_texts(documents: Sequence[Row]) -> list[str]:
-    """Return title and text of each document in one line, followed by its sentiment in the form of
-    InvestorBench's texts.
+    """Return the title and text of each document in one line, followed by its sentiment in the
+    format of InvestorBench's texts.
     """
     texts = []
     for row in documents:

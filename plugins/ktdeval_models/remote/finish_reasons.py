@@ -1,4 +1,4 @@
-"""Finish reason of a reply, by the stop word of any server."""
+"""Finish reason of a reply, derived from any server's stop reason."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _PREFIX = re.compile(r"(finish|stop)_reason_")
 _UNKNOWN = "?"
-_SHOWN = 80  # characters of an unknown word that are shown
+_SHOWN = 80  # maximum number of characters shown of an unknown stop reason
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """End of a reply: its finish reason, and notes on it."""
+    """How a reply ended: its finish reason, and notes."""
 
     finish: FinishReason
     notes: tuple[str, ...] = ()
 
 
 def plain_words(word: Any) -> list[str]:
-    """Return a server's stop word in the form of `wire.yaml`, without its prefix and then as it is.
-    A missing word is empty.
+    """Return a server's stop reason in the form used by `wire.yaml`: first without its prefix, then
+    unchanged. A missing one is empty.
     """
     if not isinstance(word, str):
         return [""]
@@ -63,8 +63,8 @@ def _plain_word(word: str) -> str:
 
 
 def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
-    """Return how a reply ended: a reply with calls ended for them, even if the provider says
-    `stop`.
+    """Return how a reply ended: a reply with calls ended with `tool_calls`, even if the provider
+    says `stop`.
     """
     return "tool_calls" if calls and finish == "stop" else finish
 
@@ -72,10 +72,10 @@ def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason
 def read_ending(
     word: Any, content: str, calls: Collection[ToolCall], request: ModelRequest, caller: Caller
 ) -> ReplyEnding:
-    """Return how a reply ended, by the server's stop word.
+    """Return how a reply ended, given the server's stop reason.
 
-    A complete call is used whatever the word is, and so is text without a word. Raises ModelError
-    if the server gave up, or its word is unknown and a complete call is missing.
+    A complete call is used whatever the stop reason, and so is text without one. Raises ModelError
+    if the server gave up, or its stop reason is unknown and there is no complete call.
     """
     plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
     if plain in _FINISH:
@@ -106,7 +106,9 @@ def read_ending(
 
 
 def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
-    """Return whether a call's arguments are an object, or are missing and its tool requires none."""
+    """Return whether a call's arguments are an object, or are missing and the tool requires
+    none.
+    """
     if not is_no_arguments(call.arguments):
         return is_object(call.arguments)
     return any(
@@ -115,7 +117,7 @@ def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
 
 
 def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelRequest) -> bool:
-    """Return whether a reply has tool calls, in the wire's form or in its text, and each is
+    """Return whether a reply has tool calls, as wire fields or in its text, and each is
     complete.
     """
     if calls:
@@ -129,8 +131,8 @@ def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelR
 
 
 def cut_at_limit(reply: Reply, request: ModelRequest) -> Reply:
-    """Return a reply as cut if it has the maximum length, whatever the server's word: some say
-    `stop` then. Some servers include reasoning in the limit, others do not.
+    """Mark a reply as cut if it has the maximum length, whatever the stop reason: some servers say
+    `stop`. Some servers include reasoning in the limit, others do not.
     """
     limit = request.params.max_output_tokens
     output = reply.usage.output_tokens
@@ -148,7 +150,9 @@ NO_TOOL_PARSER = (
 
 
 def leaves_call_as_text(reply: Reply, request: ModelRequest) -> bool:
-    """Return whether a reply to a request with tools has no call, but marks of a call in its text."""
+    """Return whether a reply to a request with tools has no call, but traces of a call in its
+    text.
+    """
     is_native = request.params.tool_protocol == "native" and bool(request.tools)
     if not is_native or request.tool_choice == NO_TOOL or reply.tool_calls:
         return False

@@ -43,7 +43,7 @@ from ktdeval_models.remote.turn_parts import TurnRecord, parts_of_turn
 
 Body = dict[str, Any]
 
-_SEED_BITS = 0x7FFFFFFF  # the API's seed is a signed integer of 32 bits
+_SEED_BITS = 0x7FFFFFFF  # the API's seed is a 32-bit signed integer
 _TOOL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 _NOT_IN_TOOL = re.compile(r"[^a-zA-Z0-9_.:-]")
 # A name becomes part of the URL, so it must contain neither `..` nor a query.
@@ -57,7 +57,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
-_UNREAD = "unread"  # instead of a signature: the API could not parse this call, and quoted it
+_UNREAD = "unread"  # placeholder for a signature: the API could not parse this call, and quoted it
 
 
 def check_name(name: str, provider: str) -> None:
@@ -72,8 +72,9 @@ def check_name(name: str, provider: str) -> None:
 class GoogleModel(RemoteAdapter):
     """A Gemini model over the Gemini API (or a server that speaks it).
 
-    Gemini 3 requires that a call is sent back with the signature of its thoughts, which is the
-    call's opaque field. It also expects the signatures of texts; they are the reply's opaque field.
+    Gemini 3 requires a call to be sent back with its thought signature, which is stored in the
+    call's opaque field. It also expects the signatures of text parts; they are stored in the
+    reply's opaque field.
     """
 
     package = "google.genai"
@@ -124,8 +125,8 @@ class GoogleModel(RemoteAdapter):
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call. Raises ProviderError if this API does not support two options
-        of the run together.
+        """Return the body of a call. Raises ProviderError if this API does not support two of the
+        run's options together.
         """
         body: Body = {
             "contents": list(_contents(request.messages, self.name)),
@@ -180,7 +181,7 @@ class GoogleModel(RemoteAdapter):
             config["thinkingConfig"] = thinking
 
         if request.response_schema is not None:
-            # The reference: a schema is used only with this type of reply.
+            # The reference: a schema is used only with this response type.
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = readable_schema(request.response_schema)
 
@@ -210,8 +211,8 @@ class GoogleModel(RemoteAdapter):
         return config
 
     def _without_omitted(self, fields: Mapping[str, Any]) -> Body:
-        """Return fields without omitted ones. `omit` may name them in snake case, as the API's own
-        error messages do.
+        """Return the fields without omitted ones. `omit` may list them in snake case, as the API's
+        own error messages do.
         """
         remaining = {}
         for name, value in fields.items():
@@ -230,8 +231,8 @@ class GoogleModel(RemoteAdapter):
     ) -> Reply:
         """Return the reply in an answer.
 
-        Raises ModelError `bad_response` if it has no candidate, or one that ended for an unknown
-        reason; ProviderError if the account is barred.
+        Raises ModelError `bad_response` if it has no candidate, or a candidate that ended for an
+        unknown reason; ProviderError if the account is blocked.
         """
         usage = _token_usage(answer.get("usageMetadata"))
         blank = Reply(usage=usage, served_by=text_of(answer.get("modelVersion")))
@@ -294,8 +295,8 @@ class GoogleModel(RemoteAdapter):
         raise bad_response(self.caller, "the reply does not hold one candidate")
 
     def _without_candidate(self, answer: Mapping[str, Any], blank: Reply) -> Reply:
-        """Return the reply of an answer without a candidate: the prompt was blocked, or the reply
-        is empty but paid for. Raises ModelError `bad_response` if neither is the case.
+        """Return the reply for an answer without a candidate: the prompt was blocked, or the reply
+        is empty but was paid for. Raises ModelError `bad_response` in any other case.
         """
         match answer:
             case {"promptFeedback": {"blockReason": str()}}:
@@ -339,7 +340,7 @@ class GoogleModel(RemoteAdapter):
 
 
 def _contents(messages: Sequence[Message], model: str) -> Iterator[Body]:
-    """Yield the turns. The results of one turn's calls are joined in one turn."""
+    """Yield the turns. The results of one turn's calls are joined into one turn."""
     names: dict[str, str] = {}
     as_text: set[str] = set()
     results: list[Body] = []
@@ -351,7 +352,7 @@ def _contents(messages: Sequence[Message], model: str) -> Iterator[Body]:
             continue
 
         if call_id is not None:
-            # The API requires an object; the model gets the text under `output` unchanged.
+            # The API requires an object; the model gets the text unchanged under `output`.
             result = {
                 "id": call_id,
                 "name": _accepted_name(names.get(call_id, "unknown")),
@@ -411,25 +412,25 @@ def _call_part(call: ToolCall) -> Body:
 
 
 def _is_text_part(part: Mapping[str, Any]) -> bool:
-    """Return whether a part is a text of the reply, or has only the signature of one."""
+    """Return whether a part is text of the reply, or only carries a text's signature."""
     return "text" in part or (bool(_read_signature(part)) and not part.get("thought"))
 
 
 def _read_signature(part: Mapping[str, Any]) -> Body:
-    """Return the signature of a part as it is sent back; empty if absent."""
+    """Return the signature of a part in the form in which it is sent back; empty if absent."""
     signature = part.get("thoughtSignature")
     return {"thoughtSignature": signature} if isinstance(signature, str) else {}
 
 
 def _is_text(call: ToolCall) -> bool:
     """Return whether an earlier call is sent as text because Gemini itself could not parse it. Such
-    a call came without a signature, and Gemini 3 refuses calls without one.
+    a call came without a signature, and Gemini 3 refuses calls without a signature.
     """
     return call.opaque_of("google") == _UNREAD
 
 
 def _accepted_name(name: str) -> str:
-    """Return a tool's name in the form that the API accepts."""
+    """Return a tool name in the form that the API accepts."""
     if _TOOL.fullmatch(name):
         return name
     return f"_{_NOT_IN_TOOL.sub('_', name)}"[:128]
@@ -462,10 +463,10 @@ def _snake(name: str) -> str:
 
 
 def _add_details(refusal: Refusal, content: bytes) -> Refusal:
-    """Return a refusal with the reason and the waiting time from the error's `details`.
+    """Return a refusal with the reason and the retry delay from the error's `details`.
 
-    A used-up daily quota and an account without quota become `insufficient_quota`, which is not
-    retried; quotas per minute are.
+    An exhausted daily quota and an account without quota become `insufficient_quota`, which is not
+    retried; per-minute quotas are.
     """
     codes = list(refusal.codes)
     wait_s = refusal.retry_after_s

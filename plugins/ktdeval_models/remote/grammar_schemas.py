@@ -1,17 +1,17 @@
 """Schemas for servers whose grammar constrains a reply too loosely.
 
 llama-cpp-python makes a grammar from a schema in which a text may contain line breaks, which JSON
-forbids, and may never end; a limit longer than the grammar can repeat crashes the server. So each
+forbids, and may never end; a limit larger than the grammar can repeat crashes the server. So each
 text is sent with a pattern that bounds both its characters and its length. Such a text has no
-quotes and backslashes, since that grammar applies a pattern to the characters of the JSON. A list
+quotes or backslashes, since that grammar applies a pattern to the characters of the JSON. A list
 may also get a limit, so that every reply can end.
 
-llama.cpp ignores bounds of decimal numbers: a confidence between 0 and 1 came back as 2. Such a
-number is sent as an enumeration of its hundredths. A schema can't require unique labels, either:
-small models give one asset two decisions, and another none. A list with as many items as there are
-labels is sent as one item for each label, in the order shown.
+llama.cpp ignores bounds on decimal numbers: a confidence limited to 0..1 came back as 2. Such a
+number is sent as an enumeration of hundredths. A schema can't require unique labels, either: small
+models give one asset two decisions, and another asset no decision. A list with as many items as
+there are labels is sent as one item for each label, in the order shown.
 
-These schemas admit less than the original ones. They only constrain the generation: a reply is
+These schemas are stricter than the original ones. They only constrain generation: a reply is
 checked against the original schema.
 """
 
@@ -94,13 +94,13 @@ class SchemaBounds:
         return held
 
     def _holds_one_of(self, kinds: list[JsonValue]) -> bool:
-        """Return whether one of several types has a bound."""
+        """Return whether any of several types has a bound."""
         if "string" in kinds and self.longest_text is not None:
             return True
         return "number" in kinds and self.grammar is not None
 
     def _of_word(self, word: str, value: JsonValue) -> JsonValue:
-        """Return the value of a keyword, with bounds in the schemas that it contains."""
+        """Return the value of a keyword, with bounds applied to the schemas inside it."""
         if word in _ONE and isinstance(value, Mapping):
             return self.schema(value)
 
@@ -157,8 +157,8 @@ class SchemaBounds:
         return held
 
     def _alternatives(self, schema: Schema, kinds: list[JsonValue]) -> Schema:
-        """Return a schema of several types as alternatives: for a list of types, llama-cpp-python's
-        grammar ignores all other keywords.
+        """Return a schema with several types as alternatives: for a list of types,
+        llama-cpp-python's grammar ignores all other keywords.
         """
         if schema.keys() & _CHOICES:
             return schema
@@ -178,8 +178,8 @@ def _keyword_count(schema: Schema, word: str, default: int) -> int:
 
 
 def _one_for_each_label(schema: Schema) -> list[JsonValue]:
-    """Return an item for each label of a list that has exactly as many items as labels, in the
-    order of the labels; empty for other lists. An item's label is its first field.
+    """Return an item for each label of a list that has exactly as many items as labels, in label
+    order; empty for other lists. An item's label is its first field.
     """
     item = schema.get("items")
     if not isinstance(item, Mapping):

@@ -18,8 +18,8 @@ def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) ->
     if `keyring` is installed.
 
     Whitespace around a key (such as a final newline) is dropped; an empty variable is treated as
-    not set. `service` None: only the environment is read. Raises ProviderError if a key has
-    characters that can't be sent in a header; the key is not shown.
+    not set. `service` None: only the environment is read. Raises ProviderError if a key contains
+    characters that can't be sent in a header; the message does not show the key.
     """
     from_environment = [
         (f"the environment variable {variable}", os.environ.get(variable, ""))

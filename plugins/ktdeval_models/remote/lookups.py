@@ -1,4 +1,4 @@
-"""Check whether a hosted model may look something up while it answers, by its name, server and
+"""Check whether a hosted model may look things up while it answers, by its name, server and
 parameters.
 """
 
@@ -24,23 +24,23 @@ class LookingUp:
     pattern: str
     what: str
     source: str
-    #: fields of `extra_body` that switch this off
+    #: fields of `extra_body` that turn this off
     unless: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Switch:
-    """Field of a request that allows a model to look things up."""
+    """Request field that allows a model to look things up."""
 
     name: str
     what: str
     source: str
-    off: tuple[Any, ...] = ()  #: values that do not allow it
+    off: tuple[Any, ...] = ()  #: values with which look-ups stay off
 
 
 @dataclass(frozen=True)
 class Reports:
-    """Fields and types by which answers report a look-up."""
+    """Fields and types with which answers report a look-up."""
 
     fields: tuple[str, ...]
     types: tuple[str, ...]
@@ -48,7 +48,7 @@ class Reports:
 
 @dataclass(frozen=True)
 class Lookups:
-    """Table of everything that lets hosted models look things up."""
+    """Everything known that lets hosted models look things up."""
 
     names: tuple[LookingUp, ...]
     servers: tuple[LookingUp, ...]
@@ -64,10 +64,11 @@ def lookups() -> Lookups:
 
 
 def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]) -> str:
-    """Return what lets a model look something up, as text; empty if nothing known does.
+    """Return what lets a model look something up, as text; empty if nothing is known to.
 
-    `names`: its name, and that of a deployment; `server`: address of the API; `extra_body`: fields
-    that the user adds to each request. An unknown field counts, too: it may be such a switch.
+    `names`: names of the model and of its deployment; `server`: address of the API; `extra_body`:
+    fields that the user adds to each request. An unknown field counts, too: it may be such a
+    switch.
     """
     table = lookups()
     for name in names:
@@ -91,7 +92,9 @@ def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]
 
 
 def reports_lookup(answer: Any) -> bool:
-    """Return whether a provider's answer reports a look-up, at any depth; never recurses."""
+    """Return whether a provider's answer reports a look-up, at any depth; iterative, so that deep
+    nesting can't overflow the stack.
+    """
     signs = lookups().reported
     unread = [answer]
     while unread:

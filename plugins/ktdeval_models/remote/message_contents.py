@@ -1,4 +1,4 @@
-"""Content of a Chat Completions message: one text, or parts of several kinds."""
+"""Content of a Chat Completions message: a single text, or parts of several kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktdeval.calls import Caller, bad_response
 from ktdeval.values import JsonValue
 from ktdeval_models.remote.base import parts, text_of
 
-THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # parts of Mistral and of gateways
+THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # reasoning parts of Mistral and of gateways
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class MessageTexts:
 
 def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
     """Return the texts of a message's content. Raises ModelError `bad_response` if it is neither
-    text nor parts, and must not be read as an empty reply.
+    text nor parts, since it must not pass as an empty reply.
     """
     if said is None:
         return MessageTexts()
@@ -48,14 +48,14 @@ def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
 
 
 def thought_of(piece: Mapping[str, Any]) -> str:
-    """Return the reasoning of a part of one of `THOUGHTS`."""
+    """Return the reasoning in a part whose type is in `THOUGHTS`."""
     fields = ("thinking", "text", "reasoning", "summary")
     texts = (text_of(piece.get(name)) for name in fields)
     return next(filter(None, texts), "")
 
 
 def _part_text(piece: dict[str, Any], caller: Caller) -> str:
-    """Return a part's text; empty for other kinds of parts, such as a reference."""
+    """Return a part's text; empty for other kinds of parts, such as a citation."""
     text = piece.get("text")
     if text is None:
         return ""

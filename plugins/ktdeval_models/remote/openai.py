@@ -1,4 +1,6 @@
-"""Chat Completions, which OpenAI and many other servers speak, and the choice of OpenAI's API."""
+"""Chat Completions, which OpenAI and many other servers speak, and the choice between OpenAI's
+APIs.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,9 @@ from ktdeval_models.remote.streams.chat import ChatAssembler
 
 Body = dict[str, Any]
 
-_MAX_SEED = 2**31  # seeds are sent modulo this: the smallest range that a server documents
+_MAX_SEED = 2**31  # seeds are sent modulo this, the smallest range that any server documents
 _FORCED_FORMS = ("named", "required", "auto")
-# `provider` is a field of OpenRouter's: the server that answered.
+# `provider` is an OpenRouter field: the server that answered.
 _SERVED = ("model", "provider", "system_fingerprint")
 _OMITTABLE = ("temperature", "tool_choice", "response_format", "reasoning_effort", "service_tier")
 _PRESET_SETTINGS = (
@@ -69,8 +71,8 @@ _PRESET_SETTINGS = (
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    """Return a model of OpenAI, over the API that `params.api` names. Raises ConfigError if a
-    parameter can't be used.
+    """Return an OpenAI model, over the API set in `params.api`. Raises ConfigError if a parameter
+    can't be used.
     """
     params = params or OpenAIParams()
     if params.api == "responses":
@@ -79,7 +81,7 @@ def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
 
 
 def make_compatible(provider: str, name: str, params: CompatibleParams | None = None) -> Model:
-    """Return a model of another server that speaks Chat Completions; `provider` is one of
+    """Return a model on another server that speaks Chat Completions; `provider` is a name in
     `presets.yaml`. Raises ConfigError if a parameter can't be used, or no address is known.
     """
     return ChatModel(presets()[provider], name, params or CompatibleParams())
@@ -129,11 +131,11 @@ class ChatModel(OpenAIAdapter):
         )
 
     def make_traits(self) -> ModelTraits:
-        """Return the traits of an adapter, with the context length that its server states."""
+        """Return the traits of an adapter, with the context length that its server reports."""
         return replace(super().make_traits(), served_context=self._served_context)
 
     def _served_context(self, timeout_s: float) -> Context | None:
-        """Return the context length that the server states; None if it states none."""
+        """Return the context length that the server reports; None if it reports none."""
         has_key = find_key(self.variables, None) is not None
         if self.needs_key and not (self.preset.states_context and has_key):
             return None
@@ -147,8 +149,8 @@ class ChatModel(OpenAIAdapter):
         return served_context(get, self.name)
 
     def _ladders(self, options: CompatibleParams) -> dict[str, Sequence[str]]:
-        """Return the forms of each part of a request that servers accept in different forms, the
-        best first. A part that the user sets has one form.
+        """Return the forms, best first, of each request part that servers accept in different
+        forms. A part that the user sets has a single form.
         """
         length: TokensField = "max_tokens"
         if self._max_tokens_field == "max_tokens":
@@ -167,11 +169,11 @@ class ChatModel(OpenAIAdapter):
         }
 
     def assembler(self, hear: Listener) -> StreamAssembler:
-        """Return the assembler of the chunks of one reply."""
+        """Return the assembler for the chunks of one reply."""
         return ChatAssembler(hear, self.loads)
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return settings that change how a request is encoded.
+        """Return the settings that change how a request is encoded.
 
         These are the settings at the start of a run. Forms learnt from refusals are excluded, so
         that cache keys stay the same.
@@ -240,7 +242,7 @@ class ChatModel(OpenAIAdapter):
         return {name: value for name, value in body.items() if name not in self.params.omit}
 
     def untaken(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the parameters of a call that a request lacks."""
+        """Return the call parameters that a request omits."""
         lacking = [] if "temperature" in body else ["temperature"]
         if not self.preset.takes_effort:
             lacking.append("reasoning_effort")
@@ -249,7 +251,7 @@ class ChatModel(OpenAIAdapter):
         return lacking
 
     def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:
-        """Return the parts of a request that have several forms."""
+        """Return the parts of a request that servers accept in different forms."""
         # A field that the user adds or omits is sent as the user says, in no other form.
         own = [name for name in body if name not in self._extra_body]
         parts = ["length"]
@@ -274,7 +276,7 @@ class ChatModel(OpenAIAdapter):
         self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
         """Return the error for a refusal; if earlier thoughts are missing, the error names the
-        option.
+        option that sends them.
         """
         missed = earlier.missed_thoughts(refusal, self.caller)
         if missed is not None and not self._sends_thoughts:
@@ -323,7 +325,7 @@ class ChatModel(OpenAIAdapter):
 
         ending = self.ending(word, texts.content, calls, request)
 
-        # Servers name the reasoning differently; some leave it in the content.
+        # Servers name the reasoning field differently; some leave it in the content.
         reasoning = ""
         for name in ("reasoning_content", "reasoning", "reasoning_details"):
             reasoning = reasoning or text_of(message.get(name))
@@ -370,7 +372,7 @@ class ChatModel(OpenAIAdapter):
             yield read_call(function, "arguments", text_of(call.get("id")))
 
     def _count_usage(self, usage: Any) -> Usage:
-        # The last two names are those of StepFun and Moonshot, and of DeepSeek.
+        # The last two names are used by StepFun and Moonshot, and by DeepSeek.
         if isinstance(usage, dict):
             return token_usage(
                 usage,
@@ -384,7 +386,9 @@ class ChatModel(OpenAIAdapter):
 
 
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the choice of index 0, which need not come first; the first choice if none has it."""
+    """Return the choice with index 0, which need not come first; the first choice if none has
+    it.
+    """
     objects = [choice for choice in choices if isinstance(choice, dict)]
     indexed = [choice for choice in objects if choice.get("index") == 0]
     return next(iter((*indexed, *objects)), {})

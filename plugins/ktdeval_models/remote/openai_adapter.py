@@ -1,4 +1,4 @@
-"""Common parts of OpenAI's two APIs: headers, fields that a user may set, and counts of tokens."""
+"""Common parts of OpenAI's two APIs: headers, fields that a user may set, and token counts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class OpenAIAdapter(RemoteAdapter):
             self._batches = OpenAIBatches(self)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers; for other servers, without organisation, project and headers
-        set by the environment.
+        """Return the SDK's headers; for other servers, without the organisation, project and
+        headers that the environment sets.
         """
         own: dict[str, Any] = {}
         if self.provider != "openai":
@@ -67,8 +67,8 @@ class OpenAIAdapter(RemoteAdapter):
 def token_usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
     """Return the token counts of a reply of either API.
 
-    `whole`: names of the counts of input and output. `elsewhere`: names of the count of tokens read
-    from a cache, if it is not among the details of the input.
+    `whole`: names of the input and output counts. `elsewhere`: where the count of tokens read from
+    a cache is, if it is not in the input details.
     """
     into, out = whole
     read = count(usage, f"{into}_details", "cached_tokens")

@@ -1,4 +1,4 @@
-"""Parts of a request to Chat Completions: the form of the reply, the schema in the prompt, tools."""
+"""Parts of a Chat Completions request: the reply format, the schema in the prompt, tools."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ktdeval_models.remote.thinking_blocks import THOUGHTS, add_thoughts, in_too
 Body = dict[str, Any]
 
 CALLS_CONTENT = "content of calls"
-"""Part of a request that servers take in different forms: the content of an earlier turn that has
-nothing but calls. Some refuse an empty text, or show the model "None"; the chat templates of others
-fail where a message has no content.
+"""Request part that servers accept in different forms: the content of an earlier turn that consists
+only of calls. Some refuse an empty text, or show the model "None"; the chat templates of others
+fail if a message has no content.
 """
 
 _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"
@@ -81,9 +81,9 @@ def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) ->
 def chat_messages(
     request: ModelRequest, forms: Mapping[str, str], provider: str, empty_thought: str | None
 ) -> Iterator[Body]:
-    """Yield the messages of a request. `provider`: its thoughts of earlier turns are included, in
-    rounds with calls; `empty_thought`: value of the thoughts' field in such turns without thoughts;
-    None omits the field.
+    """Yield the messages of a request. `provider`: thoughts from this provider in earlier turns are
+    included, in rounds with calls; `empty_thought`: value of the reasoning field in such turns
+    without thoughts; None omits the field.
     """
     messages: Sequence[Message] = request.messages
     if request.response_schema is not None and forms["response_format"] in (OBJECT, FREE):
@@ -125,8 +125,8 @@ def _sent_call(call: ToolCall) -> Body:
 def chat_tools(request: ModelRequest, how: str) -> Body:
     """Return the tools on offer, and `tool_choice` if one is forced.
 
-    `how`: the form of forcing. If a server can't force a tool by name, only that tool is offered,
-    and a call is required if possible; if no tool may be called, none is offered.
+    `how`: how the tool is forced. If a server can't force a tool by name, only that tool is
+    offered, and a call is required if possible; if no tool may be called, no tools are offered.
     """
     forced = request.tool_choice
     if forced == NO_TOOL:
@@ -150,7 +150,7 @@ def chat_tools(request: ModelRequest, how: str) -> Body:
 
 
 def tool_body(tool: ToolSpec) -> Body:
-    """Return a tool as the API describes it."""
+    """Return a tool description in the API's form."""
     return {
         "type": "function",
         "function": {

@@ -1,9 +1,9 @@
-"""Settings that an agent's own program sends, applied to the request of the run's model.
+"""Settings sent by an agent's own program, applied to the request to the run's model.
 
-If the program speaks the model's own API, they are sent unchanged. Over another API only the
-settings that every API has are sent: limit, temperature, effort, reasoning budget. A setting that a
-server refuses is omitted from then on, and the run's parameter applies; a note on each reply lists
-the applied and the omitted settings.
+If the program speaks the model's own API, they are sent unchanged. With another API only the
+settings that every API has are sent: token limit, temperature, effort, reasoning budget. A setting
+that a server refuses is omitted from then on, and the run's parameter applies; a note on each reply
+lists the applied and the omitted settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.values import JsonValue
 
 _REFUSED = (400, 422)
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
-# words by which servers name a parameter, in any API's spelling
+# words with which servers name a parameter, in any API's spelling
 _NAMES: Mapping[str, re.Pattern[str]] = {
     "max_output_tokens": re.compile(r"max_?(completion_|output_?)?tokens", re.IGNORECASE),
     "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
@@ -33,15 +33,15 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnForm:
-    """Form in which an adapter accepts settings of programs."""
+    """How an adapter accepts settings from programs."""
 
-    api: str  #: the API that it speaks, as in `OwnSettings`
-    efforts: Collection[str] = _EFFORTS  #: effort words that it knows
-    encoded: Collection[str] = ()  #: paths that the adapter itself encodes, from `params` or `own`
+    api: str  #: the API that the adapter speaks, as in `OwnSettings`
+    efforts: Collection[str] = _EFFORTS  #: effort words that the API knows
+    encoded: Collection[str] = ()  #: paths that the adapter encodes itself, from `params` or `own`
 
 
 class OwnFields:
-    """Settings of programs that one model accepts; remembers those that its server refuses.
+    """Program settings that one model accepts; remembers which ones its server refuses.
     Thread-safe.
     """
 
@@ -73,7 +73,7 @@ class OwnFields:
         return replace(request, params=params, own=msgspec.structs.replace(own, fields=fields))
 
     def _known_effort(self, effort: str) -> Any:
-        """Return the nearest effort that the API knows; the higher one of two equally near."""
+        """Return the nearest effort that the API knows; a tie goes to the higher effort."""
         place = _EFFORTS.index(effort)
         known = [_EFFORTS.index(word) for word in self.form.efforts]
         return _EFFORTS[min(known, key=lambda each: (abs(each - place), -each))]
@@ -94,7 +94,7 @@ class OwnFields:
         return body
 
     def learn_refusal(self, refusal: Refusal, request: ModelRequest) -> bool:
-        """Remember which setting of a request a refusal names; return whether it names a new one."""
+        """Remember which setting of a request a refusal blames; return whether it is a new one."""
         own = request.own
         if own is None or refusal.status not in _REFUSED:
             return False
@@ -122,8 +122,8 @@ class OwnFields:
         untaken: Collection[str],
         fixed: Collection[str],
     ) -> tuple[str, ...]:
-        """Return notes on a reply: settings that were applied, and those that were not. `untaken`:
-        names of `CallParams` that the request lacked.
+        """Return notes on a reply: settings that were applied, and settings that were not.
+        `untaken`: names of `CallParams` fields that the request omitted.
         """
         own = asked.own
         if own is None:

@@ -18,11 +18,11 @@ _PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of 
 _DEPLOYMENT = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _API_VERSION = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-# Keys with a provider's prefix, long runs that mix letters and digits, and Zhipu's `id.secret`.
+# Keys with a provider prefix, long runs that mix letters and digits, and Zhipu's `id.secret`.
 _KEY_LIKE = re.compile(
     KEY_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
 )
-# ids of accounts are such runs of letters and digits, too
+# account ids are such runs of letters and digits, too
 _SURE_KEY = re.compile(rf"{KEY_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
 # in an address, where account names are such runs, too
 _KEY_IN_PATH = re.compile(rf".*/({KEY_PREFIXED})(/.*)?")
@@ -61,8 +61,8 @@ class RemoteParams:
         """Refuse values that must not be parameters, because parameters are written to run folders
         and cards.
 
-        Raises ConfigError if a value looks like an API key, or is not a name of a variable or
-        field. The value is not shown.
+        Raises ConfigError if a value looks like an API key, or is not the name of a variable or
+        field. The message does not show the value.
         """
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             raise ConfigError(
@@ -260,7 +260,7 @@ class BedrockParams(AnthropicParams):
 
 @dataclass(frozen=True)
 class VertexParams(RemoteParams):
-    """Parameters of `vertex`; the project is that of GOOGLE_CLOUD_PROJECT, or of the credentials."""
+    """Parameters of `vertex`; the project comes from GOOGLE_CLOUD_PROJECT or the credentials."""
 
     location: str = option("global", help="location to call, part of the address")
     api_version: str | None = option(
@@ -296,7 +296,7 @@ class VertexParams(RemoteParams):
 
 
 def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
-    """Raise ConfigError if a parameter that becomes part of an address has another form."""
+    """Raise ConfigError if a parameter that becomes part of an address is malformed."""
     if value is not None and not form.fullmatch(value):
         raise ConfigError(
             f"{name} is part of the address: use letters, digits and dashes; got {value[:60]!r}"
@@ -308,46 +308,47 @@ class ProviderPreset:
     """A provider: its address, its protocol, and its differences from others. Parameters of
     `--model-args` override these (`CompatibleParams`).
 
-    A tool is forced by name, as the only tool on offer that is `required`, or (`auto`) only by the
-    conversation, with no other tool on offer. With `sends_thoughts`, the reasoning of earlier turns
-    with tool calls is sent back. Servers that refuse such a turn without a reasoning field while
-    they think get `empty_thought` in `reasoning_content` if the reasoning was empty.
+    A tool is forced by name, as the only tool offered with the choice `required`, or (`auto`) only
+    by the conversation, with no other tool on offer. With `sends_thoughts`, the reasoning of
+    earlier turns with tool calls is sent back. Servers that refuse such a turn without a reasoning
+    field while they think get `empty_thought` in `reasoning_content` if the reasoning was empty.
     """
 
     provider: str
     summary: str
-    checked: str  # day on which the facts were last checked, YYYY-MM-DD
-    pages: tuple[str, ...]  # their sources
-    base_url: Address  # "" without a default; {region} or {location}: a parameter
-    variables: tuple[str, ...]  # environment variables that may hold its key
+    checked: str  # day on which these facts were last checked, YYYY-MM-DD
+    pages: tuple[str, ...]  # sources of these facts
+    base_url: Address  # "" if there is no default; {region} or {location}: a parameter
+    variables: tuple[str, ...]  # environment variables that may hold the key
     protocol: Protocol = "chat"
     extra: str = "openai"  # extra of ktdeval that installs its packages
-    # an example, for providers without a default address
+    # example address, for providers without a default
     address: Address = "http://localhost:8000/v1"
-    credentials: str = ""  # credentials of the machine, used if no variable holds a key
-    states_context: bool = False  # whether its list of models states contexts, at no cost
-    # such servers are paid for, so their replies must have token counts
+    credentials: str = ""  # machine credentials, used if no variable holds a key
+    states_context: bool = False  # whether its list of models reports context lengths, at no cost
+    # servers that need a key are paid for, so their replies must have token counts
     needs_key: bool = True
     thinks: bool = False  # whether its models think by default
-    forced_tool: ForcedTool = "named"  # while the model does not think
+    forced_tool: ForcedTool = "named"  # how a tool is forced while the model does not think
     forced_tool_thinking: ForcedTool = "named"
-    max_tokens_field: TokensField = "max_tokens"  # limits a reply, including reasoning
+    max_tokens_field: TokensField = "max_tokens"  # field that limits a reply, including reasoning
     takes_seed: bool = False
     seed_field: str = "seed"
     # json_schema: the reply is constrained to the schema; json_object: any object, with the schema
     # in the prompt
     json_mode: JsonMode = "json_object"
-    # most characters of each text in a constrained reply; None: schemas are sent unchanged
+    # maximum length of each text in a constrained reply, in characters; None: schemas are sent
+    # unchanged
     longest_text: int | None = None
     grammar: GrammarName | None = None  # engine that constrains replies too loosely
-    takes_effort: bool = True  # whether it has a field `reasoning_effort`
+    takes_effort: bool = True  # whether requests may have `reasoning_effort`
     budget_field: str | None = None  # field for the reasoning budget in tokens
     # fields sent with an effort other than none, or with a budget
     think_on: Mapping[str, Any] = field(default_factory=dict)
     think_off: Mapping[str, Any] = field(default_factory=dict)  # fields sent with the effort `none`
     sends_thoughts: bool = False  # whether its models expect earlier thoughts
     empty_thought: str | None = None
-    extra_body: Parameters = field(default_factory=dict)  # fields that every request has
+    extra_body: Parameters = field(default_factory=dict)  # fields added to every request
     meanings: Mapping[str, int] = field(default_factory=dict)  # see `ktdeval.calls.Caller`
 
 

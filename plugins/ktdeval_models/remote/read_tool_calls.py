@@ -1,6 +1,6 @@
 """Read tool calls as servers send them, with names and arguments in any form.
 
-The harness judges what a model wrote, in the same way for all APIs. No name or arguments make a
+The harness judges what a model wrote in the same way for all APIs. No name or arguments make a
 reply invalid here: an invalid reply would be requested, and paid for, again.
 """
 
@@ -15,15 +15,15 @@ from ktdeval.calls import Refusal
 from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolCall, is_no_arguments
 from ktdeval.values import TOO_DEEP, JsonValue, loads_strict
 
-_ARGUMENT_FIELDS = ("arguments", "input", "args")  # names of the field in the three APIs
+_ARGUMENT_FIELDS = ("arguments", "input", "args")  # name of the arguments field in the three APIs
 
 _GENERATION_CODES = ("tool_use_failed", "json_validate_failed")
-"""Error codes of Groq for a model's reply that it could not parse; `failed_generation` is the
+"""Groq's error codes for a model reply that it could not parse; `failed_generation` holds the
 reply.
 """
 
-# The first is Ollama's message, the others are llama.cpp's: they show the reply from the unparsable
-# position on, or not at all.
+# The first is Ollama's message, the others are llama.cpp's: they show the reply from the position
+# that could not be parsed, or not at all.
 _UNREAD = (
     re.compile(r"error parsing tool call: raw='(?P<text>.*)', err=", re.DOTALL),
     re.compile(r"Failed to parse input at pos \d+: (?P<text>.*)", re.DOTALL),
@@ -33,10 +33,10 @@ _UNREAD = (
 
 
 def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
-    """Return the arguments in a field of a call as text; empty if the field is missing.
+    """Return a call's arguments field as text; empty if the field is missing.
 
     Every API may send an object as JSON or as JSON text. Any other value, including `null`, is
-    returned as JSON for the harness to judge. Gateways in PHP send an object without fields as an
+    returned as JSON for the harness to judge. PHP gateways send an object without fields as an
     empty list.
     """
     if field not in call:
@@ -51,19 +51,19 @@ def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
 
 
 def read_call(call: Mapping[str, Any], field: str, call_id: str) -> ToolCall:
-    """Return a call as a server sends it. `field`: name of the field with its arguments."""
+    """Return a call as sent by a server. `field`: name of the field with the arguments."""
     return ToolCall(call_id, _call_name(call.get("name")), _arguments_text(call, field))
 
 
 def _call_name(value: JsonValue) -> str:
-    """Return the name of the called tool; empty (never a tool's name) if it is not a text."""
+    """Return the name of the called tool; empty (never a tool's name) if it is not a string."""
     if not isinstance(value, str):
         return ""
     return value
 
 
 def loads_reply(content: bytes) -> JsonValue:
-    """Parse a server's reply as strict JSON, except for arguments of calls, where a model may write
+    """Parse a server's reply as strict JSON, except for call arguments, where a model may write
     NaN. Raises ValueError if it is not JSON.
     """
     try:
@@ -80,7 +80,7 @@ def loads_reply(content: bytes) -> JsonValue:
 
 
 def _without_arguments(value: JsonValue) -> JsonValue:
-    """Return a copy of a JSON value without the arguments of calls, at any depth."""
+    """Return a copy of a JSON value without call arguments, at any depth."""
     if isinstance(value, list):
         return [_without_arguments(item) for item in value]
     if not isinstance(value, dict):
@@ -117,7 +117,7 @@ def unread_reply(refusal: Refusal, content: bytes, request: ModelRequest) -> Rep
     """Return the model's reply if an error says that the server could not parse it; None for other
     errors.
 
-    The mistake is the model's and is treated as its answer: a call of the tool that the text names,
+    The mistake is the model's and is treated as its answer: a call to the tool named in the text,
     with the unparsed text as its arguments.
     """
     text = _unread_text(refusal, content)
@@ -131,7 +131,9 @@ def unread_reply(refusal: Refusal, content: bytes, request: ModelRequest) -> Rep
 
 
 def broken_call(text: str, request: ModelRequest) -> ToolCall:
-    """Return a call from a text that a server could not parse as one. The caller gives it an id."""
+    """Return a call made from a text that a server could not parse as one. The caller assigns its
+    id.
+    """
     names = [tool.name for tool in request.tools]
     if request.tool_choice:  # a forced call may name other tools among its arguments
         names.insert(0, request.tool_choice)
@@ -167,7 +169,7 @@ def _unread_text(refusal: Refusal, content: bytes) -> str | None:
 
 
 def _message(error: Mapping[str, Any], refusal: Refusal) -> str:
-    """Return the whole message of an error; a `Refusal` has only its beginning."""
+    """Return the full message of an error; a `Refusal` holds only its beginning."""
     message = error.get("message")
     if isinstance(message, str):
         return message
@@ -190,7 +192,7 @@ def _error_object(content: bytes) -> Mapping[str, Any]:
 
 
 def sent_ids(request: ModelRequest) -> Iterable[str]:
-    """Return the ids of the conversation's calls so far."""
+    """Return the ids of all calls in the conversation so far."""
     ids = []
     for message in request.messages:
         ids += [call.id for call in message.tool_calls]

@@ -1,4 +1,4 @@
-"""SDKs of providers: the headers that they give a request, and which of these identify the caller."""
+"""Provider SDKs: the headers that they add to a request, and which of these identify the caller."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval.values import install_command
 from ktdeval_models.remote.params import looks_like_key
 from ktdeval_models.remote.transport import http_libraries
 
-# Headers, in lower case, that do not identify the caller: those of HTTP and of the SDK, and
-# versions, which are settings.
+# Headers, in lower case, that do not identify the caller: those of HTTP and the SDK, and versions,
+# which are settings.
 _NO_ROUTING = re.compile(
     r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
 )
@@ -23,8 +23,8 @@ _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|
 
 
 def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
-    """Return a package of an SDK. Raises ProviderError if it is not installed; the message names
-    the command that installs it.
+    """Return an SDK package. Raises ProviderError if it is not installed; the message shows the
+    command that installs it.
     """
     try:
         return import_module(package)
@@ -50,8 +50,8 @@ def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
-    """Return the headers, by names in lower case, that identify for whom a request is answered,
-    without any that may hold a secret.
+    """Return the headers, with names in lower case, that identify on whose behalf a request is
+    answered, without any that may hold a secret.
     """
     routing = {}
     for name, value in sorted((name.lower(), value) for name, value in headers.items()):
@@ -67,7 +67,7 @@ def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dic
 
 
 def no_network(sdk: ModuleType) -> Any:
-    """Return an HTTP client for an SDK that only builds headers. It can't send, so it loads no
-    certificates.
+    """Return an HTTP client for an SDK that is only used to build headers. It can't send, so it
+    loads no certificates.
     """
     return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())

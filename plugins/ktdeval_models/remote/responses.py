@@ -30,7 +30,7 @@ Body = dict[str, Any]
 
 _BETWEEN_TEXTS = "\n"  # joins the texts of one reply in its content
 INCLUDE = "include"
-"""Part of a request that models without reasoning refuse: what a response holds besides."""
+"""Request part that models without reasoning refuse: what else a response should include."""
 _ENCRYPTED = "reasoning.encrypted_content"
 _UNREASONING = re.compile(wire_words("openai")["without_reasoning"])
 
@@ -38,9 +38,9 @@ _UNREASONING = re.compile(wire_words("openai")["without_reasoning"])
 class ResponsesModel(OpenAIAdapter):
     """Model over the Responses API.
 
-    Each request has the whole conversation, and nothing is stored at the provider. So reasoning
-    arrives encrypted and is sent back unchanged (guide "Conversation state"). The API has no seed,
-    and no separate limit on reasoning.
+    Each request contains the whole conversation, and nothing is stored by the provider. So
+    reasoning arrives encrypted and is sent back unchanged (guide "Conversation state"). The API has
+    no seed, and no separate limit on reasoning.
     """
 
     path = "/responses"
@@ -59,11 +59,11 @@ class ResponsesModel(OpenAIAdapter):
         self.forms = RequestForms({INCLUDE: (SENT, FREE)})
 
     def assembler(self, hear: Listener) -> StreamAssembler:
-        """Return the assembler of the events of one response."""
+        """Return the assembler for the events of one response."""
         return ResponsesAssembler(hear, self.loads)
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return settings that change how a request is encoded."""
+        """Return the settings that change how a request is encoded."""
         return {
             **super().settings(),
             "api": "responses",
@@ -77,12 +77,12 @@ class ResponsesModel(OpenAIAdapter):
         return self.encode_as(request, self.forms.current())
 
     def untaken(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the parameters of a call that a request lacks."""
+        """Return the call parameters that a request omits."""
         lacking = [] if "temperature" in body else ["temperature"]
         return [*lacking, "reasoning_tokens"]
 
     def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:  # noqa: ARG002
-        """Return the parts of a request that have several forms."""
+        """Return the parts of a request that servers accept in different forms."""
         return [INCLUDE] if self._includes else []
 
     def encode_as(self, request: ModelRequest, forms: Mapping[str, str]) -> Body:
@@ -158,7 +158,7 @@ class ResponsesModel(OpenAIAdapter):
             elif kind == "reasoning":
                 words = text_of(item.get("content")) or text_of(item.get("summary"))
                 kept = None
-                if isinstance(item.get("encrypted_content"), str):  # no other can be found again
+                if isinstance(item.get("encrypted_content"), str):  # otherwise it can't be sent back
                     kept = _without_nulls(item)
                 turn.add_thought(words, kept)
 
@@ -192,9 +192,7 @@ class ResponsesModel(OpenAIAdapter):
 
 
 def _phase(item: Mapping[str, Any]) -> Body:
-    """Return the mark of an assistant's message that must be sent back with it; empty if it has
-    none.
-    """
+    """Return the mark of an assistant message that must be sent back with it; empty if absent."""
     phase = item.get("phase")
     return {"phase": phase} if isinstance(phase, str) else {}
 
@@ -205,13 +203,13 @@ def _without_nulls(item: Mapping[str, Any]) -> Body:
 
 
 def _tools(request: ModelRequest) -> Body:
-    """Return the tools on offer as the Responses API takes them, and `tool_choice` unless the
+    """Return the tools on offer in the form of the Responses API, and `tool_choice` unless the
     choice is left to the model.
     """
     tools = []
     for tool in request.tools:
         function = tool_body(tool)["function"]
-        # The default of `strict` is true, which refuses schemas with optional or free-form parts.
+        # `strict` defaults to true, which refuses schemas with optional or free-form parts.
         tools.append({"type": "function", **function, "strict": False})
 
     body: Body = {"tools": tools}
@@ -223,8 +221,8 @@ def _tools(request: ModelRequest) -> Body:
 
 
 def _items(message: Message, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the items of the Responses API for one message. `model`: only its own reasoning is sent
-    back.
+    """Yield the Responses API items for one message. `model`: only reasoning from this model is
+    sent back.
     """
     if message.role == "tool":
         yield {

@@ -1,14 +1,14 @@
-"""Rewrite JSON Schemas into the part of the language that a provider supports.
+"""Rewrite JSON Schemas into the subset that a provider supports.
 
 A provider refuses or misreads some keywords. A rewritten schema admits every document that the
 original admits: omitting a keyword only admits more documents, and a reply is checked against the
 original schema, so most keywords can be omitted. Some must be omitted together: if a keyword that
 excludes documents depends on one that admits them (a closed object and its pattern properties, the
 rest of a list and its first items), both are omitted. A part that can't be expressed at all is an
-error, never a narrower schema.
+error, never a stricter schema.
 
 Sources: Anthropic's page on structured outputs, "JSON Schema limitations"; Gemini's page on
-structured output, "JSON Schema support", and the field `responseJsonSchema` of its reference.
+structured output, "JSON Schema support", and the field `responseJsonSchema` in its reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLOSED_WORDS = frozenset(wire_words("anthropic")["schema_words"])
 _READ_WORDS = frozenset(wire_words("google")["schema_words"])
 _ALTERNATIVES = ("anyOf", "oneOf")
 _DEFINITIONS = ("$defs", "definitions")
-# formats of strings that are supported (Anthropic, "JSON Schema limitations")
+# supported string formats (Anthropic, "JSON Schema limitations")
 _FORMATS = (
     "date-time",
     "time",
@@ -40,7 +40,7 @@ _FORMATS = (
     "ipv6",
     "uuid",
 )
-# Anthropic's limits of optional fields, and of fields with several types, in one request
+# Anthropic's limits on optional fields, and on fields with several types, per request
 _MAX_OPTIONAL = 24
 _MAX_UNIONS = 16
 # lookaround, back references and word boundaries
@@ -48,14 +48,16 @@ _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bB]")
 
 
 class InexpressibleError(Exception):
-    """A part of a schema that a provider can't express; the message names the part and its kind."""
+    """A part of a schema that a provider can't express; the message identifies the part and its
+    kind.
+    """
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where or 'the whole'}: {what}")
 
 
 def _schemas_by_name(schema: Schema, word: str) -> Schema:
-    """Return a keyword's schemas by name, such as `properties`; empty if absent."""
+    """Return a keyword's schemas by name, such as those of `properties`; empty if absent."""
     value = schema.get(word)
     return value if isinstance(value, Mapping) else {}
 
@@ -70,10 +72,10 @@ def _keyword_list(schema: Schema, word: str) -> Sequence[JsonValue]:
 
 
 def closed_schema(schema: Schema) -> Body:
-    """Return a schema in the form of Anthropic's structured outputs.
+    """Return a schema in the form required by Anthropic's structured outputs.
 
-    Raises InexpressibleError if the schema has an object or value of any form, refers to itself, or
-    has more optional fields or unions than the provider compiles.
+    Raises InexpressibleError if the schema has an object or value without a fixed form, refers to
+    itself, or has more optional fields or unions than the provider compiles.
     """
     closed = _close_schema(schema, "")
     if _refers_to_itself(closed):
@@ -122,7 +124,7 @@ def _close_schema(schema: JsonValue, where: str) -> Body:
 
 
 def _with_known_values(closed: Body) -> Body:
-    """Return a schema without keyword values that the provider does not know."""
+    """Return a schema without keyword values that the provider does not support."""
     least = closed.get("minItems")
     if isinstance(least, int):
         # The same page: only 0 and 1
@@ -157,15 +159,15 @@ def _closed_items(schema: Schema, where: str) -> Body:
     return _close_schema(items, f"{where}[]")
 
 
-# --- Gemini: words omitted
+# --- Gemini: keywords omitted
 
 
 def readable_schema(schema: Schema) -> Body:
     """Return a schema without the keywords that Gemini refuses or misreads.
 
     Gemini reads an alternative as a whole type, so alternatives that only list required fields are
-    omitted. It reads `oneOf` as `anyOf`. An enumeration gets a type, and null becomes an
-    alternative to it.
+    omitted. It reads `oneOf` as `anyOf`. An enumeration is given a type, and null becomes an
+    alternative.
     """
     if "$ref" in schema:  # no other keyword may be next to it
         target = str(schema["$ref"]).replace("#/definitions/", "#/$defs/")
@@ -201,7 +203,7 @@ def _all_definitions(schema: Schema) -> Body:
 
 
 def _readable_part(part: JsonValue) -> Body:
-    """Return a readable schema; `true`, which admits anything, is an empty one."""
+    """Return a readable schema; `true`, which admits anything, becomes an empty schema."""
     return readable_schema(part if isinstance(part, Mapping) else {})
 
 
@@ -232,7 +234,7 @@ def _readable_parts(schema: Schema) -> Body:
 
 
 def _readable_enum(readable: Body, values: Sequence[JsonValue]) -> Body:
-    """Return a schema with an enumeration of texts and numbers; with other values it has only a
+    """Return a schema whose enumeration holds texts and numbers; with other values it has only a
     type.
     """
     readable.pop("enum", None)
@@ -266,7 +268,7 @@ def _is_text_or_number(value: JsonValue) -> bool:
 
 
 def _alternatives(schema: Schema) -> list[Schema]:
-    """Return the alternatives of a schema if all of them are whole types; empty if one is only a
+    """Return the alternatives of a schema if all of them are complete types; empty if any is only a
     condition.
     """
     for word in _ALTERNATIVES:
@@ -279,15 +281,15 @@ def _alternatives(schema: Schema) -> list[Schema]:
 
 
 def _is_typed(schema: Schema) -> bool:
-    """Return whether a schema names its type or values."""
+    """Return whether a schema specifies its type or values."""
     if schema.keys() & {"type", "enum", "const", "$ref"}:
         return True
     return bool(_alternatives(schema))
 
 
 def _admits(schema: Schema, kind: str) -> bool:
-    """Return whether a schema names a type. A schema with only an enumeration, a reference or
-    alternatives names none.
+    """Return whether a schema lists a type. A schema with only an enumeration, a reference or
+    alternatives lists none.
     """
     kinds = schema.get("type", ())
     return kind == kinds or (isinstance(kinds, list) and kind in kinds)
@@ -322,7 +324,7 @@ def _refers_to_itself(schema: Body) -> bool:
     if not _references(schema) <= leads.keys():
         return True
 
-    # Remove definitions that lead nowhere until nothing changes; a circle remains.
+    # Remove definitions without references until nothing changes; a cycle remains.
     while leads:
         ends = [name for name, targets in leads.items() if not targets & leads.keys()]
         if not ends:

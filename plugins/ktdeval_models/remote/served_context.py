@@ -1,4 +1,4 @@
-"""Context length of a model as its server states it; asking costs nothing."""
+"""Context length of a model as its server reports it; the request is free."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from ktdeval.calls import Context
 
 Get = Callable[[str], Any]
-"""Returns the JSON at a path below the server's root, or at `/models` of the API, or None."""
+"""Returns the JSON at a path below the server's root, or at the API's `/models`, or None."""
 
 MODELS = "/models"
 
-# Fields of an entry of `/models`; the context that the server runs with comes first: vLLM and
-# SGLang; LM Studio; OpenRouter and Together; Groq; Mistral. They limit prompt and reply together.
+# Fields of a `/models` entry; the context that the server runs with comes first: vLLM and SGLang;
+# LM Studio; OpenRouter and Together; Groq; Mistral. They limit prompt and reply together.
 _FIELDS = (
     "max_model_len",
     "loaded_context_length",
@@ -24,12 +24,12 @@ _FIELDS = (
 
 
 def served_context(get: Get, name: str) -> Context | None:
-    """Return the context of the model `name`, or None if its server does not state it."""
+    """Return the context length of the model `name`, or None if its server does not report it."""
     entry = _model_entry(get(MODELS), name)
     if entry.get("owned_by") == "llamacpp" or "meta" in entry:
         return _of_llama_cpp(get("/props"), entry)
 
-    # OpenRouter states the context of the provider that it asks first.
+    # OpenRouter reports the context length of the provider that it tries first.
     tokens = _first(_mapping_or_empty(entry.get("top_provider")), _FIELDS)
     if tokens is None:
         tokens = _first(entry, _FIELDS)
@@ -40,7 +40,7 @@ def served_context(get: Get, name: str) -> Context | None:
 
 
 def _outside_the_list(get: Get, name: str) -> Context | None:
-    """Return the context that servers state outside of the usual list of models."""
+    """Return the context length that servers report outside the usual list of models."""
     context = _of_ollama(get("/api/ps"), name)
     if context is not None:
         return context
@@ -59,7 +59,7 @@ def _outside_the_list(get: Get, name: str) -> Context | None:
 
 
 def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
-    """Return the model's entry in a list of models: by its name, or the only entry."""
+    """Return the model's entry in a list of models: the entry with its name, or the only entry."""
     entries = list(_items(models, "data"))
     named = [entry for entry in entries if entry.get("id") == name]
     if named:
@@ -68,8 +68,8 @@ def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
 
 
 def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
-    """Return the context of a server's slot, else the one that the model was trained with. It
-    limits the prompt: a reply uses the rest.
+    """Return the context length of a server slot, otherwise that of the model's training. It limits
+    the prompt: a reply uses the rest.
     """
     settings = _mapping_or_empty(_mapping_or_empty(props).get("default_generation_settings"))
     tokens = _first(settings, ("n_ctx",))
@@ -84,7 +84,9 @@ def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
 
 
 def _of_ollama(running: Any, name: str) -> Context | None:
-    """Return the context that a model was loaded with. Ollama truncates longer prompts silently."""
+    """Return the context length with which a model was loaded. Ollama silently truncates longer
+    prompts.
+    """
     for entry in _items(running, "models"):
         names = {str(entry.get(field)).removesuffix(":latest") for field in ("name", "model")}
         tokens = _first(entry, ("context_length",))
@@ -95,7 +97,7 @@ def _of_ollama(running: Any, name: str) -> Context | None:
 
 
 def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list in an answer."""
+    """Yield the objects in a list of an answer."""
     found = _mapping_or_empty(answer).get(field)
     if not isinstance(found, list):
         return
@@ -106,7 +108,9 @@ def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
-    """Return a value that is an object, or an empty one: servers may answer anything."""
+    """Return the value if it is an object, otherwise an empty object: servers may answer
+    anything.
+    """
     if isinstance(value, Mapping):
         return value
     return {}

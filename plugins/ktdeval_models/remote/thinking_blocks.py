@@ -1,10 +1,11 @@
-"""Thoughts of earlier turns, for vendors whose protocol over Chat Completions expects them:
-DeepSeek, Kimi, GLM, MiniMax, gpt-oss and OpenRouter.
+"""Thoughts from earlier turns, for vendors whose Chat Completions protocol expects them: DeepSeek,
+Kimi, GLM, MiniMax, gpt-oss and OpenRouter.
 
-They are sent back in rounds with tool calls, that is between two user messages (DeepSeek's page
-"Thinking Mode": elsewhere they need not be). They keep the fields in which they came, as these
-vendors' own examples append a whole message. They are text of the model, so they pass the leak
-guard like its arguments (`Opaque.has_words`); signed thoughts are sent back whole or not at all.
+They are sent back in rounds with tool calls, that is, between two user messages (DeepSeek's page
+"Thinking Mode": elsewhere they need not be). They keep the fields in which they came, since these
+vendors' own examples append the whole message. They are text by the model, so they pass through the
+leak guard like its arguments (`Opaque.has_words`); signed thoughts are sent back whole or not at
+all.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ktdeval_models.remote.accepted_forms import FREE, SENT
 from ktdeval_models.remote.wire_words import wire_words
 
 THOUGHTS = "thoughts"
-"""Part of a request that has two forms: strict servers refuse the fields of earlier thoughts."""
+"""Request part with two forms: strict servers refuse the fields of earlier thoughts."""
 
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _SEALED = ("data", "signature", "id", "type", "format")  # fields of a detail without readable text
@@ -37,8 +38,8 @@ _MISSED = re.compile(
 
 
 def wants_thoughts(address: str, name: str) -> bool:
-    """Return whether a vendor's protocol expects earlier thoughts, by the server's address or the
-    model's name on any server.
+    """Return whether a vendor's protocol expects earlier thoughts, by the server's address, or by
+    the model's name on any server.
     """
     if urlsplit(address).hostname in _WANTS["hosts"]:
         return True
@@ -53,8 +54,8 @@ def thought_forms(is_sent: bool, is_said: bool) -> Sequence[str]:
 
 
 def kept_thoughts(message: Mapping[str, Any], in_content: str, provider: str) -> Opaque | None:
-    """Return the thoughts of a reply's message; None if absent. `in_content`: thoughts between
-    tags in its content.
+    """Return the thoughts in a reply's message; None if absent. `in_content`: thoughts between tags
+    in its content.
     """
     fields = {name: message[name] for name in _FIELDS if message.get(name)}
     if in_content:
@@ -70,7 +71,7 @@ def kept_thoughts(message: Mapping[str, Any], in_content: str, provider: str) ->
 
 
 def _is_sealed(detail: Any) -> bool:
-    """Return whether a detail of reasoning is signed or encrypted (openrouter.ai/docs, "Reasoning
+    """Return whether a reasoning detail is signed or encrypted (openrouter.ai/docs, "Reasoning
     tokens").
     """
     return isinstance(detail, dict) and bool(detail.get("signature") or detail.get("data"))
@@ -106,7 +107,7 @@ def in_tool_rounds(messages: Sequence[Message]) -> list[bool]:
 
 
 def sends_thoughts(messages: Sequence[Message], provider: str) -> bool:
-    """Return whether a request may include thoughts of earlier turns."""
+    """Return whether a request may include thoughts from earlier turns."""
     in_rounds = in_tool_rounds(messages)
     return any(
         is_in_round and thoughts_in(message, provider)
@@ -115,7 +116,7 @@ def sends_thoughts(messages: Sequence[Message], provider: str) -> bool:
 
 
 def thoughts_in(message: Message, provider: str) -> dict[str, Any]:
-    """Return the fields of an earlier turn's thoughts; empty if absent."""
+    """Return the fields with an earlier turn's thoughts; empty if absent."""
     opaque = message.opaque
     if opaque is None or opaque.provider != provider:
         return {}
@@ -125,7 +126,7 @@ def thoughts_in(message: Message, provider: str) -> dict[str, Any]:
 
 
 def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None:
-    """Add a turn's thoughts to the entry of its message, in their original fields."""
+    """Add a turn's thoughts to the entry for its message, in their original fields."""
     fields = thoughts_in(message, provider)
     in_content = fields.pop(_IN_CONTENT, "")
     entry |= fields
@@ -135,7 +136,9 @@ def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None
 
 
 def missed_thoughts(refusal: Refusal, caller: Caller) -> ProviderError | None:
-    """Return the error for a refusal because earlier thoughts are missing; None for other refusals."""
+    """Return the error for a refusal because of missing earlier thoughts; None for other
+    refusals.
+    """
     if _MISSED.search(refusal.message) is None:
         return None
 

@@ -1,4 +1,6 @@
-"""HTTP for model calls, with a timeout for each call as a whole, and little CPU for many threads."""
+"""HTTP for model calls, with a timeout on each call as a whole, and low CPU use with many
+threads.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,17 @@ class BodyError(Exception):
 
 
 Take = Callable[[bytes], bool]
-"""Is given the next bytes of a streamed body; returns whether no further ones are needed."""
+"""Receives the next bytes of a streamed body; returns whether no more are needed."""
 
 
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
-"""Returns further headers of one request, by its method, URL and content."""
+"""Returns additional headers for one request, given its method, URL and content."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """A request to send. `take`: reads the body of a successful event stream as it arrives; any
-    other body is read whole. `kind`: content type, if it differs from that of all requests.
+    other body is read whole. `kind`: content type, if it differs from the default.
     """
 
     method: str
@@ -52,14 +54,12 @@ class HttpRequest:
     content: bytes = b""
     take: Take | None = None
     kind: str = ""
-    max_bytes: int = 0  #: limit of the answer; 0 for the default
+    max_bytes: int = 0  #: size limit of the answer; 0 for the default
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A response. Names of `headers` are in lower case. `content` is empty if the body was
-    streamed.
-    """
+    """A response. Header names are in lower case. `content` is empty if the body was streamed."""
 
     status: int
     headers: Mapping[str, str]
@@ -71,13 +71,13 @@ class Transport:
     """Sends requests to one provider, each on its own connection.
 
     A shared pool scans all connections at the start and end of each request, under a lock; with 50
-    threads that is a quarter of a call's CPU time. Here a request takes the free connection that
-    was used last, so there are never more connections than concurrent calls. Redirects are not
+    threads that is a quarter of a call's CPU time. Here a request takes the most recently used free
+    connection, so there are never more connections than concurrent calls. Redirects are not
     followed: no API has a reason to send a prompt and a key elsewhere.
 
-    `endpoint`: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
-    `NO_PROXY`; ProviderError if it can't be used). `headers`: headers of every request, including
-    its key. `sign`: returns further headers of each request, if the key is missing.
+    `endpoint`: base URL, which determines the proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
+    `NO_PROXY`; ProviderError if the proxy can't be used). `headers`: headers of every request,
+    including its key. `sign`: returns additional headers for each request, if there is no key.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], sign: Sign | None = None) -> None:
@@ -100,9 +100,9 @@ class Transport:
     def send(self, request: HttpRequest, timeout_s: float, caller: Caller) -> HttpAnswer:
         """Send one request and read the whole response.
 
-        `timeout_s` limits all of it: connecting, TLS, sending, waiting, reading to the last byte.
-        Only the look-up of the host name has the system's own limit. Raises ModelError: `timeout`,
-        `connection` or `bad_response` (also for a BodyError of `take`).
+        `timeout_s` covers everything: connecting, TLS, sending, waiting, reading to the last byte.
+        Only the host name look-up has the system's own limit. Raises ModelError of kind `timeout`,
+        `connection` or `bad_response` (also for a BodyError from `take`).
         """
         own: Mapping[str, str] = {}
         if self._sign is not None:
@@ -115,8 +115,8 @@ class Transport:
 
         lane.clock.until = time.monotonic() + timeout_s
         lane.clock.is_sent = False
-        # Raised outside of the handlers, so that the traceback does not link to the library's
-        # error, whose message is not filtered for secrets.
+        # Raised outside the handlers, so that the traceback does not link to the library's error,
+        # whose message is not filtered for secrets.
         try:
             return self._exchange(lane, request, own)
         except BodyError as error:
@@ -159,7 +159,7 @@ class Transport:
 
             is_events = received.get("content-type", "").lower().startswith(_EVENTS)
             if request.take is not None and is_events and 200 <= response.status < 300:
-                any(map(request.take, self._chunks(response)))  # until it needs no more
+                any(map(request.take, self._chunks(response)))  # until no more is needed
                 return HttpAnswer(response.status, received, b"", is_streamed=True)
 
             content = self._read(response, request.max_bytes or MAX_REPLY_BYTES)
@@ -211,7 +211,7 @@ class _CallClock:
 
 class _TimedStream:
     """Network stream for httpcore whose waits end at the clock's deadline; timeouts passed to it
-    have no effect.
+    are ignored.
     """
 
     def __init__(self, stream: Any, clock: _CallClock, httpcore: ModuleType) -> None:
@@ -228,7 +228,7 @@ class _TimedStream:
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
         self._clock.is_sent = True
-        # A server may answer and close before it has read everything: the answer states the reason.
+        # A server may answer and close before it has read everything: the answer gives the reason.
         with suppress(self._httpcore.WriteError):
             self._stream.write(buffer, self._clock.left())
 
@@ -280,8 +280,8 @@ class _ConnectionLane:
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
-    """Return the proxy that the environment sets for an address, as curl and httpx read it; None if
-    it sets none.
+    """Return the proxy that the environment sets for an address, interpreted as by curl and httpx;
+    None if it sets none.
 
     Raises ProviderError if the proxy can't be used. The message does not show the proxy's address,
     which may contain a password.

@@ -1,9 +1,9 @@
-"""Parts of a reply in their order, for vendors that expect a turn back unchanged: thoughts, and the
-texts and calls between them.
+"""Parts of a reply in order, for vendors that expect a turn back unchanged: thoughts, and the texts
+and calls between them.
 
-The opaque data of a reply hold the vendor's own parts unchanged, and the position of each text and
-call. Texts and calls themselves are taken from the message that is sent back. Thoughts are not sent
-to another model; if they are bound to the content before them (`before`), they are dropped once the
+A reply's opaque data hold the vendor's own parts unchanged, and the position of each text and call.
+Texts and calls themselves are taken from the message that is sent back. Thoughts are not sent to
+another model; if they are bound to the preceding content (`before`), they are dropped once the
 conversation or the tools have changed.
 """
 
@@ -22,8 +22,8 @@ _DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class TurnPart:
-    """One part of a turn that is sent back: a vendor's own (`kept`), a call, or a text with its
-    marks.
+    """One part of a turn that is sent back: a vendor's own part (`kept`), a call, or a text with
+    its marks.
     """
 
     kept: Mapping[str, Any] | None = None
@@ -33,7 +33,9 @@ class TurnPart:
 
 
 class TurnRecord:
-    """Parts of one reply, in the order in which they are added: `texts`, `thoughts` and `calls`."""
+    """Parts of one reply, in the order in which they were added: `texts`, `thoughts` and
+    `calls`.
+    """
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -44,8 +46,8 @@ class TurnRecord:
         self._holds_thoughts = False
 
     def add_thought(self, words: str, kept: Mapping[str, Any] | None = None) -> None:
-        """Add a thought. `words`: its readable text; `kept`: its part of the reply, if that is sent
-        back unchanged.
+        """Add a thought. `words`: its readable text; `kept`: the part of the reply that holds it,
+        if it is sent back unchanged.
         """
         self.thoughts.append(words)
         if kept is not None:
@@ -77,9 +79,9 @@ class TurnRecord:
 def parts_of_turn(
     message: Message, provider: str, model: str, before: str = "", between: str = ""
 ) -> list[TurnPart] | None:
-    """Return the parts of an earlier turn in their order. None if they can't be sent back: the turn
-    came from another model, follows other content than `before`, or its texts or calls differ from
-    the reply's. `between`: separator of the texts of a content.
+    """Return the parts of an earlier turn in order. None if they can't be sent back: the turn came
+    from another model, follows content other than `before`, or its texts or calls differ from the
+    reply's. `between`: separator between the texts in the content.
     """
     opaque = message.opaque
     if opaque is None or opaque.provider != provider:
@@ -112,8 +114,8 @@ def _fill_places(
 
 
 def _cut(content: str, places: Sequence[Mapping[str, Any]], between: str) -> list[str] | None:
-    """Return the texts of a content; None if their lengths do not add up to it. A single text may
-    have changed if no bound part follows it, since it is the whole content.
+    """Return the texts in some content; None if their lengths do not add up to it. A single text
+    may have changed if no bound part follows it, since it is the whole content.
     """
     lengths = [place["text"] for place in places if "text" in place]
     is_same = sum(lengths) + len(between) * max(len(lengths) - 1, 0) == len(content)

@@ -1,1 +1,1 @@
-"""Batch interfaces of the providers: `ktdeval.calls.Batches` over an adapter's own client."""
+"""Batch interfaces of the providers: `ktdeval.calls.Batches`, using an adapter's own client."""

@@ -1,5 +1,5 @@
-"""Common parts of the batch interfaces: requests over the adapter's client, and results by the ids
-of their requests.
+"""Common parts of the batch interfaces: requests through the adapter's client, and results by
+request id.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from ktdeval_models.remote.transport import HttpRequest, json_content
 if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
 
-#: Longest time for a request about a batch, which may carry all of its prompts or replies
+#: Timeout for a request about a batch, which may carry all of its prompts or replies
 _TIMEOUT_S = 600.0
 _MAX_RESULT_BYTES = 512 << 20
-#: number of pages of a provider's list of batches that are searched, and batches on each
+#: maximum number of pages of a provider's list of batches to search, and batches per page
 _MAX_PAGES = 100
 _PAGE = 100
-#: states of a batch, as all providers name them
+#: batch states, as all providers name them
 _FAILED = "failed"
 _LATE = "expired"
 _LEFT = (_LATE, "cancelled")
 _NO_REASON = "it does not say why"
-#: fields in which an answer names a batch or a file
+#: fields in which an answer gives the id of a batch or a file
 _NAMES = ("id", "name")
-#: how far the provider's clock may lag behind this one
+#: how far the provider's clock may lag behind the local clock
 _SKEW = timedelta(minutes=10)
 
 
@@ -66,25 +66,25 @@ class ResultLine:
 
 class AdapterBatches:
     """Parts of a batch interface that do not depend on the provider; see `ktdeval.calls.Batches`.
-    Subclasses name the sources of the limits, and give the provider's paths and field names.
+    Subclasses cite the sources for the limits, and define the provider's paths and field names.
     """
 
-    max_requests = 10_000  # of one batch; all providers accept more
+    max_requests = 10_000  # per batch; all providers accept more
     max_bytes = 64 << 20
 
-    path = ""  # of the batches, below the endpoint
+    path = ""  # path of the batches, below the endpoint
     takes_tag = True  # whether a batch can carry its tag
-    list_words = ("data", "limit", "after")  # the list in an answer; size and cursor of a page
-    empty_list: Sequence[Any] | None = None  # if an answer has no list
+    list_words = ("data", "limit", "after")  # list in an answer; query fields for size and cursor
+    empty_list: Sequence[Any] | None = None  # value for a missing list; None: an error
     status_word = "status"
     done_words: tuple[str, ...] = ()  # counts of requests that have ended
-    over: Collection[str] = ()  # states of a batch that has ended, besides `_FAILED` and `_LEFT`
+    over: Collection[str] = ()  # states of a finished batch, in addition to `_FAILED` and `_LEFT`
 
     def __init__(self, adapter: RemoteAdapter) -> None:
         self.adapter = adapter
 
     def price(self, ordinary: Price) -> Price:
-        """Return the price in a batch: half of all prices."""
+        """Return the price in a batch: half of every price."""
         return ordinary.in_batch()
 
     def size(self, request: ModelRequest) -> int:
@@ -108,7 +108,7 @@ class AdapterBatches:
         return self.post_bytes(path, json_content(body), "application/json")
 
     def post_bytes(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
-        """Return the JSON object that answers content of the given type."""
+        """Return the JSON object that answers a body with the given content type."""
         return self._object(self._send("POST", path, content, kind))
 
     def _send(self, method: str, path: str, content: bytes = b"", kind: str = "") -> bytes:
@@ -124,8 +124,8 @@ class AdapterBatches:
         raise error_of(refusal_of(answer.status, answer.content, answer.headers), caller)
 
     def _object(self, content: bytes) -> dict[str, Any]:
-        """Return a JSON object. An `error` in an object that names a batch belongs to the batch;
-        any other is this request's error, and is raised.
+        """Return a JSON object. An `error` in an object with a batch id belongs to the batch; any
+        other error belongs to this request and is raised.
         """
         value = json_object(content, self.adapter.caller, _decode_body)
         refused = refused_body(value)
@@ -143,8 +143,8 @@ class AdapterBatches:
         return json_lines(content)
 
     def status_in(self, answer: Mapping[str, Any], name: str) -> str:
-        """Return the state that an answer gives a batch. Raises ModelError if it gives none, so
-        that no batch is awaited that does not exist.
+        """Return the state of a batch in an answer. Raises ModelError if it is missing, so that the
+        suite never waits for a batch that does not exist.
         """
         status = answer.get(name)
         if not isinstance(status, str):
@@ -152,7 +152,7 @@ class AdapterBatches:
         return status
 
     def id_in(self, answer: Mapping[str, Any], name: str = "id") -> str:
-        """Return the provider's id of a batch or a file. Raises ModelError if the answer has no id
+        """Return the provider's id for a batch or a file. Raises ModelError if the answer has no id
         that can be part of an address.
         """
         try:
@@ -161,8 +161,8 @@ class AdapterBatches:
             raise self.unreadable("it names no batch", dict(answer)) from None
 
     def unreadable(self, problem: str, answer: JsonValue = "") -> ModelError:
-        """Return the error of an answer that does not have the interface's form; it quotes the
-        answer.
+        """Return the error for an answer that does not have the interface's form; the error quotes
+        the answer.
         """
         words = quote_server_text(
             answer if isinstance(answer, str) else dumps_compact(answer), self._secrets
@@ -176,7 +176,7 @@ class AdapterBatches:
     # ---- batches
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return the batch of a tag; None if not found. If batches carry no tag: the oldest
+        """Return the batch with a tag; None if not found. If batches can't carry a tag: the oldest
         matching batch created since the tag's time.
         """
         oldest = None
@@ -193,7 +193,7 @@ class AdapterBatches:
         return oldest
 
     def _list_batches(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the batches of the provider's list, page by page."""
+        """Yield the batches in the provider's list, page by page."""
         words, size, cursor = self.list_words
         after = None
         for _ in range(_MAX_PAGES):
@@ -214,15 +214,15 @@ class AdapterBatches:
         return object_or_empty(batches[-1]).get("id")
 
     def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:  # noqa: ARG002 - of a subclass
-        """Return when a batch of the list was created; None if unknown."""
+        """Return when a batch in the list was created; None if unknown."""
         return None
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Return whether a batch of the list can be that of a tag."""
+        """Return whether a batch in the list may be the one with a tag."""
         raise NotImplementedError
 
     def id_of(self, batch: Mapping[str, Any]) -> str:
-        """Return the id of a batch; errors are those of `id_in`."""
+        """Return the id of a batch; raises the same errors as `id_in`."""
         return self.id_in(batch)
 
     def look_at(self, batch: str) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class AdapterBatches:
         return self.get(f"{self.path}/{batch}")
 
     def status(self, answer: Mapping[str, Any]) -> str:
-        """Return the state of a batch, in lower case; errors are those of `status_in`."""
+        """Return the state of a batch, in lower case; raises the same errors as `status_in`."""
         return self.status_in(answer, self.status_word)
 
     def counts(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -238,7 +238,7 @@ class AdapterBatches:
         return object_or_empty(batch.get("request_counts"))
 
     def count(self, batch: Mapping[str, Any], words: Sequence[str]) -> int:
-        """Return the number of a batch's requests in some states."""
+        """Return how many of a batch's requests are in the given states."""
         counts = self.counts(batch)
         return sum(count_of(counts.get(word)) for word in words)
 
@@ -258,12 +258,14 @@ class AdapterBatches:
     # ---- results
 
     def read(self, status: int, answer: JsonValue, request: ModelRequest) -> Reply:
-        """Return the reply in the answer to one request; errors are those of `RemoteModel.reply`."""
+        """Return the reply in the answer to one request; raises the same errors as
+        `RemoteModel.reply`.
+        """
         return self.adapter.answered(status, json_content(answer), request)
 
     def left_out(self, word: str) -> ModelError:
-        """Return the error of a request that did not begin, by the provider's status: the batch
-        expired, or was cancelled.
+        """Return the error for a request that was never started, by the provider's status: the
+        batch expired, or was cancelled.
         """
         if word.endswith(_LATE):
             return ModelError(EXPIRED, f"{self._who}: the batch's time was over")
@@ -274,7 +276,7 @@ class AdapterBatches:
         return f"{self.adapter.provider}/{self.adapter.name}"
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results, with an error for each request that did not begin."""
+        """Return the results, with an error for each request that was never started."""
         answer = self.look_at(batch)
         found = self.gathered(tag, requests, self.result_lines(answer))
         status = self.status(answer)
@@ -300,8 +302,8 @@ class AdapterBatches:
         requests: Sequence[ModelRequest],
         lines: Iterable[ResultLine | None],
     ) -> BatchResults:
-        """Return results by the index of their requests. A repeated result counts once; two
-        different ones for a request give an error.
+        """Return results by the index of their request. A repeated result counts once; two
+        different results for a request give an error.
         """
         results: dict[int, Result] = {}
         foreign = 0
@@ -332,14 +334,12 @@ class AdapterBatches:
 def requests_with_ids(
     tag: BatchTag, requests: Sequence[ModelRequest]
 ) -> list[tuple[str, ModelRequest]]:
-    """Return requests with their ids."""
+    """Pair requests with their ids."""
     return [(tag.id_of(index), request) for index, request in enumerate(requests)]
 
 
 def json_lines(content: bytes) -> Iterable[ResultLine | None]:
-    """Yield the results in JSON lines, each with a `custom_id`; None for a line that is not a
-    result.
-    """
+    """Yield the results in JSON lines, each with a `custom_id`; None for any other line."""
     for line in content.split(b"\n"):
         if not line.strip():
             continue

@@ -1,9 +1,9 @@
 """Batch mode of the Gemini API.
 
 Sources: https://ai.google.dev/api/batch-api, https://ai.google.dev/gemini-api/docs/batch-api and
-the types of the `google-genai` package: requests inside the batch take up to 20 MB; a batch costs
-half except for reads of the prompt cache, and should end within 24 hours. A batch that has not
-ended after 48 hours has no results. Its display name is the tag.
+the types of the `google-genai` package: inline requests take up to 20 MB; a batch costs half except
+for reads of the prompt cache, and should end within 24 hours. A batch that has not ended after 48
+hours has no results. Its display name is the tag.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FOLDER = "batches/"
 _STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers use the second
 
-#: HTTP statuses of the codes of `google.rpc.Code`
+#: HTTP status for each code of `google.rpc.Code`
 _HTTP = {
     3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400, 12: 501, 13: 500,
     14: 503, 15: 500, 16: 401,
@@ -48,11 +48,13 @@ class GoogleBatches(AdapterBatches):
         self.path = f"/{api_version}/batches"
 
     def price(self, ordinary: Price) -> Price:
-        """Return the price in a batch: half, but reads of the prompt cache at full price."""
+        """Return the price in a batch: half, except that prompt-cache reads are charged at full
+        price.
+        """
         return ordinary.in_batch(halves_cache_reads=False)
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Return whether the display name of a batch is a tag."""
+        """Return whether a batch's display name is a tag's name."""
         return _metadata(batch).get("displayName") == tag.name
 
     def next_page(self, answer: Mapping[str, Any], batches: Sequence[Any]) -> Any:  # noqa: ARG002
@@ -60,7 +62,7 @@ class GoogleBatches(AdapterBatches):
         return answer.get("nextPageToken") or None
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
-        """Create the batch, which contains the requests."""
+        """Create the batch, with the requests inline."""
         items = [
             {"request": self.adapter.encode(request), "metadata": {"key": request_id}}
             for request_id, request in requests_with_ids(tag, requests)
@@ -70,14 +72,14 @@ class GoogleBatches(AdapterBatches):
         return self.id_of(self.post(path, {"batch": batch}))
 
     def id_of(self, batch: Mapping[str, Any]) -> str:
-        """Return the id of a batch, without its folder."""
+        """Return the id of a batch, without its path prefix."""
         name = batch.get("name")
         if isinstance(name, str):
             batch = {**batch, "name": name.removeprefix(_FOLDER)}
         return self.id_in(batch, "name")
 
     def status(self, answer: Mapping[str, Any]) -> str:
-        """Return the state of a batch, in lower case; errors are those of `status_in`."""
+        """Return the state of a batch, in lower case; raises the same errors as `status_in`."""
         state = self.status_in(_metadata(answer), "state")
         for prefix in _STATES:
             state = state.removeprefix(prefix)
@@ -95,7 +97,7 @@ class GoogleBatches(AdapterBatches):
         return super().problem(answer)
 
     def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
-        """Yield the results of a batch; None for a result that names no request."""
+        """Yield the results of a batch; None for a result without a request id."""
         for response in _responses(answer):
             match response:
                 case {"metadata": {"key": str(request_id)}}:
@@ -123,8 +125,8 @@ def _metadata(batch: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _responses(answer: Mapping[str, Any]) -> list[Any]:
-    """Return the responses of a batch. Its operation has them in one or two places, with the same
-    content.
+    """Return the responses of a batch. The batch operation has them in one or two places, with the
+    same content.
     """
     places = (_metadata(answer).get("output"), answer.get("response"))
     for place in places:

@@ -1,9 +1,10 @@
-"""OpenAI's Batch API: a file of requests, a batch made from it, and files of results and errors.
+"""OpenAI's Batch API: a file of requests, a batch created from it, and files with results and
+errors.
 
-Sources: the API's reference (https://developers.openai.com/api/docs/guides/batch) and the types of
+Sources: the API reference (https://developers.openai.com/api/docs/guides/batch) and the types of
 the `openai` package: a batch has at most 50,000 requests and 200 MB, ends within 24 hours, and
-costs half. Its results are in any order. Requests that have not begun when it expires are in the
-file of errors, under `batch_expired`, and cost nothing.
+costs half. Results come in any order. Requests not started when the batch expires are listed in the
+error file, under `batch_expired`, and cost nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from ktdeval_models.remote.batch.common import (
 )
 from ktdeval_models.remote.streams.assembly import object_or_empty
 
-_KEY = "ktdeval"  # metadata field of a batch that holds its tag
+_KEY = "ktdeval"  # metadata field that holds a batch's tag
 _WINDOW = "24h"
 _LATEST_S = 10**11  # thousands of years from now, but still valid for datetime
 _BOUNDARY = "ktdeval-batch-5e1f0c9b7a3d"
 
 
 class OpenAIBatches(AdapterBatches):
-    """Batches of OpenAI, over either of its two APIs."""
+    """OpenAI batches, for either of its two APIs."""
 
     path = "/batches"
     done_words = ("completed", "failed")
@@ -43,7 +44,7 @@ class OpenAIBatches(AdapterBatches):
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Return whether the metadata of a batch hold a tag."""
+        """Return whether a batch's metadata hold a tag."""
         return object_or_empty(batch.get("metadata")).get(_KEY) == tag.name
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
@@ -86,7 +87,7 @@ class OpenAIBatches(AdapterBatches):
         return super().problem(answer)
 
     def result_lines(self, answer: Mapping[str, Any]) -> Iterable[ResultLine | None]:
-        """Yield the results of both files."""
+        """Yield the results from both files."""
         for name in ("output_file_id", "error_file_id"):
             if answer.get(name) is not None:
                 file = self.id_in(answer, name)
@@ -109,7 +110,7 @@ class OpenAIBatches(AdapterBatches):
 
 
 def _form(name: str, content: str) -> bytes:
-    """Return the body of an upload: a form of two fields, one of them a file."""
+    """Return the body of an upload: a form with two fields, one of which is a file."""
     disposition = "Content-Disposition: form-data; name"
     parts = (
         f'--{_BOUNDARY}\r\n{disposition}="purpose"\r\n\r\nbatch\r\n',

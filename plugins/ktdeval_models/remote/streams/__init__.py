@@ -1,1 +1,3 @@
-"""Streamed answers: events of a body, and their assembly to a whole answer of each API."""
+"""Streamed answers: events in a body, and how each API's events are assembled into a whole
+answer.
+"""

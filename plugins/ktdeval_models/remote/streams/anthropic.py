@@ -1,4 +1,4 @@
-"""Streamed answers of Anthropic's Messages API: events that open, fill and close blocks of a
+"""Streamed answers of Anthropic's Messages API: events that open, fill and close the blocks of a
 message.
 
 Source: the API's page on streaming messages.
@@ -20,7 +20,7 @@ from ktdeval_models.remote.streams.assembly import (
 from ktdeval_models.remote.streams.events import StreamEvent
 
 _INPUT: Final = "partial_json"
-_GROWING: Final = ("text", "thinking", "signature", _INPUT)  # texts of a block, and of its deltas
+_GROWING: Final = ("text", "thinking", "signature", _INPUT)  # texts of a block and of its deltas
 
 
 class MessageAssembler(StreamAssembler):
@@ -61,7 +61,7 @@ class MessageAssembler(StreamAssembler):
         return {**self._message, "content": content}
 
     def _input_of(self, text: str) -> Any:
-        """Return the arguments of a call: an object, or the text if it was cut."""
+        """Return the arguments of a call: an object, or the text if it was cut off."""
         try:
             return self.loads(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -81,6 +81,6 @@ class MessageAssembler(StreamAssembler):
         self.say_call(index, delta.get(_INPUT))
 
     def _count(self, usage: Mapping[str, Any]) -> None:
-        """Take the counts at the end of the message, which cover all of it."""
+        """Store the counts at the end of the message, which cover the whole message."""
         known = {name: value for name, value in usage.items() if value is not None}
         self._message["usage"] = {**object_or_empty(self._message.get("usage")), **known}

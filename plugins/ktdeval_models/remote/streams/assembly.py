@@ -1,7 +1,7 @@
-"""Frame of all assemblers: events in, pieces to a listener as they arrive, one whole answer at the
-end.
+"""Base of all assemblers: events go in, pieces reach a listener as they arrive, and one whole
+answer comes out at the end.
 
-An assembler makes the JSON that the same API would have sent without streaming, so that the same
+An assembler builds the JSON that the same API would have sent without streaming, so that the same
 code reads both, with the same replies and errors.
 """
 
@@ -23,11 +23,11 @@ _REPLACED: Final = frozenset(("role", "type", "index", "format"))  # replaced, n
 
 
 class StreamAssembler:
-    """Base of the assemblers. A subclass reads one event in `read`."""
+    """Base class of the assemblers. A subclass reads one event in `read`."""
 
     #: request fields that ask for a stream
     request_fields: Mapping[str, Any] = {"stream": True}
-    #: whether errors are only events with that name
+    #: whether only events named `error` are errors
     names_errors = True
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
@@ -44,7 +44,7 @@ class StreamAssembler:
         raise NotImplementedError
 
     def _error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Return the error that an event reports, in the form of an unstreamed one; None if it
+        """Return the error that an event reports, in the form of an unstreamed error; None if it
         reports none.
         """
         if "error" in (event.name, body.get("type")):
@@ -68,7 +68,7 @@ class StreamAssembler:
         raise NotImplementedError
 
     def lacks_usage(self) -> bool:
-        """Return whether the stream ended well but without the requested token counts."""
+        """Return whether the stream ended normally but without the requested token counts."""
         return False
 
     def say(self, kind: Literal["text", "thought"], text: Any) -> None:
@@ -77,7 +77,7 @@ class StreamAssembler:
             self.hear(ReplyPiece(kind, text))
 
     def say_call(self, index: int, arguments: Any, name: Any = "") -> None:
-        """Pass a further piece of a call to the listener: its arguments, or its name."""
+        """Pass another piece of a call to the listener: its arguments, or its name."""
         text = arguments if isinstance(arguments, str) else ""
         more_of_name = name if isinstance(name, str) else ""
         if text or more_of_name:
@@ -85,7 +85,7 @@ class StreamAssembler:
 
     def take(self, chunk: bytes) -> bool:
         """Read the next bytes of the body; return whether the reply has ended. Raises BodyError if
-        they are not of this API, or too many.
+        they do not belong to this API, or there are too many.
         """
         self._size += len(chunk)
         if self._size > _MAX_STREAM_BYTES:
@@ -113,7 +113,7 @@ class StreamAssembler:
 
     @property
     def is_uncounted(self) -> bool:
-        """True if the reply is whole but its tokens are not counted."""
+        """True if the reply is complete but its tokens are not counted."""
         return self._error is None and self.lacks_usage()
 
     def _take_event(self, event: StreamEvent) -> bool:
@@ -149,17 +149,17 @@ def index_in(body: Mapping[str, Any], name: str) -> int:
 
 
 def object_or_empty(value: Any) -> Mapping[str, Any]:
-    """Return a value that is an object, or an empty one."""
+    """Return the value if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a piece to an object: texts, lists and objects grow, other values are replaced. A field
-    that is null in all pieces stays null.
+    """Merge a piece into an object: texts, lists and objects grow, other values are replaced. A
+    field that is null in all pieces stays null.
     """
     for name, value in delta.items():
         before = fields.get(name)
-        # Some servers repeat a whole name, or send another id with each piece.
+        # Some servers repeat a whole name, or send a new id with each piece.
         is_repeated = bool(before) and (name == "id" or (name == "name" and value in ("", before)))
         if is_repeated or (value is None and name in fields):
             continue
@@ -176,7 +176,7 @@ def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 
 def _as_parts(content: str | list[Any]) -> list[Any]:
-    """Return a content as parts; a text becomes one part."""
+    """Return content as parts; a text becomes a single part."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []

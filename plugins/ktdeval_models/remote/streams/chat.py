@@ -1,8 +1,7 @@
 """Streamed answers of Chat Completions: chunks whose deltas form a message.
 
-Source: the API's reference of `chat.completion.chunk`. Other servers name the reasoning
-differently, and send calls without an index, with one index for all, or in one piece; all forms are
-read.
+Source: the API reference for `chat.completion.chunk`. Other servers name the reasoning differently,
+and send calls without an index, with one index for all calls, or in one piece; all forms are read.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ChatAssembler(StreamAssembler):
         self._choice: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
         self._calls: list[tuple[int, dict[str, Any]]] = []  # index and fields
-        self._others: list[Any] = []  # entries among the calls that are not calls
+        self._others: list[Any] = []  # entries in the list of calls that are not calls
 
     def is_end(self, event: StreamEvent) -> bool:
         """Return whether an event is the final `[DONE]`."""
@@ -121,8 +120,8 @@ class ChatAssembler(StreamAssembler):
         self.say_call(number, _function_of(delta).get("arguments"), name)
 
     def _number_of(self, delta: Mapping[str, Any]) -> int:
-        """Return the index of the call that a piece belongs to: the last call with the piece's
-        index, or the last call for a piece without one; otherwise a new one.
+        """Return the index of the call to which a piece belongs: the last call with the piece's
+        index, or the last call if the piece has no index; otherwise a new call.
         """
         index = delta.get("index")
         indices = [own for own, _ in self._calls]
@@ -142,9 +141,8 @@ class ChatAssembler(StreamAssembler):
 
 
 def _is_another(call: Mapping[str, Any], delta: Mapping[str, Any]) -> bool:
-    """Return whether a piece starts another call than this one, though its index is the same or
-    missing: it names a tool, and either has another id and name, or comes after this call is
-    complete.
+    """Return whether a piece starts a new call although its index is the same or missing: it names
+    a tool, and either its id and name differ, or it comes after this call is complete.
     """
     function = _function_of(delta)
     name = function.get("name")
@@ -160,7 +158,7 @@ def _is_another(call: Mapping[str, Any], delta: Mapping[str, Any]) -> bool:
 
 
 def _name_of(call: Mapping[str, Any]) -> str:
-    """Return the name of a call's tool so far."""
+    """Return the name of the called tool so far."""
     name = _function_of(call).get("name")
     return name if isinstance(name, str) else ""
 
@@ -177,7 +175,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _joined_details(pieces: Sequence[Any]) -> list[Any]:
-    """Return details of reasoning with consecutive pieces of one type and index joined. MiniMax
+    """Return reasoning details with consecutive pieces of the same type and index joined. MiniMax
     repeats each text from its beginning.
     """
     details: list[Any] = []

@@ -1,6 +1,6 @@
-"""Server-sent events of a body that arrives in pieces, cut anywhere.
+"""Server-sent events in a body that arrives in pieces, split anywhere.
 
-Source: "Server-sent events" of the HTML standard, § 9.2.6 (interpreting an event stream).
+Source: "Server-sent events" in the HTML standard, § 9.2.6 (interpreting an event stream).
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import IncrementalNewlineDecoder
 
-_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8, for the reader of the data to refuse
+_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8 are kept; the data's parser refuses them
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event. `name` is `message` if the stream names none."""
+    """One event. `name` is `message` if the stream gives none."""
 
     name: str
     data: bytes
 
 
 class EventReader:
-    """Reads the events of one body. Comments, ids and reconnection times are ignored. An event at
-    the end of the body needs no empty line after it: some servers omit it.
+    """Reads the events of one body. Comments, ids and reconnection times are ignored. The last
+    event needs no blank line after it: some servers omit it.
     """
 
     def __init__(self) -> None:
         utf_8 = getincrementaldecoder("utf-8-sig")(_AS_THEY_ARE)
         self._decoder = IncrementalNewlineDecoder(utf_8, translate=True)
         self._pieces: list[str] = []  # pieces of the unfinished event
-        self._end = ""  # the last character of the pieces
+        self._end = ""  # last character of the pieces
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the events completed by the next bytes of the body."""
@@ -46,7 +46,7 @@ class EventReader:
             yield from _events_in(blocks)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Yield the event that ends with the body."""
+        """Yield the event that the end of the body completes."""
         last = self._decoder.decode(b"", final=True)
         yield from _events_in("".join((*self._pieces, last)).split("\n\n"))
 

@@ -1,6 +1,6 @@
 """Streamed answers of the Responses API: the last event holds the whole response.
 
-Source: the API's reference of streaming events.
+Source: the API reference on streaming events.
 """
 
 from __future__ import annotations

@@ -93,9 +93,7 @@ class EpisodeClient:
         return answer
 
     def submit_schema(self, tool: str) -> dict[str, Any]:
-        """Return the JSON Schema of what is submitted. Raises ValueError if there is no such
-        tool.
-        """
+        """Return the JSON Schema of what is submitted. Raises ValueError if the tool is unknown."""
         for offered in self._answer("/tools", None)["tools"]:
             if offered["name"] == tool:
                 schema: dict[str, Any] = offered["parameters"]

@@ -33,7 +33,7 @@ class ToolConnection:
     """One connection to the tool server, opened anew where the server has closed it."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Take where to connect. Raises ValueError if the address is none of HTTP."""
+        """Take where to connect. Raises ValueError if the address is not an HTTP address."""
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError("expected http://HOST:PORT")
@@ -49,7 +49,7 @@ class ToolConnection:
 
     def post(self, body: bytes) -> tuple[int, bytes]:
         """Send a message, in the session that the server has begun; return status and body of the
-        answer. Raises OSError, HTTPException if there is none. Then the message is not sent again,
+        answer. Raises OSError, HTTPException if no answer arrives. The message is not sent again,
         since its tool may have been called.
         """
         sock = self._connection.sock

@@ -1,5 +1,5 @@
-"""Market data: the embedded synthetic markets, tables in long form, Qlib's binary layout, markets
-fetched from vendors, and placebos of any of them.
+"""Market data: the embedded synthetic markets, tables in long format, Qlib's binary layout, markets
+fetched from vendors, and placebos for any of them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def ktdeval_data() -> list[Spec]:
     `extra` says what else they can do: `generated` marks a market that depends only on its
     parameters and `version`, so that it can be cached; `make_with_files(params)` returns the
     snapshot and files to store next to it; `read(params)` returns a source's tables before any
-    check, so that they can be checked; `fetch` marks a market that is fetched, and
-    names the parameters that its recipes leave out; `pin(query)` returns the query that a recipe
-    holds; `example` has the arguments of the example on its help page.
+    checks, so that they can be checked; `fetch` marks a fetched market, and lists the parameters
+    that its recipes omit; `pin(query)` returns the query that a recipe holds; `example` has the
+    arguments for the example on its help page.
     """
     from ktdeval_data import params
 
@@ -107,7 +107,9 @@ def ktdeval_data() -> list[Spec]:
 
 
 def _make_assembler(reader: str, *first: str) -> Callable[..., Any]:
-    """Return the maker of a snapshot from the tables that a function `module:name` reads."""
+    """Return a function that makes a snapshot from the tables that a function `module:name`
+    reads.
+    """
     read = maker(reader, *first)
     return lambda params: later("ktdeval.api:assemble")()(read(params), params.repair)
 

@@ -1,5 +1,5 @@
-"""Factors of bars: from a separate file, or a column next to the prices: a divisor, an adjusted
-close, splits, or the exchange's reference price.
+"""Adjustment factors for bars, from a separate file or from a column next to the prices: a divisor,
+an adjusted close, splits, or the exchange's reference price.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ktdeval_data.params import LongParams
 from ktdeval_tables.dated_events import read_events
 from ktdeval_tables.options import ReadingOptions
 
-_MAX_EX_DAYS = 0.1  # part of a code's days
+_MAX_EX_DAYS = 0.1  # share of a code's days
 _NEAR = np.log(
     1.35,
 )  # a change of factor without an opposite move of the close belongs to another day
@@ -29,13 +29,12 @@ def factors_of_file(
     codes: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> str:
-    """Fill the factor of bars without one, in place, from a file: date, code, factor, each held
-    until the next one of its code; return a note. A file that has only the days on which factors
-    change begins with the first change: the factor is 1 before it where the closes move
-    accordingly.
+    """Fill missing factors in place from a file (date, code, factor), each value held until the
+    code's next one; return a note. A file that lists only the days on which factors change begins
+    with the first change: before it the factor is 1 if the closes move accordingly.
 
-    Raises UsageError if there is a factor; DataError if a factor or day is invalid, is given twice,
-    or is missing at the start.
+    Raises UsageError if the bars already have a factor; DataError if a factor or day is invalid, is
+    given twice, or is missing at the start.
     """
     if bars["factor"].notna().any():
         raise UsageError("--factors: the bars have a factor already; leave out one of the two")
@@ -63,8 +62,8 @@ def factors_of_file(
 
 
 def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[str]:
-    """Fill the factor before the first one of a code, in place, with 1 where the closes show that
-    change; return such codes.
+    """Fill the factor before a code's first one, in place, with 1 if the closes show that change;
+    return the codes concerned.
     """
     first = table.groupby("code")[["date", "factor"]].first()
     days = dict(zip(first.index, first["date"], strict=True))
@@ -97,8 +96,8 @@ def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[s
 def factors_beside(
     bars: pd.DataFrame, params: LongParams, reading: ReadingOptions
 ) -> tuple[str, ...]:
-    """Fill the factor of bars without one, in place, from columns next to their prices; return
-    notes on the columns.
+    """Fill missing factors in place from columns next to the prices; return notes on the
+    columns.
     """
     column = reading.columns_of
     has_factor = bool(bars["factor"].notna().any())
@@ -138,7 +137,7 @@ def factors_beside(
 
 
 def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) -> str:
-    """Fill the factor of bars without one, in place; return a note.
+    """Fill missing factors in place; return a note.
 
     The factor is 1 over the column that divides prices, times the dividend factor if there is such
     a column.
@@ -159,8 +158,8 @@ def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) 
 
 
 def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_factor: bool) -> str:
-    """Fill the factor of bars without one, in place, from reference prices: on an ex-day the
-    exchange sets the last close lower, by which the factor rises; return a note.
+    """Fill missing factors in place from reference prices; return a note. On an ex-day the exchange
+    lowers the last close to the reference price, and the factor rises by the same ratio.
     """
     if has_factor or params.prices != "unadjusted":
         return f"column {column!r} is not read: there is a factor or prices are adjusted"
@@ -179,7 +178,7 @@ def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_fact
     if not count:
         return f"column {column!r} is the last close on all days: no ex-day, and no factor from it"
 
-    # A column that is often off is another price, such as one of another adjustment.
+    # A column that is often off is a different price, such as one with another adjustment.
     steps = usable.groupby(code).sum()
     often = is_ex_day.groupby(code).sum() > np.maximum(_MAX_EX_DAYS * steps, 1)
     if often.any():
@@ -199,8 +198,8 @@ def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_fact
 
 
 def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
-    """Fill the factor of bars without one, in place, with adjusted close over close, one value
-    between its changes; return whether the column has any.
+    """Fill missing factors in place with adjusted close over close, constant between changes;
+    return whether the column has any values.
     """
     adjusted = bars["adjusted_close"].to_numpy(dtype=np.float64)
     close = bars["close"].to_numpy(dtype=np.float64)
@@ -213,7 +212,7 @@ def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
     ratio = rows["adjusted"] / rows["close"]
     tolerance = _tolerance(rows["adjusted"], rows["close"])
 
-    # Days between two changes have one factor, up to the rounding of both closes.
+    # Days between two changes have the same factor, up to the rounding of both closes.
     same_code = rows["code"].astype(str) == rows["code"].astype(str).shift()
     moved = (np.log(ratio) - np.log(ratio.shift())).abs() > tolerance
     spell = (moved | ~same_code).cumsum()
@@ -225,8 +224,8 @@ def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
 
 
 def _tolerance(adjusted: pd.Series, close: pd.Series) -> pd.Series:
-    """Return how far rounding moves the ratio of two closes, by the most decimals that they are
-    written with.
+    """Return how much rounding can move the ratio of two closes, given the number of decimals with
+    which they are written.
     """
     decimals = max(_decimals(adjusted), _decimals(close))
     half = 0.5 * 10.0**-decimals
@@ -237,7 +236,7 @@ def _tolerance(adjusted: pd.Series, close: pd.Series) -> pd.Series:
 
 
 def _decimals(values: pd.Series) -> int:
-    """Return the decimals of most values, at most 6."""
+    """Return the number of decimals of most values, at most 6."""
     sample = values.iloc[:1000].to_numpy(dtype=np.float64)
     for decimals in range(7):
         if np.isclose(sample, sample.round(decimals), rtol=0, atol=1e-9).mean() > 0.9:
@@ -246,11 +245,11 @@ def _decimals(values: pd.Series) -> int:
 
 
 def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
-    """Check a column of splits against the closes, and fill the factor of bars without one, in
-    place, if the closes move by the splits; return a note. If no close moves, the prices are
-    already adjusted for splits.
+    """Check a column of splits against the closes and, if the closes move with the splits, fill
+    missing factors in place; return a note. If no close moves, the prices are already
+    split-adjusted.
 
-    Raises DataError if the closes move by some of them only.
+    Raises DataError if the closes move with only some of them.
     """
     rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
     ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)

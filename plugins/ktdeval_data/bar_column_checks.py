@@ -1,5 +1,5 @@
-"""Reading of bars and meaning of their columns: units in names, currencies, rates named as amounts,
-lost zeros, other intervals.
+"""Reading of bars and meaning of their columns: units in column names, currencies, rates labelled
+as amounts, lost zeros, other bar intervals.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.vendor_tables import parse_flags
 
 EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")
-"""Columns beside the prices that may say a factor."""
+"""Columns next to the prices that may give a factor."""
 
 _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
-_DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of its records
-_FIXED = 1e9  # units of a price
-_UNDEFINED_PRICE = 9.2e18  # the largest number of 64 bits means a missing price
-_MIN_FIXED = 1e6  # of a close: a thousandth of a unit of currency
+_DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of Databento's records
+_FIXED = 1e9  # price units per currency unit
+_UNDEFINED_PRICE = 9.2e18  # the largest 64-bit integer marks a missing price
+_MIN_FIXED = 1e6  # minimum close in these units: a thousandth of a currency unit
 _RATE = (
     5e-7  # turnover over volume times price: below it, the column is a turnover rate, not an amount
 )
-# days between two bars, in the middle of all
+# median days between two bars, from which they are monthly
 _MONTH = 25
 _WEEK = 5
 _OTHER_LINES = re.compile(
     r"[周月季年]线|分钟线?|小时线?"
 )  # of terminals' titles; 日线 are daily bars
-_MAX_NAMED = 8  # columns in a note
-_FEW = 4  # days that tell no interval
-_MOSTLY = 0.5  # part of a code's days with a volume of 0
-_EXCHANGED = 12  # days a year, or fewer, of months taken for days
+_MAX_NAMED = 8  # maximum number of columns in a note
+_FEW = 4  # too few days to determine the interval
+_MOSTLY = 0.5  # share of a code's days with zero volume
+_EXCHANGED = 12  # number of days up to which dates only in January are accepted
 
 
 def reading_of(params: LongParams) -> ReadingOptions:
-    """Return how the files are read. Raises UsageError if a format of days or a zone is invalid."""
+    """Return how the files are read. Raises UsageError if a date format or a zone is invalid."""
     reading = ReadingOptions(
         columns=params.columns,
         code=params.code or "",
@@ -63,10 +63,10 @@ def reading_of(params: LongParams) -> ReadingOptions:
 
 
 def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: ReadingOptions) -> None:
-    """Bring volumes and amounts, in place, from the units in the names of their columns, such as
-    `成交量(手)`, to shares and CNY.
+    """Convert volumes and amounts in place from the units in their column names, such as `成交量(手)`,
+    to shares and CNY.
 
-    Raises UsageError if the user names another unit.
+    Raises UsageError if the user specifies another unit.
     """
     asked = {"volume": params.volume_unit, "amount": params.amount_unit}
     for field, text in asked.items():
@@ -92,9 +92,9 @@ def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: ReadingOp
 def refuse_other_currencies(
     bars: pd.DataFrame, currency_of: Callable[[str], str], reading: ReadingOptions, where: str
 ) -> None:
-    """Raise DataError for prices that state another currency than their asset's: by a column
-    `currency`, which is removed, in the names of columns, or by signs such as `€`. `currency_of`
-    returns the currency of a code.
+    """Raise DataError if prices are labelled with another currency than their asset's: in a column
+    `currency`, which is removed, in column names, or by signs such as `€`. `currency_of` returns
+    the currency of a code.
     """
     columns = [reading.columns_of[field] for field in PRICES if field in reading.columns_of]
     named = [(column, word_in(column)) for column in columns]
@@ -136,10 +136,11 @@ def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> N
 
 
 def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Make volumes of 0 missing, in place, on days on which prices move: currencies and indices have
-    no volumes, some vendors lack old ones, and a volume of 0 is a day without trade.
+    """Set zero volumes to missing, in place, on days on which prices move: currencies and indices
+    have no volume, some vendors lack old volumes, and zero volume means a day without trading.
 
-    Flat bars count where most bars without volume of their code move: else they are halts.
+    Flat bars are included if most of their code's bars without volume move; otherwise they are
+    halts.
     """
     is_zero = bars["volume"] == 0
     if "traded" in bars or not is_zero.any():
@@ -171,11 +172,10 @@ def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
 
 
 def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions) -> pd.DataFrame:
-    """Return the bars that were over when they were written, by a flag `complete`, which is removed.
-    A note names the others.
+    """Return the bars that were complete when written, according to a flag `complete`, which is
+    removed. A note lists the others.
 
-    Raises DataError if the flag says that no bar was over, or has another value than true and
-    false.
+    Raises DataError if the flag marks no bar as complete, or has values other than true and false.
     """
     if "complete" not in bars:
         return bars
@@ -196,12 +196,12 @@ def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions
     days = zip(open_bars["code"].astype(str), open_bars["date"], strict=True)
     named = listed_codes([f"{code} {str(day)[:10]}" for code, day in days])
     reading.note(f"bars that were not over by column {column!r} are left out: {named}")
-    finished: pd.DataFrame = bars[is_over]  # without a new index: errors name a bar's line by it
+    finished: pd.DataFrame = bars[is_over]  # without a new index: errors find a bar's line by it
     return finished
 
 
 def name_unread(reading: ReadingOptions) -> None:
-    """Note the columns of the bars whose meaning is known and that are not read."""
+    """Add a note on columns of the bars whose meaning is known but which are not read."""
     unread = unread_columns(reading.header, reading.columns_of.values())
     if not unread:
         return
@@ -213,8 +213,7 @@ def name_unread(reading: ReadingOptions) -> None:
 
 
 def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
-    """Refuse bars if some prices have a column and others do not, while an unknown column may be
-    one.
+    """Refuse bars if some price columns are missing while an unknown column may hold one of them.
 
     A missing volume gives a note. Bars with closes only are complete.
     """
@@ -244,8 +243,8 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
 
 
 def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Make an amount missing, in place, that is a rate of the asset's shares: some vendors name
-    both `turnover`.
+    """Set an amount to missing, in place, if it is a turnover rate: some vendors call both
+    `turnover`.
     """
     column = reading.columns_of.get("amount", "")
     if squeeze_name(column) != "turnover":
@@ -263,7 +262,7 @@ def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
 
 
 def refuse_lost_zeros(codes: pd.Series, where: str) -> None:
-    """Raise DataError for codes of A-shares whose zeros at the start were lost."""
+    """Raise DataError for A-share codes that have lost their leading zeros."""
     distinct = codes.dropna().unique()
     lost = lost_zeros(str(code) for code in distinct)
     if lost is None:
@@ -276,7 +275,8 @@ def refuse_lost_zeros(codes: pd.Series, where: str) -> None:
 
 
 def refuse_lost_zeros_beside(bars: pd.DataFrame, codes: pd.Series, where: str) -> None:
-    """Raise DataError for codes, in a file next to bars of A-shares, that have lost their zeros.
+    """Raise DataError for codes that have lost their leading zeros, in a file next to bars of
+    A-shares.
 
     Their rows would match no asset.
     """
@@ -286,7 +286,7 @@ def refuse_lost_zeros_beside(bars: pd.DataFrame, codes: pd.Series, where: str) -
 
 
 def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
-    """Raise DataError for bars of weeks or months, and for bars within days."""
+    """Raise DataError for weekly, monthly and intraday bars."""
     days = np.sort(bars["date"].unique())
     if len(days) <= _FEW:
         return
@@ -298,7 +298,7 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
         found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
         raise DataError(f"{found}; bars must be daily, export daily ones")
 
-    # Firsts of months, read with day and month exchanged, are days of each year's January.
+    # First days of months, read with day and month swapped, become days in January of each year.
     years = days.astype("M8[Y]")
     are_in_january = (days.astype("M8[M]") == years).all()
     if len(days) > _EXCHANGED and are_in_january and len(np.unique(years)) > 1:
@@ -321,7 +321,7 @@ def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
 
 
 def scale_fixed_prices(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Bring prices in whole 1e-9 units, as Databento stores them, to units of currency, in place."""
+    """Convert prices in whole 1e-9 units, as Databento stores them, to currency units, in place."""
     if not {squeeze_name(name) for name in reading.header} >= _DATABENTO:
         return
 
@@ -335,8 +335,8 @@ def scale_fixed_prices(bars: pd.DataFrame, reading: ReadingOptions) -> None:
 
 
 def refuse_times(reading: ReadingOptions, where: str) -> None:
-    """Raise DataError for bars whose title names another interval, or whose times, in a column of
-    their own, differ.
+    """Raise DataError for bars whose title gives another interval, or whose separate time column
+    varies.
     """
     for title in reading.titles:
         other = _OTHER_LINES.search(title)

@@ -1,5 +1,5 @@
-"""Convert prices to the account's currency by daily exchange rates that were known when the price
-was.
+"""Convert prices to the account's currency with daily exchange rates that were already known at the
+time of the price.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from ktdeval_data.bar_column_checks import reading_of
 from ktdeval_data.params import LongParams
 from ktdeval_tables.dated_events import read_events
 
-MAX_AGE_DAYS = 10  #: days after its own for which a rate is used
-#: Rounding a smaller price to a tick of its venue could move it by more than 0.1 %
+MAX_AGE_DAYS = 10  #: maximum age of an exchange rate in days
+#: rounding a smaller price to its venue's tick could move it by more than 0.1 %
 MIN_TICKS = 500
 _SLACK = 1 + 1e-6  # prices may be in single precision; the same as in the check of bars
 _MAX_NAMED = 8
 
 
 def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> RawMarket:
-    """Return a market with prices and amounts in `params.currency`, and with the rates as indices.
+    """Return a market with prices and amounts in `params.currency`, and with the exchange rates as
+    indices.
 
     Raises UsageError if an option is missing or has no effect; DataError if a rate is missing or
     invalid, or if a venue's rules do not fit the converted prices.
@@ -83,10 +84,10 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
 
 
 def _other_currencies(raw: RawMarket, account: str, params: LongParams) -> dict[str, str]:
-    """Return the currency of each code that is not quoted in the account's.
+    """Return the currency of each code that is not quoted in the account's currency.
 
-    Raises UsageError if all codes are, or if the benchmark or bars within days would have to be
-    converted.
+    Raises UsageError if all codes are quoted in it, or if the benchmark or intraday bars would have
+    to be converted.
     """
     quoted = {}
     for code in raw.codes:
@@ -123,22 +124,23 @@ def _convert_bars(
 ) -> pd.DataFrame:
     """Return the bars in the account's currency.
 
-    The rate of a day is known at its close. So an open takes the last rate before its day, and high
-    and low are widened to contain it.
+    A day's rate is known at its close, so an open uses the last rate before its day, and high and
+    low are widened to contain it.
     """
-    # The check of bars takes a flat bar for a halt. Converted it need not be flat, so halts are
-    # stated.
+    # The check of bars takes a flat bar for a halt. Once converted it need not be flat, so halts
+    # are marked explicitly.
     halts = raw.table.in_source(raw.table.suspended)
     where = params.fx or ""
     bars = raw.bars.assign(traded=~halts, date=raw.bars["date"].astype("datetime64[ns]"))
     own = bars.assign(currency=bars["code"].astype(str).map(quoted)).dropna(subset="currency")
     now = _rates_at(own, rates, where)
     before = _rates_at(own[own["open"].notna()], rates, where, opens=True).reindex(own.index)
-    # A bar whose open lies outside of it takes one rate: it stays wrong, and the check finds it.
+    # A bar whose open lies outside its range uses a single rate: it stays wrong, and the check
+    # finds it.
     wrong = (own["open"] > own["high"] * _SLACK) | (own["open"] * _SLACK < own["low"])
     before = before.mask(wrong, now)
     contained = (own["open"].clip(own["low"], own["high"]) * before).mask(wrong)
-    # The last quotes of a day are of its close.
+    # A day's last quotes date from its close.
     quotes = [name for name in QUOTE_COLUMNS if name in bars.columns]
     fields = ["open", "high", "low", "close", "amount", *quotes]
     converted = own[fields].mul(now, axis=0).assign(open=own["open"] * before)
@@ -166,7 +168,8 @@ def _convert_bars(
 def _rates_at(
     rows: pd.DataFrame, rates: pd.DataFrame, where: str, *, opens: bool = False
 ) -> pd.Series:
-    """Return the last rate of each row's currency up to its date, or with `opens` before its date.
+    """Return the last rate for each row's currency up to its date, or, with `opens`, before its
+    date.
 
     Raises DataError if there is no rate, or it is too old.
     """

@@ -1,4 +1,4 @@
-"""Read the words that give assets away in documents, a table as vendors write it."""
+"""Read the words that reveal assets in documents, from a table as vendors write it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.vendor_tables import read_table
 
 _FIELDS = Entity._fields
-_LINES = (".jsonl", ".jsonl.gz")  #: of files with an object a line
+_LINES = (".jsonl", ".jsonl.gz")  #: suffixes of files with one JSON object per line
 
 
 def read_entity_table(
@@ -25,11 +25,11 @@ def read_entity_table(
 ) -> list[Entity]:
     """Read entities from a file; `form` normalises codes.
 
-    The file has JSON lines with our field names, or a table with vendors' column names; other
+    The file has JSON lines with our field names, or a table with a vendor's column names; other
     columns are ignored.
 
-    Raises DataError if the file can't be read, lacks a column, or a row is wrong; UsageError for a
-    mapping of JSON lines.
+    Raises DataError if the file can't be read, lacks a column, or a row is wrong; UsageError if a
+    mapping is given for JSON lines.
     """
     if _has_objects(path):
         if mapping:
@@ -57,7 +57,9 @@ def read_entity_table(
 
 
 def _has_objects(path: Path) -> bool:
-    """Return whether a file has a JSON object in each line, by its name or its first bytes."""
+    """Return whether a file has a JSON object on each line, judged by its name or its first
+    bytes.
+    """
     if path.name.lower().endswith(_LINES):
         return True
     return path.is_file() and first_bytes(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")

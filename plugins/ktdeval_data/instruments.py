@@ -1,5 +1,5 @@
-"""Read the file of assets, which says each code's kind, currency and venue, before all other files:
-the venue decides how a code is written.
+"""Read the asset file, which gives each code's kind, currency and venue, before all other files:
+the venue determines how a code is written.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _CURRENCY = re.compile(r"[A-Z]{3,8}")
 
 @dataclass(frozen=True)
 class Listing:
-    """Assets of a source, from its file of assets and the options."""
+    """Assets of a source, from its asset file and the options."""
 
     assets: pd.DataFrame  #: code, name, industry
-    own: Mapping[str, Instrument]  #: of codes in the file
-    default: Instrument  #: of all others
-    venues: Mapping[str, Venue]  #: by name
-    code_width: int = 0  #: digits to pad codes to, if their leading zeros were lost
-    #: ISO day of listing by code, where the file has one
+    own: Mapping[str, Instrument]  #: instruments of the codes in the file
+    default: Instrument  #: instrument of all other codes
+    venues: Mapping[str, Venue]  #: venues by name
+    code_width: int = 0  #: width to which codes are padded, if their leading zeros were lost
+    #: ISO listing day by code, if the file has it
     listed: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, code: str) -> Instrument:
@@ -44,7 +44,7 @@ class Listing:
         return self.own.get(as_among([code], self.own).get(code, code), self.default)
 
     def among(self, known: Collection[str]) -> Listing:
-        """Return the same assets, in the spelling of the codes in `known` where they are of these."""
+        """Return the same assets, spelled as in `known` if they are among these codes."""
         renamed = as_among(self.own, known)
         if not renamed:
             return self
@@ -77,15 +77,13 @@ class Listing:
 
 
 def among(codes: pd.Series, known: Collection[str]) -> pd.Series:
-    """Return a column of codes in the spelling of those in `known`, such as those of the bars."""
+    """Return a column of codes, spelled as in `known`, such as the codes of the bars."""
     renamed = as_among([str(code) for code in codes.unique()], known)
     return with_texts(codes, lambda code: renamed.get(code, code)) if renamed else codes
 
 
 def _code(text: str, venue: Venue) -> str:
-    """Return a code in the form that its venue uses; the text itself if it is not a code of the
-    venue.
-    """
+    """Return a code in its venue's form; the text itself if it is not a code of that venue."""
     if venue.has_boards:
         return parse_code(text) or text
 
@@ -102,11 +100,11 @@ def read_listing(
     kind: str | None,
     reading: ReadingOptions | None = None,
 ) -> Listing:
-    """Read the file of assets; `venue` and `kind` are the defaults of codes without their own.
+    """Read the asset file; `venue` and `kind` are the defaults for codes without their own.
 
-    It has a row for each code, with code and optionally name, industry, venue, kind, currency,
+    It has one row per code, with code and optionally name, industry, venue, kind, currency,
     list_date. Raises UsageError if `venue` is unknown; DataError if a venue, kind or currency in
-    the file is, or if rows of one code differ.
+    the file is unknown, or if rows for one code differ.
     """
     how = (reading or ReadingOptions()).beside("industry")
     venues = load_plugins().venues()
@@ -126,7 +124,7 @@ def read_listing(
     codes = []
     columns = table[["code", "venue", "kind", "currency"]]
     for text, venue_name, kind_of, currency in columns.itertuples(index=False):
-        # The option --kind is about --venue; at other venues a code has the usual kind there.
+        # The option --kind refers to --venue; at other venues a code has the usual kind there.
         usual = ""
         if venue_name in ("", venue):
             usual = default.kind
@@ -159,19 +157,19 @@ def read_listing(
 
 
 def _listing_days(rows: pd.DataFrame, path: str) -> dict[str, str]:
-    """Return the ISO day of listing by code. Raises DataError if a cell is not a day."""
+    """Return the ISO listing day by code. Raises DataError if a cell is not a day."""
     given = rows[rows["list_date"] != ""]
     days = parse_days(given["list_date"], f"{path}: list_date")
     return {str(code): str(day)[:10] for code, day in zip(given["code"], days, strict=True)}
 
 
 def _field_words(row: pd.Series) -> list[str]:
-    """Return name and value of each field that is given, such as `industry bank`."""
+    """Return the name and value of each given field, such as `industry bank`."""
     return [f"{field} {row[field]}" for field in _ASSET_FIELDS if row[field]]
 
 
 def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrument:
-    """Make an instrument; an empty field takes the usual value at its venue."""
+    """Return an instrument; an empty field takes its venue's usual value."""
     if not kind:
         kind = "crypto" if venue.name == _COINS else "stock"
 

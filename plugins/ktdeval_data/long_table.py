@@ -1,7 +1,7 @@
-"""Read market data in long form from tables of any vendor.
+"""Read market data in long format from any vendor's tables.
 
-A table has one row for each day and code; membership, index levels and industries are in files next
-to it. Columns, dates, codes and units are brought to one form.
+A table has one row per day and code; membership, index levels and industries are in separate files.
+Columns, dates, codes and units are normalised.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def read_long(params: LongParams) -> RawMarket:
     bars = _read_bars(params, mappings["bars"], listing, reading)
 
     if params.factors:
-        # Clipped before, so that the file of factors need not reach back to bars that are not used.
+        # Clipped first, so that the factor file need not extend back to unused bars.
         bars = _clip(bars, params)
 
     late = _given_up(bars, names)
@@ -195,7 +195,7 @@ def _check_options(params: LongParams) -> None:
 
 
 def _instruments(listing: Listing, codes: set[str]) -> dict[str, Instrument]:
-    """Return the instrument of each code; none where all are A-shares, which is the default."""
+    """Return the instrument of each code; empty if all are A-shares, which is the default."""
     instruments = {code: listing.of(code) for code in codes}
     if set(instruments.values()) == {Instrument()}:
         return {}
@@ -203,7 +203,7 @@ def _instruments(listing: Listing, codes: set[str]) -> dict[str, Instrument]:
 
 
 def _has_boards(bars: pd.DataFrame, listing: Listing) -> BoolArray:
-    """Return which bars are of a venue with boards."""
+    """Return which bars belong to a venue with boards."""
     boards = {}
     for code in bars["code"].unique():
         boards[code] = listing.venues[listing.of(code).venue].has_boards
@@ -211,7 +211,7 @@ def _has_boards(bars: pd.DataFrame, listing: Listing) -> BoolArray:
 
 
 def _bars_of_members(bars: pd.DataFrame, members: pd.DataFrame, params: LongParams) -> pd.DataFrame:
-    # Without a new index: errors name a bar's line in its file by its row number.
+    # Without a new index: errors find a bar's line in its file by its row number.
     own: pd.DataFrame = bars[bars["code"].isin(set(members["code"]))]
     if own.empty:
         raise DataError(
@@ -221,7 +221,7 @@ def _bars_of_members(bars: pd.DataFrame, members: pd.DataFrame, params: LongPara
 
 
 def _files_named(params: LongParams) -> str:
-    """Return the names of the files given, each once."""
+    """Return the names of the given files, without duplicates."""
     names: dict[str, None] = {}
     for file in _FILES:
         path = getattr(params, file)
@@ -237,8 +237,8 @@ def _factors(
     codes: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> tuple[str, ...]:
-    """Fill the adjustment factor of bars without one, in place, from the file or column that has it;
-    return notes.
+    """Fill missing adjustment factors in place, from the file or column that has them; return
+    notes.
     """
     notes: tuple[str, ...] = ()
     if params.factors:
@@ -258,8 +258,8 @@ def _factors(
 
 
 def _of_bars(bars: pd.DataFrame, reading: ReadingOptions, file: str) -> ReadingOptions:
-    """Return how a file next to the bars is read; without a column of codes it is of their only
-    asset.
+    """Return how a file next to the bars is read; without a code column it belongs to the bars'
+    only asset.
     """
     codes = bars["code"].unique()
     code = str(codes[0]) if len(codes) == 1 else ""
@@ -293,7 +293,7 @@ def _clip(bars: pd.DataFrame, params: LongParams) -> pd.DataFrame:
             f" {params.last or 'the end'}"
         )
     if keep.all():
-        return bars  # without a copy of a large table
+        return bars  # without copying a large table
 
     clipped: pd.DataFrame = bars[keep]
     return clipped
@@ -306,8 +306,8 @@ def _minutes(
     names: pd.DataFrame,
     bars: pd.DataFrame,
 ) -> tuple[MinuteBars, tuple[str, ...]]:
-    """Return bars within days, for the codes and the span of days of `bars`, and a note on others in
-    the file.
+    """Return intraday bars for the codes and date range of `bars`, and a note on other bars in the
+    file.
     """
     if params.minutes is None:
         return NO_MINUTES, ()
@@ -351,13 +351,13 @@ def _read_minutes(
 ) -> pd.DataFrame:
     """Read time, code, open, high, low, close, volume, and ends_at, the time in UTC.
 
-    `zone` is the zone of times without one. Raises DataError if the file is unreadable or lacks a
+    `zone` applies to times without a zone. Raises DataError if the file is unreadable or lacks a
     column, if the zone is unknown, or if a time is invalid, has no zone or is ambiguous in it.
     """
     fields = ["time", "code", "open", "high", "low", "close", "volume"]
     table = read_table(path, fields, [], mapping, reading=reading)
 
-    # All codes share their times, so each distinct text is parsed once.
+    # All codes share the same times, so each distinct text is parsed once.
     cells = table["time"].astype(str).where(table["time"].notna(), "").str.strip()
     time_codes, texts = pd.factorize(cells)
     matches = pd.Series(texts, dtype=str).str.extract(_TIME)
@@ -439,7 +439,9 @@ def _read_bars(
 def _bars_of_index(
     bars: pd.DataFrame, params: LongParams, present: Callable[[pd.Series], pd.Series]
 ) -> pd.DataFrame:
-    """Return the bars of the asset that is the index; all bars if the index is not an asset."""
+    """Return the bars of the asset that serves as the index; all bars if the index is not an
+    asset.
+    """
     if not params.index_is_asset:
         return bars
     index_asset: str = present(pd.Series([params.benchmark_code]))[0]
@@ -453,10 +455,10 @@ def _read_indices(
     bars: pd.DataFrame,
     reading: ReadingOptions,
 ) -> pd.DataFrame:
-    """Return the levels of the indices: date, code, close.
+    """Return the index levels: date, code, close.
 
-    If the index is an asset (such as a fund), `bars` are the asset's and its levels are adjusted
-    for splits and dividends, unless the mapping names a column of levels.
+    If the index is an asset (such as a fund), `bars` are the asset's bars and its levels are
+    adjusted for splits and dividends, unless the mapping specifies a column of levels.
     """
     if not params.benchmark:
         return pd.DataFrame({"date": pd.to_datetime([]), "code": [], "close": np.empty(0)})
@@ -480,8 +482,8 @@ def _read_indices(
 
     if params.index_is_asset and not mapping:
         own = bars.sort_values("date", ignore_index=True)
-        # The factor is scaled to 1 on the first day. A vendor that scales it to the last day shows
-        # by its level how large later dividends are.
+        # The factor is scaled to 1 on the first day. If a vendor scales it to the last day, its
+        # level would reveal how large later dividends are.
         factor = own["factor"].ffill()
         first_factor = factor.dropna().head(1).sum()
         scaled = (factor / first_factor).fillna(1.0)
@@ -493,7 +495,7 @@ def _read_indices(
 
 
 def _given_up(bars: pd.DataFrame, names: pd.DataFrame) -> tuple[str, ...]:
-    """Return a note on former codes that have bars after their last day, perhaps of another asset."""
+    """Return a note on former codes with bars after their last day, perhaps of another asset."""
     ends = names[names["code_then"] != names["code"]].groupby("code_then")["last"].max().to_dict()
     latest = bars[bars["code"].isin(ends)].groupby("code", observed=True)["date"].max()
     late = [str(code) for code, last in latest.items() if last > ends[str(code)]]
@@ -510,8 +512,8 @@ def documents_of(
     form: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> Documents:
-    """Read the documents that `params` names, and the entities in them (arguments as of
-    `read_entity_table`); none without a file. Raises DataError as `read_documents`; UsageError if
+    """Return the documents that `params` specifies, and the entities in them (arguments as in
+    `read_entity_table`); empty without a file. Raises DataError as `read_documents`; UsageError if
     entities or a close are given without documents.
     """
     if params.documents is None:

@@ -1,4 +1,4 @@
-"""Read who is a member on which days, and names with their days."""
+"""Read index membership by day, and dated names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPEN_END = np.datetime64("2200-01-01")
 def known_days(
     table: pd.DataFrame, column: str, where: Path | str, form: DayForm = ISO
 ) -> pd.Series:
-    """Return the days of a column. Raises DataError if a cell is empty, or not a day."""
+    """Return the days in a column. Raises DataError if a cell is empty, or not a day."""
     days = parse_days(table[column], f"{where}: {column}", form)
     missing = int(days.isna().sum())
     if missing:
@@ -32,7 +32,7 @@ def known_days(
 
 
 def last_days(table: pd.DataFrame, path: Path | str, reading: ReadingOptions) -> pd.Series:
-    """Return the days of the column `out_date`, `OPEN_END` if a cell or the column is missing."""
+    """Return the days in the column `out_date`, `OPEN_END` if a cell or the column is missing."""
     if "out_date" not in table:
         return pd.Series(pd.NaT, index=table.index).fillna(OPEN_END)
     return parse_days(table["out_date"], f"{path}: out_date", reading.days).fillna(OPEN_END)
@@ -45,7 +45,7 @@ def read_members(
     listing: Listing,
     reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
-    """Read the intervals of membership from a file of intervals or of dated lists."""
+    """Read membership intervals from a file of intervals or of dated lists."""
     how = (reading or ReadingOptions()).beside("members")
     optional = ["date", "out_date", "index_code"]
     table = _each_code(read_table(path, ["code", "in_date|date"], optional, mapping, reading=how))
@@ -74,23 +74,23 @@ def read_members(
 
 
 def _each_code(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with a row for each code, where a cell holds a list of them."""
+    """Return a table with one row per code, if a cell holds a list of codes."""
     lists = table["code"].map(lambda cell: listed_in(cell) if isinstance(cell, str) else [cell])
     if not (lists.map(len) > 1).any():
         return table
 
-    # Rows keep their number: errors name a row's line in its file by it.
+    # Rows keep their number: errors find a row's line in its file by it.
     return table.assign(code=lists.map(lambda codes: codes or [np.nan])).explode("code")
 
 
 def index_codes(column: pd.Series, reading: ReadingOptions) -> list[str]:
-    """Return the normalised codes of a column of indices."""
+    """Return the normalised codes in a column of indices."""
     return [index_code(plain_code(str(text), reading.code_width)) for text in column]
 
 
 def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
     """Return intervals from dated lists. A list is valid from its day to the day before the next
-    one, the last list without end.
+    list, the last list without end.
     """
     starts = np.sort(dates.unique())
     ends = np.append(starts[1:] - np.timedelta64(1, "D"), OPEN_END).astype("datetime64[ns]")
@@ -98,7 +98,7 @@ def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
     table = pd.DataFrame({"code": codes.to_numpy(), "list": list_index})
     table = table.drop_duplicates().sort_values(["code", "list"])
 
-    # A code in consecutive lists has one interval.
+    # A code in consecutive lists has a single interval.
     is_new_code = table["code"] != table["code"].shift()
     is_new_run = is_new_code | (table["list"] != table["list"].shift() + 1)
     runs = table.groupby(is_new_run.cumsum()).agg(
@@ -120,8 +120,8 @@ def read_names(
     codes: Callable[[pd.Series], pd.Series] = normalise_codes,
     reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
-    """Read dated names: code, first, last, name, code_then, one row for each span of days. No rows
-    without a file.
+    """Read dated names: code, first, last, name, code_then, one row per date range. Empty without a
+    file.
     """
     if path is None or not path:
         return pd.DataFrame(columns=["code", "first", "last", "name", "code_then"])
@@ -149,7 +149,9 @@ def read_names(
 
 
 def replace_former_codes(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with former codes of renumbered assets replaced by the present ones."""
+    """Return the table with the former codes of renumbered assets replaced by their current
+    codes.
+    """
     renewed = {}
     for then, code in zip(names["code_then"], names["code"], strict=True):
         if then != code:

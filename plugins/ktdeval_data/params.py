@@ -212,7 +212,7 @@ class LongParams(DocumentParams):
 
     @property
     def index_is_asset(self) -> bool:
-        """True if the index is one of the codes of the bars' own file, however the two paths are
+        """True if the index is one of the codes in the bars' own file, however the two paths are
         written.
         """
         return (

@@ -1,9 +1,9 @@
-"""Generate placebo markets: the same as a source market in what attribution explains, and
-unpredictable in the rest.
+"""Generate placebo markets: the same as a source market in everything that attribution explains,
+and unpredictable in the rest.
 
-The returns of each day are split into a common part, a style part and a residual. The placebo's day
-has the same common and style returns, which act on exposures of the placebo's own history, and
-residuals with random signs. See docs/synthetic-market.md.
+Each day's returns are split into a common part, a style part and a residual. On each day the
+placebo has the same common and style returns, which act on exposures from the placebo's own
+history, and residuals with random signs. See docs/synthetic-market.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SYNTHETIC = "synthetic"
 AMOUNT_DAYS = 20
 _PRICES = ("open", "high", "low", "close")
 _REBUILT = (*_PRICES, "amount")
-#: CNY: prices that came adjusted are not in whole fen, and are traded in ticks of this size
+#: CNY: prices that were supplied adjusted are not in whole fen, and trade in ticks of this size
 _TICK_WITHOUT_FACTOR = 0.0001
 FEN = 0.01
 CLOSE, OPEN = 0, 1
@@ -59,7 +59,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
 
     The file states the source, how the placebo was drawn, and `alpha: 0` if no selection can earn
     anything by construction. Raises DataError if the source is not a stored snapshot, or too short;
-    ConfigError if a block length is given for a kind that has no blocks.
+    ConfigError if a block length is given for a kind without blocks.
     """
     default = DEFAULT_BLOCK_DAYS[params.kind]
     if default is None and params.block_days is not None:
@@ -69,7 +69,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
     source = open_source(params.of)
     alpha: int | None = 0
     if recipe.kind == "sign_flip" and recipe.block_days > 1:
-        # Days with the same sign keep what they have in common, and its value is unknown.
+        # Days that share a sign keep what they have in common, whose value is unknown.
         alpha = None
 
     facts: dict[str, JsonValue] = {
@@ -106,9 +106,9 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
     Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and
-    index levels are the source's; prices and amounts are generated. Bars without a close before
-    them (the first day, new listings) are the source's. Raises DataError if the market has fewer
-    than two days.
+    index levels are the source's; prices and amounts are generated. Bars without a previous close
+    (the first day, new listings) are the source's. Raises DataError if the market has fewer than
+    two days.
     """
     if len(source.days) < 2:
         raise DataError(
@@ -141,11 +141,11 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
     )
     rebuilt: dict[str, Any] = {name: grids[name] for name in _REBUILT}
 
-    # Quotes are as far from the close as the source's, so that spreads are its, as volumes are.
+    # Quotes are as far from the close as in the source, so that spreads match it, as volumes do.
     moved = rebuilt["close"] / source.close
     quotes = {name: grid * moved for name, grid in source.quotes.arrays.items()}
 
-    # Documents and minutes of the source contradict the placebo's prices.
+    # The source's documents and minutes contradict the placebo's prices.
     return dataclasses.replace(
         source,
         meta=meta,
@@ -216,9 +216,9 @@ class _Rebuilder:
         design = self._design(row)
         expected = self.parts.coefficients[:, day] @ design
 
-        # Residuals without the part that the columns explain: so the day's regression gives the
-        # source's factor returns again, and the residuals' mean is still zero, since the columns
-        # are known the day before.
+        # Residuals are projected off the columns, so that the day's regression reproduces the
+        # source's factor returns; the residuals' mean is still zero, since the columns are known
+        # the day before.
         residuals = self.residuals[:, day]
         explained = regress(design, self._weights(row, design), residuals) @ design
         residuals = residuals - explained
@@ -228,7 +228,7 @@ class _Rebuilder:
         room = np.maximum(self.parts.bound[day] - np.abs(expected), 0.0)
         returns = expected + np.clip(residuals, -room, room)
 
-        # Prices in ticks, within the limits of the day.
+        # Prices in ticks, within the day's limits.
         reference = self.last / self.source.factor[row] / self.tick
         lowest = np.maximum(np.ceil(reference * (1.0 - self.parts.bound[day]) - 1e-6), 1.0)
         highest = np.maximum(np.floor(reference * (1.0 + self.parts.bound[day]) + 1e-6), lowest)
@@ -245,8 +245,8 @@ class _Rebuilder:
         return {**prices, "amount": self._amounts(row, prices)}
 
     def _design(self, row: int) -> FloatArray:
-        """Return a row of ones and the exposures of the placebo's own history, [P, N]; an undefined
-        exposure is 0.
+        """Return a row of ones and the exposures from the placebo's own history, [P, N]; an
+        undefined exposure is 0.
         """
         exposures = factor_values(self.market.history()).standardise_over(
             self.source.member[row - 1]
@@ -255,10 +255,10 @@ class _Rebuilder:
         return np.vstack([np.ones(exposures.shape[1]), defined])
 
     def _weights(self, row: int, design: FloatArray) -> FloatArray:
-        """Return regression weights, [N]: the root of the mean amount of the days before, 0 for
+        """Return regression weights, [N]: the square root of the mean amount on earlier days, 0 for
         names that are not in the regression.
 
-        A name without amounts gets the median weight of members.
+        A name without amounts gets the members' median weight.
         """
         source = self.source
         defined = design[1:].any(axis=0)
@@ -280,9 +280,9 @@ class _Rebuilder:
         return np.where(takes_part, weights, 0.0)
 
     def _amounts(self, row: int, bars: Mapping[str, FloatArray]) -> FloatArray:
-        """Return the source's amounts in the proportion of the bars' mean prices, [N] CNY.
+        """Return the source's amounts scaled by the bars' mean prices, [N] CNY.
 
-        If the source's mean price (amount / volume) lies inside its bar, the placebo's does too.
+        If the source's mean price (amount / volume) lies inside its bar, so does the placebo's.
         """
         source = self.source
         volume = self.source.volume[row]
@@ -309,13 +309,13 @@ class BarParts:
 
     There are D = T - 1 days of N assets (day d is row d + 1 of the snapshot) and P = 1 + 9
     explaining columns. `reach_up, reach_down`: [D, N] how far high and low lie beyond open and
-    close, as fractions of these.
+    close, as fractions of open and close.
     """
 
     fit: Fit  # the regressions of close-to-close returns on an intercept and nine styles
-    # [2, D, P] common and style returns a unit of exposure, to the close and to the open
+    # [2, D, P] common and style returns per unit of exposure, to the close and to the open
     coefficients: FloatArray
-    residuals: FloatArray  # [2, D, N] rest of each asset's two returns; 0 without one
+    residuals: FloatArray  # [2, D, N] residual of each asset's two returns; 0 if undefined
     reach_up: FloatArray
     reach_down: FloatArray
     #: [D, N] greatest distance of a price from its reference, as a fraction: the board's limit, or
@@ -326,7 +326,7 @@ class BarParts:
 def take_apart(snapshot: MarketSnapshot) -> BarParts:
     """Explain every day's returns, to the close and to the open, by the market and the nine styles.
 
-    No later day is used: each day has its own regression, on exposures known the day before.
+    No later data are used: each day has its own regression, on exposures known the day before.
     `snapshot` has at least two days.
     """
     fit = fit_factors(snapshot, 1, len(snapshot.days) - 1, "paper")
@@ -354,8 +354,8 @@ def take_apart(snapshot: MarketSnapshot) -> BarParts:
 
 
 def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
-    """Return weighted least squares of values [D, N] on the columns and weights of a fit, [D, P],
-    with the fit's rule for days of few names.
+    """Return the weighted least squares coefficients of values [D, N] on a fit's columns and
+    weights, [D, P], with the fit's rule for days with few names.
     """
     design = fit.exposures.design
     weights = fit.weights
@@ -371,7 +371,7 @@ def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> Floa
     """Return the coefficients of one day's weighted least squares, [S, P].
 
     `design`: [P, N] columns, the first an intercept. `weights`: [N], 0 for assets that are not in
-    the regression. `values`: [S, N] series, explained separately. If there are no more assets than
+    the regression. `values`: [S, N] series, explained separately. If assets do not outnumber
     columns, only the intercept is estimated; without assets all coefficients are 0.
     """
     used = np.flatnonzero(weights)
@@ -402,7 +402,7 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
     reached = np.abs(prices / reference - 1.0)
     farthest = np.where(np.isfinite(reached), reached, 0.0).max(axis=0)
 
-    # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still the
+    # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still at the
     # limit.
     return np.where(farthest > limit + FEN / reference, farthest, limit)
 
@@ -412,8 +412,8 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ResidualDraws:
-    """Source of the residual of each of D days and N assets. `day, asset`: [D, N] the bar that it is
-    taken from, if possible of an asset of the same board.
+    """Source of the residual of each of D days and N assets. `day, asset`: [D, N] bar from which it
+    is taken, if possible from an asset on the same board.
     """
 
     day: IndexArray
@@ -423,14 +423,14 @@ class ResidualDraws:
 
 @dataclass(frozen=True, slots=True)
 class PlaceboRecipe:
-    """Recipe of the draws."""
+    """Parameters of the draws."""
 
     kind: Kind  # as in `PlaceboParams`
-    seed: int  # of all streams
-    block_days: int  # as in `PlaceboParams`, filled in; 1 where the kind has no blocks
+    seed: int  # seed of all streams
+    block_days: int  # as in `PlaceboParams`, filled in; 1 for a kind without blocks
 
     def stream(self, purpose: str) -> np.random.Generator:
-        """Return the random stream of one purpose."""
+        """Return the random stream for one purpose."""
         return np.random.default_rng(derive_seed(self.seed, "placebo market", self.kind, purpose))
 
 
@@ -439,13 +439,13 @@ def draw(
 ) -> ResidualDraws:
     """Draw the residuals of a placebo of [D, N] bars.
 
-    For every kind, a residual is multiplied by a fair sign that is independent of everything else.
-    So its mean is zero, given the whole source market and the whole past of the placebo. The kinds
+    For every kind, a residual is multiplied by a fair random sign, independent of everything else.
+    So its mean is zero, given the whole source market and the placebo's whole past. The kinds
     differ in which properties of the residuals they preserve.
 
     Days before `styled`, the first day on which all styles are defined, are resampled among
-    themselves: their residuals contain what styles would explain. Draws of `sign_flip` and
-    `shuffle` for a day don't depend on how many days follow it.
+    themselves, since their residuals contain what styles would explain. Draws with `sign_flip` and
+    `shuffle` for a day don't depend on the number of days that follow.
     """
     days, assets = has_return.shape
     own_day = np.broadcast_to(np.arange(days)[:, None], has_return.shape)
@@ -493,8 +493,8 @@ def _shuffle_assets(
 
 
 def _stationary_days(recipe: PlaceboRecipe, days: int, styled: int) -> IndexArray:
-    """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D], separately before
-    `styled` and from it on.
+    """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D], separately before and
+    from `styled`.
     """
     rng = recipe.stream("days")
     starts = rng.random(days)
@@ -509,7 +509,7 @@ def _stationary_days(recipe: PlaceboRecipe, days: int, styled: int) -> IndexArra
                 continue
 
             following = drawn[day - 1] + 1
-            drawn[day] = following if following < stop else first  # in a circle
+            drawn[day] = following if following < stop else first  # circular
 
     return drawn
 
@@ -522,8 +522,8 @@ def _choose_substitutes(
 ) -> IndexArray:
     """Return the asset whose residual each asset gets, [D, N].
 
-    This is the asset itself. If it has no residual on the drawn day, it is a random asset of its
-    board that has one, or else of any board.
+    Normally this is the asset itself. If it has no residual on the drawn day, a random asset of its
+    board that has one is used, otherwise one of any board.
     """
     asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
     for day in np.flatnonzero((has_return & ~has_residual).any(axis=1)):

@@ -1,8 +1,8 @@
 """Market data in Qlib's binary layout.
 
-`calendars/day.txt` holds one day a line, `instruments/<universe>.txt` lines of code, first and last
-day of membership, and `features/<code>/<field>.day.bin` little-endian float32 numbers: the index of
-the first day in the calendar, then one value a day.
+`calendars/day.txt` holds one day per line, `instruments/<universe>.txt` lines of code, first and
+last day of membership, and `features/<code>/<field>.day.bin` little-endian float32 numbers: the
+calendar index of the first day, then one value per day.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def read_qlib(params: QlibParams) -> RawMarket:
 
 
 def _entries(folder: Path) -> dict[str, Path]:
-    """Entries of a folder by their names in lower case; if names differ only in case, the one in
-    lower case is used.
+    """Return a folder's entries by lower-case name; if names differ only in case, the lower-case
+    one is used.
     """
     return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
@@ -97,7 +97,7 @@ def _read_calendar(path: Path) -> DayArray:
 
 
 def _read_instruments(path: Path) -> pd.DataFrame:
-    """Columns folder (the name in features/), code, first, last."""
+    """Return the columns folder (the name in features/), code, first, last."""
     rows = [line.split() for line in _read_lines(path)]
     if not rows:
         raise DataError(f"{path}: no instruments")
@@ -120,7 +120,7 @@ def _read_instruments(path: Path) -> pd.DataFrame:
 
 
 def _clip(calendar: DayArray, params: QlibParams) -> slice:
-    """Rows of the calendar to read."""
+    """Return the calendar rows to read."""
     first = params.first or str(calendar[0])
     last = params.last or str(calendar[-1])
     bounds = parse_days(pd.Series([first, last]), "first, last").to_numpy()
@@ -136,9 +136,9 @@ def _clip(calendar: DayArray, params: QlibParams) -> slice:
 
 
 def read_bin(path: Path | None, n_days: int) -> FloatArray:
-    """One field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN
-    throughout. Returns [T] float64, NaN outside what the file holds. Raises DataError if the file
-    is no such file, or reaches past the calendar.
+    """Read one field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN
+    throughout. Returns [T] float64, NaN outside the days in the file. Raises DataError if the file
+    is malformed, or reaches past the calendar.
     """
     values = np.full(n_days, np.nan)
     if path is None:
@@ -168,7 +168,9 @@ def read_bin(path: Path | None, n_days: int) -> FloatArray:
 def _read_bars(
     features: Mapping[str, Path], calendar: DayArray, members: pd.DataFrame, rows: slice
 ) -> pd.DataFrame:
-    """Bars of the universe's instruments as stored. Days on which nothing is stored have no row."""
+    """Read the bars of the universe's instruments as stored. Days without stored values have no
+    row.
+    """
     frames = []
     for name, code in members[["folder", "code"]].drop_duplicates("code").itertuples(index=False):
         if name not in features:
@@ -192,9 +194,9 @@ def _read_bars(
 
 
 def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> pd.DataFrame:
-    """Levels of the benchmark, divided by its first factor if it has one.
+    """Read the benchmark's levels, divided by its first factor if it has one.
 
-    Stored levels are adjusted, so that a split of a fund is not a fall of its index.
+    Stored levels are adjusted, so that a fund's split is not a fall of its index.
     """
     name = f"{code[7:]}{code[:6]}".lower()
     files = _entries(features[name]) if name in features else {}

@@ -4,9 +4,9 @@ are known.
 Beyond styles and industries, returns are noise, so true selection skill is zero by construction.
 See docs/synthetic-market.md.
 
-The day loop uses exposures of the day before only. Every quantity that the next day depends on is
-quantised (prices in fen, volume in lots, factor and index level rounded), so that rounding noise of
-one machine's arithmetic can't grow from day to day and the same seed gives the same bytes.
+The day loop uses only the previous day's exposures. Every quantity that the next day depends on is
+quantised (prices in fen, volume in lots, factor and index level rounded), so that one machine's
+rounding noise can't grow from day to day and the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ LARGE_NAMES = 50
 
 @dataclass(frozen=True)
 class Truth:
-    """Planted returns, day by day; returns are fractions of the day from close to close."""
+    """Planted returns, day by day; daily close-to-close returns as fractions."""
 
     days: DayArray  # [T] trading days of the snapshot
     market: FloatArray  # [T] return common to all assets
     #: factor name -> [T] return per unit of exposure standardised over the previous day's members
     factor_returns: Mapping[str, FloatArray]
-    # industry name -> [T] return of every asset of the industry on top of the others
+    # industry name -> [T] additional return of every asset in the industry
     industry_returns: Mapping[str, FloatArray]
     # parameters, premia, regimes and control points in plain JSON values; `alpha` is 0
     facts: Mapping[str, JsonValue]
 
     def frame(self) -> pd.DataFrame:
-        """One row a day: `date`, `market`, `factor:NAME`…, `industry:NAME`…."""
+        """One row per day: `date`, `market`, `factor:NAME`…, `industry:NAME`…."""
         columns: dict[str, FloatArray | DayArray] = {
             "date": self.days.astype("datetime64[s]"),
             "market": self.market,
@@ -102,8 +102,8 @@ def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
     """Generate the market and its planted returns; equal parameters give equal bytes.
 
     The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every
-    day. Raises DataError if the range is empty or lies outside the exchange calendar, or a date is
-    not an ISO date.
+    day. Raises DataError if the date range is empty or lies outside the exchange calendar, or a
+    date is not an ISO date.
     """
     days = sessions(params.first, params.last)
     if len(days) < 2:
@@ -152,8 +152,8 @@ def _market_snapshot(
 
 
 def _indices(market: GrowingMarket, lots: FloatArray) -> dict[str, FloatArray]:
-    """Benchmark, its 50 largest members by value, and its members equally weighted; dividends
-    reinvested in all three.
+    """Return the benchmark, its 50 largest members by value, and its members equally weighted; all
+    three with dividends reinvested.
     """
     close = pd.DataFrame(market.grids["adjusted_close"]).ffill().to_numpy()
     returns = np.zeros_like(close)
@@ -206,11 +206,11 @@ def _truth(
 
 MEMBERS = 300
 REVIEW_MONTHS = (6, 12)
-REVIEW_CHANGES = (5, 10)  #: Names replaced at an index review: at least, fewer than
-AMOUNT_DAYS = 120  #: Trading days of mean turnover by which a review ranks names
+REVIEW_CHANGES = (5, 10)  #: names replaced at an index review: at least, fewer than
+AMOUNT_DAYS = 120  #: trading days of mean turnover by which a review ranks names
 LOT = 100
 SOLVER_STEPS = 8
-#: Of the days that close at their limit, the share that trades at that one price all day
+#: share of the days closing at their limit on which all trades are at that price
 LOCK_SHARE = 0.25
 
 
@@ -225,7 +225,7 @@ class AssetFacts:
     # in CNY
     lots: FloatArray
     turnover: FloatArray  # normal daily turnover as a share of market value
-    overnight_share: FloatArray  # share of a day's return that its open already shows
+    overnight_share: FloatArray  # share of a day's return that is already in its open
     # how much log turnover rises with a day's signed return in standard deviations
     volume_slope: FloatArray
     volatility: FloatArray  # normal daily standard deviation of total returns
@@ -234,7 +234,7 @@ class AssetFacts:
 def make_assets(
     rng: np.random.Generator, listings: Listings, base_volatility: FloatArray
 ) -> AssetFacts:
-    """Draw the static facts: sizes span two orders of magnitude, prices one."""
+    """Draw the static facts: sizes span two orders of magnitude, prices one order."""
     n = len(listings.codes)
     price_fen = np.clip(
         np.rint(100.0 * np.exp(np.log(25.0) + 0.5 * rng.standard_normal(n))), 1_000.0, 15_000.0
@@ -256,7 +256,7 @@ def make_assets(
 
 @dataclass
 class GrowingMarket:
-    """Growing market: arrays of full length [T, N], filled up to row `day`."""
+    """Market under construction: arrays of full length [T, N], filled up to row `day`."""
 
     days: DayArray
     n_assets: int
@@ -293,7 +293,7 @@ class GrowingMarket:
 
 @dataclass(frozen=True, slots=True)
 class DayBounds:
-    """Reference price and the limits of a day, in fen, [N] each."""
+    """Reference price and limits on one day, in fen, [N] each."""
 
     reference: FloatArray
     low: FloatArray
@@ -302,7 +302,7 @@ class DayBounds:
 
 # a tuple: its fields are those of a table
 class DayBars(NamedTuple):
-    """Prices of one day in fen, [N] each."""
+    """Prices on one day in fen, [N] each."""
 
     open: FloatArray
     high: FloatArray
@@ -389,7 +389,7 @@ def review_rows(days: DayArray) -> frozenset[int]:
 def _review(
     market: GrowingMarket, member: BoolArray, eligible: BoolArray, changes: int
 ) -> BoolArray:
-    """Replace the least traded members by the most traded names outside."""
+    """Replace the least traded members with the most traded non-members."""
     amount = market.history().amount[-AMOUNT_DAYS:]
     traded = np.where(np.isfinite(amount), amount, 0.0).sum(axis=0)
     outside = np.flatnonzero(eligible & ~member & (traded > 0))
@@ -413,8 +413,8 @@ def _exposures(market: GrowingMarket) -> FloatArray:
 def _ex_day(
     assets: AssetFacts, events: AssetEvents, row: int, price: FloatArray, factor: FloatArray
 ) -> tuple[DayBounds, FloatArray]:
-    """Reference prices, limits and factors of a day: dividends in whole fen and bonus shares lower
-    the reference.
+    """Return reference prices, limits and factors on one day: dividends in whole fen and bonus
+    shares lower the reference.
     """
     dividend = np.where(
         events.dividend_yield[row] > 0,
@@ -429,8 +429,8 @@ def _ex_day(
         factor,
     )
     reference = price * factor / after
-    # Inwards to the fen, so that no price is beyond the limit; the small term keeps 10.00 * 1.1 at
-    # 11.00.
+    # Rounded inwards to the fen, so that no price is beyond the limit; the small term keeps 10.00 *
+    # 1.1 at 11.00.
     low = np.maximum(np.ceil(reference * (1.0 - assets.limit) - 1e-6), 1.0)
     high = np.maximum(np.floor(reference * (1.0 + assets.limit) + 1e-6), low)
 
@@ -456,7 +456,9 @@ def _solve(
 def _bars(
     assets: AssetFacts, shocks: Shocks, row: int, bounds: DayBounds, close: FloatArray
 ) -> DayBars:
-    """Open, high and low around the closes; some days at the limit trade at one price."""
+    """Return open, high and low around the closes; on some days at the limit all trades are at one
+    price.
+    """
     day_return = close / bounds.reference - 1.0
     overnight = assets.overnight_share * day_return + shocks.overnight[row]
     at_limit = (close <= bounds.low) | (close >= bounds.high)
@@ -481,8 +483,8 @@ def _bars(
 def _turnover(
     assets: AssetFacts, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray
 ) -> FloatArray:
-    """[N] CNY that would change hands: size, activity, the size of the move and, differently by
-    asset, its sign.
+    """Return the turnover in CNY, [N], from size, activity, the size of the move and, differently
+    by asset, its sign.
     """
     moved = np.clip(day_return / assets.volatility, -4.0, 4.0)
     log_ratio = (

@@ -1,14 +1,14 @@
-"""Inputs of a synthetic market before its first day: listings, the level that its index follows,
-and all random draws.
+"""Inputs of a synthetic market before its first day: listings, the path that its index follows, and
+all random draws.
 
-Its tables lie next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation
-windows of KTD-Fin (Table 2) with the regime of the index in each; `synthetic_index.csv`, control
-points that give each window its regime. The windows overlap (W1 with W2, W3 with W4, W4 with W5, W5
-with W6), so one path must suit both of a pair: each has a point at the close before its first day
-and one at its last. W3 ends 12 trading days into W4, so it falls first and is brought back to flat
-by the first days of the rally, as the real index was.
+Its tables are next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation
+windows of KTD-Fin (Table 2) with the index's regime in each; `synthetic_index.csv`, control points
+that give each window its regime. The windows overlap (W1 with W2, W3 with W4, W4 with W5, W5 with
+W6), so one path must suit both windows of a pair: each has a point at the close before its first
+day and one at its last. W3 ends 12 trading days into W4, so the index falls first and is brought
+back to flat by the first days of the rally, as the real index was.
 
-Each purpose has its own random stream, so that a change of one does not move the others.
+Each purpose has its own random stream, so that changing one does not affect the others.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class ControlPoint:
-    """A level that the index has at the close of the last trading day up to `day`."""
+    """An index level at the close of the last trading day up to `day`."""
 
     day: str  # ISO date
     level: float  # index level
-    # daily standard deviation, in percent, of the index around the straight line that leads to this
-    # point
+    # daily standard deviation of the index, in percent, around the straight line to this point
     noise_pct: float
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticRegime:
-    """One evaluation window and what the index does in it; both dates included."""
+    """One evaluation window and its index regime; both dates inclusive."""
 
     window: str
     first: str
@@ -89,7 +88,8 @@ def make_listings(rng: np.random.Generator) -> Listings:
     names = tuple(
         f"{next(words)} {next(words)} {number}" for number in rng.integers(11, 100, size=len(codes))
     )
-    # Industries differ in size, none is empty: a uniform share first, the rest by drawn weights.
+    # Industries differ in size and are never empty: a uniform share first, the rest by drawn
+    # weights.
     weights = rng.dirichlet(np.full(len(trades), 2.0))
     least = np.arange(len(codes)) % len(trades)
     drawn = rng.choice(len(trades), size=len(codes), p=weights)
@@ -101,7 +101,7 @@ def make_listings(rng: np.random.Generator) -> Listings:
 
 
 def control_level(day: np.datetime64) -> float:
-    """Return the control level of a calendar day: straight in log level between points, level
+    """Return the control level on a calendar day: linear in log level between points, constant
     beyond the first and the last.
     """
     days = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]").astype(np.int64)
@@ -110,16 +110,18 @@ def control_level(day: np.datetime64) -> float:
 
 
 def daily_noise(days: DayArray) -> FloatArray:
-    """[T] daily standard deviation of the index around its control path, as a fraction."""
+    """Return the daily standard deviation of the index around its control path, [T], as a
+    fraction.
+    """
     ends = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]")
     noise = np.array([point.noise_pct for point in CONTROL_POINTS]) / 100.0
     return noise[np.minimum(np.searchsorted(ends, days), len(noise) - 1)]
 
 
 def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
-    """[T] index levels to aim at: through every control point, with a bridge of `shocks` between
-    them. `days`: [T] trading days. `shocks`: [T] daily log-return noise; its sum between two
-    control points is taken out evenly.
+    """Return the target index levels, [T]: through every control point, with a bridge of `shocks`
+    between them. `days`: [T] trading days. `shocks`: [T] daily log-return noise; its sum between
+    two control points is removed evenly.
     """
     last = len(days) - 1
     anchors = {0: control_level(days[0]), last: control_level(days[-1])}
@@ -149,12 +151,12 @@ exposure.
 """
 
 RV_MARKET_SLOPE = 0.15
-"""Volatile names move more with the market: the RV_60 factor return rises by this much of the
+"""Volatile names have higher market beta: the RV_60 factor return rises by this share of the
 index's target return.
 """
 INDUSTRY_VOLATILITY = 0.0045
 IDIOSYNCRATIC_VOLATILITY = 0.0118
-TAIL_DEGREES = 5.0  #: Degrees of freedom of Student's t in every shock
+TAIL_DEGREES = 5.0  #: degrees of freedom of Student's t in every shock
 GARCH_SHOCK, GARCH_MEMORY = 0.07, 0.90
 """GARCH(1,1) weights of yesterday's squared shock and variance."""
 BOARD_VOLATILITY = {Board.MAIN: 1.0, Board.CHINEXT: 1.25, Board.STAR: 1.3, Board.BSE: 1.4}
@@ -163,9 +165,9 @@ TRADING_DAYS_PER_YEAR = 252
 
 @dataclass(frozen=True, slots=True)
 class Shocks:
-    """Shocks that the day loop reads; rows are days, columns assets, factors or industries."""
+    """Shocks used by the day loop; rows are days, columns are assets, factors or industries."""
 
-    target: FloatArray  # [T] index levels to aim at
+    target: FloatArray  # [T] target index levels
     volatility: FloatArray  # [T] multiplier of all shocks, around 1
     factor: FloatArray  # [T, K] factor returns, in the order of `FACTORS`
     industry: FloatArray  # [T, I] industry returns
@@ -173,7 +175,7 @@ class Shocks:
     base_volatility: FloatArray  # [N] long-run daily standard deviation of the residual
     overnight: FloatArray  # [T, N] noise of the opening price
     range_up: FloatArray  # [T, N] how far the high reaches beyond open and close, as a fraction
-    range_down: FloatArray  # [T, N] the same of the low
+    range_down: FloatArray  # [T, N] the same for the low
     activity: FloatArray  # [T, N] log of turnover relative to an asset's normal turnover
     # [T, N] uniform draws that decide whether a day at the limit trades at one price
     lock: FloatArray
@@ -181,7 +183,7 @@ class Shocks:
 
 @dataclass(frozen=True, slots=True)
 class AssetEvents:
-    """Events of assets by calendar."""
+    """Asset events by day."""
 
     listed: BoolArray  # [T, N] False before an asset's first day
     suspended: BoolArray  # [T, N] True on days without trading
@@ -191,12 +193,12 @@ class AssetEvents:
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
-    """Return the random stream of one purpose."""
+    """Return the random stream for one purpose."""
     return np.random.default_rng(derive_seed(seed, "synthetic market", purpose))
 
 
 def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
-    """Draw the whole path of returns and activity."""
+    """Draw the complete path of returns and activity."""
     shape = (len(days), len(listings.codes))
     noise = daily_noise(days)
     volatility = _volatility(stream(seed, "volatility"), noise)
@@ -229,7 +231,7 @@ def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
 
 
 def _student(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Student's t scaled to unit variance."""
+    """Draw Student's t, scaled to unit variance."""
     draws: FloatArray = rng.standard_t(TAIL_DEGREES, shape) * np.sqrt(
         (TAIL_DEGREES - 2.0) / TAIL_DEGREES
     )
@@ -237,7 +239,9 @@ def _student(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _volatility(rng: np.random.Generator, noise: FloatArray) -> FloatArray:
-    """[T] common volatility: a persistent log process on top of the regime's own noise level."""
+    """Return the common volatility, [T]: a persistent log process on top of the regime's own noise
+    level.
+    """
     steps = rng.standard_normal(len(noise)) * 0.07
     level = np.zeros(len(noise))
     for row in range(1, len(noise)):
@@ -264,8 +268,8 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
 
 
 def _draw_clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """[T, N] unit-variance GARCH(1,1) series with Student's t innovations, one independent series
-    an asset.
+    """Draw unit-variance GARCH(1,1) series with Student's t innovations, [T, N], one independent
+    series per asset.
     """
     innovations = _student(rng, shape)
     shocks = np.empty(shape)
@@ -286,8 +290,8 @@ def _draw_clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatAr
 
 
 def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArray) -> FloatArray:
-    """[T, N] opening noise around a persistent tilt of each asset, so that overnight and intraday
-    styles exist.
+    """Draw opening noise, [T, N], around a persistent tilt per asset, so that overnight and
+    intraday styles exist.
     """
     tilt = 0.0008 * rng.standard_normal(len(base))
     noise: FloatArray = (
@@ -299,8 +303,8 @@ def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArra
 def _activity(
     rng: np.random.Generator, shape: tuple[int, int], volatility: FloatArray
 ) -> FloatArray:
-    """[T, N] log turnover relative to normal: persistent, more erratic for some assets, higher in
-    volatile markets.
+    """Draw log turnover relative to normal, [T, N]: persistent, more erratic for some assets,
+    higher in volatile markets.
     """
     erratic = rng.uniform(0.12, 0.40, shape[1])
     steps = rng.standard_normal(shape) * erratic
@@ -334,13 +338,15 @@ def _listed_grid(rng: np.random.Generator, days: DayArray, n_assets: int) -> Boo
 
 
 def _draw_suspensions(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
-    """About one suspension an asset in ten years, four days long on average, rarely a month."""
+    """Draw about one suspension per asset in ten years, four days long on average, rarely a
+    month.
+    """
     starts = np.argwhere(rng.random(listed.shape) < 0.0004)
     lengths = np.where(rng.random(len(starts)) < 0.05, 25, 0) + rng.geometric(0.28, len(starts))
     suspended = np.zeros_like(listed)
 
     for (row, column), length in zip(starts, lengths, strict=True):
-        # Not within an asset's first bars: it needs a close to be valued at while suspended.
+        # Not within an asset's first bars: it needs a close at which it is valued while suspended.
         if row >= 5 and listed[row - 5, column]:
             suspended[row : row + length, column] = True
 
@@ -350,8 +356,8 @@ def _draw_suspensions(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
 def _distributions(
     rng: np.random.Generator, days: DayArray, trading: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """One ex-day an asset and year between May and July for most assets; a few issue bonus shares
-    with it.
+    """Draw one ex-day per asset and year between May and July for most assets; a few also issue
+    bonus shares.
     """
     shape = trading.shape
     dividend_yield = np.zeros(shape)

@@ -1,9 +1,9 @@
-"""Generate synthetic markets of US stocks, of coins, and of both, with news that carry a known
-signal.
+"""Generate synthetic markets of US stocks, of crypto assets, and of both, with news that carries a
+known signal.
 
-`twins.yaml` holds the parameters of a market, `twin_news.yaml` the words of its news. Assets are
-generated on the sessions of their own venue, then aligned to the days of all venues. A price is
-the exponential of a sum of unrounded shocks, rounded once: rounding errors do not add up.
+`twins.yaml` holds a market's parameters, `twin_news.yaml` the words of its news. Assets are
+generated on their own venue's sessions, then aligned to the days of all venues. A price is the
+exponential of a sum of unrounded shocks, rounded once, so that rounding errors do not add up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ NEWS = _load("twin_news.yaml")
 #: An item of news becomes known at most this long before its session's close: 23 hours less 10
 #: minutes is after the previous close even where a change of the clock makes a day an hour shorter.
 DAY_MINUTES = 23 * 60 - 10
-MIN_SESSIONS = 40  #: of each venue: room for listings, halts and splits
+MIN_SESSIONS = 40  #: minimum for each venue: room for listings, halts and splits
 GROUPS = {name: _group(fields) for name, fields in _TWINS["groups"].items()}
 
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
@@ -66,7 +66,7 @@ Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 # a tuple: sorted
 class InventedNames(NamedTuple):
-    """Invented words of an asset: no two assets share one, except the name of their sector."""
+    """Invented words for an asset: no two assets share any, except the name of their sector."""
 
     code: str
     name: str
@@ -77,7 +77,7 @@ class InventedNames(NamedTuple):
 
 
 def make_twin(twin: str, params: TwinParams) -> MarketSnapshot:
-    """Generate a market and return its snapshot only, without an id. `twin`: a name in
+    """Generate a market and return only its snapshot, without an id. `twin`: a name in
     `twins.yaml`.
     """
     return make_with_files(twin, params)[0]
@@ -153,7 +153,7 @@ def _recipe(params: TwinParams) -> str:
 
 
 def _truth_files(parts: Sequence[GroupPart]) -> dict[str, bytes]:
-    """Return the tables of planted effects of all groups, as Parquet files by name."""
+    """Return all groups' tables of planted effects, as Parquet files by name."""
     truth = {}
     for name in ("assets", "news"):
         tables = [part.truth[name] for part in parts]
@@ -198,15 +198,15 @@ class GroupPart:
     group: Group
     named: Sequence[InventedNames]
     bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
-    truth: Mapping[str, pd.DataFrame]  # as of `make_with_files`, markets by day
+    truth: Mapping[str, pd.DataFrame]  # as in `make_with_files`, markets by day
     items: Sequence[Document]  # the news as texts
-    minutes: pd.DataFrame  # of the last days, as of `MinuteBars.of`
+    minutes: pd.DataFrame  # of the last days, as in `MinuteBars.of`
 
 
 def _make_part(
     draw: Draw, group: Group, named: Sequence[InventedNames], common: pd.Series
 ) -> GroupPart:
-    """Generate a group. `common`: shocks that all groups share, by the days of its sessions."""
+    """Generate a group. `common`: shocks shared by all groups, by day of its sessions."""
     days = common.index
     shape = (len(common), len(named))
     codes = [asset.code for asset in named]
@@ -214,7 +214,7 @@ def _make_part(
     own = draw("own volatility").uniform(group.own_volatility[0], group.own_volatility[1], shape[1])
     beta = draw("beta").uniform(group.beta[0], group.beta[1], shape[1])
 
-    # The market's shocks have variance 1, and correlation `group.common` with those of all groups.
+    # The market's shocks have variance 1, and correlation `group.common` with the common shocks.
     alone = draw("market").standard_normal(shape[0])
     shocks = group.common * common.to_numpy() + np.sqrt(1.0 - group.common**2) * alone
     common_volatility = clustered_volatility(
@@ -233,7 +233,8 @@ def _make_part(
     items = list(write_news(draw("words"), spread_views(draw, news, group), group, named))
 
     bars = _bars(draw, group, returns, drift, traded)
-    # A halted asset has a bar without trade; before its listing and after its delisting none.
+    # A halted asset has a bar without trading; before its listing and after its delisting it has
+    # none.
     bars["volume"] = np.where(listed & ~traded, 0.0, bars["volume"])
 
     truth = {
@@ -252,11 +253,11 @@ def _make_part(
 def _listings(
     rng: np.random.Generator, group: Group, shape: tuple[int, int]
 ) -> tuple[BoolArray, BoolArray]:
-    """Draw the days from an asset's first bar to its last, and those on which it trades, both
+    """Draw the days from an asset's first bar to its last, and the days on which it trades, both
     [S, n].
     """
     days, count = shape
-    # Each event takes the next asset of a random order, so that no asset has two events.
+    # Each event takes the next asset in a random order, so that no asset has two events.
     order = iter(rng.permutation(count).tolist())
     listed = np.ones(shape, dtype=np.bool_)
 
@@ -281,8 +282,8 @@ def clustered_volatility(
     """Draw multipliers of volatility, [S, n], of mean square 1 in each column: their logarithm is
     a first-order autoregression.
 
-    `clusters`: standard deviation of the logarithm, and the share of it that a day keeps (Taylor
-    1986). Shocks of today do not enter: a multiplier has no information on the sign of a return.
+    `clusters`: standard deviation of the logarithm, and its daily persistence (Taylor 1986).
+    Today's shocks do not enter: a multiplier has no information on the sign of a return.
     """
     spread, memory = clusters
     steps = rng.standard_normal(shape)
@@ -303,12 +304,12 @@ def _noise(
     own: FloatArray,
     common_volatility: FloatArray,
 ) -> FloatArray:
-    """Draw the log returns of sectors plus those of single assets, jumps included, [S, n]. `own`:
-    annual volatility of the single assets, [n]. `common_volatility`: multipliers of the market's
-    and of the sectors' shocks, [S, 1].
+    """Draw the log returns of sectors plus those of individual assets, including jumps, [S, n].
+    `own`: annual volatility of the individual assets, [n]. `common_volatility`: multipliers for the
+    shocks of the market and the sectors, [S, 1].
     """
     shape = (len(common_volatility), len(own))
-    # The factor gives Student's t, whose variance is d / (d - 2), a variance of 1.
+    # The factor scales Student's t, whose variance is d / (d - 2), to unit variance.
     tails = np.sqrt((group.tail_degrees - 2.0) / group.tail_degrees)
     names, sector_of = np.unique(sectors, return_inverse=True)
     sector_shocks = draw("sectors").standard_t(group.tail_degrees, (shape[0], len(names)))
@@ -327,8 +328,8 @@ def _noise(
 def _bars(
     draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: BoolArray
 ) -> dict[str, FloatArray]:
-    """Draw the bars of the assets, [S, n] each. `returns`: log returns without `drift`, the part
-    that news add between open and close.
+    """Draw the assets' bars, [S, n] each. `returns`: log returns without `drift`, the part that
+    news adds between open and close.
     """
     rng = draw("bars")
     shape = returns.shape
@@ -341,7 +342,7 @@ def _bars(
     low = np.minimum(opened, close) * np.exp(-width * np.abs(rng.standard_normal(shape)))
     factor = _split_factors(draw("splits"), group, traded)
 
-    # Prices are rounded to ticks, and volumes to units; neither may become 0 by it.
+    # Prices are rounded to ticks, and volumes to units; neither may be rounded to 0.
     tick = 10.0**-group.price_decimals
     bars = {}
     for name, values in (("open", opened), ("high", high), ("low", low), ("close", close)):
@@ -360,14 +361,14 @@ def _bars(
 
 
 def _split_factors(rng: np.random.Generator, group: Group, traded: BoolArray) -> FloatArray:
-    """Draw at most one split an asset, on a day of trade after its first; return the adjustment
+    """Draw at most one split per asset, on a trading day after its first; return the adjustment
     factors, [S, n].
     """
     ratios = np.ones(traded.shape)
     options = np.array(group.split_ratios)
 
     for asset in rng.permutation(traded.shape[1])[: group.split].tolist():
-        # The ratio is drawn before the day: equal seeds would else give other markets.
+        # The ratio is drawn before the day, since equal seeds would otherwise give other markets.
         ratio = rng.choice(options)
         day = rng.choice(np.flatnonzero(traded[:, asset])[1:])
         ratios[day, asset] = ratio
@@ -382,7 +383,7 @@ def _minutes(
     days: npt.NDArray[np.datetime64],
     codes: npt.NDArray[np.object_],
 ) -> pd.DataFrame:
-    """Draw bars of each minute of the last sessions by a random bridge. Together they equal the
+    """Draw one-minute bars for the last sessions from a random bridge. Together they add up to the
     daily bars.
     """
     is_last = np.arange(len(days)) >= len(days) - group.minute_days
@@ -395,8 +396,8 @@ def _minutes(
     span = np.maximum(high - low, 1e-12)
     gone = np.arange(1, count + 1) / count
     walk = np.cumsum(rng.standard_normal((len(rows), count)), axis=1)
-    # A Brownian bridge from open to close, whose size is that of the day's range; a path that
-    # leaves the range is reflected at low and high.
+    # A Brownian bridge from open to close, scaled to the day's range; a path that leaves the range
+    # is reflected at low and high.
     bridge = walk - gone * walk[:, -1:]
     path = np.log(last / first) * gone + np.log(high / low) / np.sqrt(count) * bridge
     reflected = high - np.abs((first * np.exp(path) - low) % (2.0 * span) - span)
@@ -405,7 +406,7 @@ def _minutes(
     opens = np.concatenate([first, closes[:, :-1]], axis=1)
     highs = np.maximum(opens, closes)
     lows = np.minimum(opens, closes)
-    # The path need not reach the day's high and low: its extremes are set to them.
+    # The path need not reach the day's high and low, so its extremes are set to them.
     highs[rows, highs.argmax(axis=1)] = high[:, 0]
     lows[rows, lows.argmin(axis=1)] = low[:, 0]
 
@@ -431,7 +432,7 @@ def _minutes(
 
 
 def _join(meta: SnapshotMeta, parts: Sequence[GroupPart]) -> MarketSnapshot:
-    """Align the groups to the days of the market, the assets by ascending code."""
+    """Align the groups to the market's days, with assets by ascending code."""
     group_of: dict[InventedNames, Group] = {}
     items: list[Document] = []
     for part in parts:
@@ -493,11 +494,11 @@ def entities(named: Iterable[InventedNames]) -> Iterator[Entity]:
 def draw_news(
     rng: np.random.Generator, traded: BoolArray, group: Group
 ) -> tuple[pd.DataFrame, FloatArray]:
-    """Draw the items of a group's news, and the log returns [S, n] that follow them.
+    """Draw a group's news items, and the log returns [S, n] that follow them.
 
-    The table has a row for each item: session and asset (row and column of `traded`, [S, n]),
-    class, direction, effect, days. The effect is spread evenly over `days` sessions, from the
-    session after the one at whose close the item is first known.
+    The table has one row per item: session and asset (row and column of `traded`, [S, n]), class,
+    direction, effect, days. The effect is spread evenly over `days` sessions, from the session
+    after the one at whose close the item is first known.
     """
     daily_rate = group.news_a_year / group.days_a_year
     session, asset = np.nonzero(traded & (rng.random(traded.shape) < daily_rate))
@@ -531,7 +532,7 @@ def draw_news(
 def spread_views(draw: Draw, news: pd.DataFrame, group: Group) -> pd.DataFrame:
     """Return the news as each desk of a group reports it; unchanged if the group has no desks.
 
-    Each item becomes one item a desk, with the desk as `source` and the `direction` that the desk
+    Each item becomes one item per desk, with the desk as `source` and the `direction` that the desk
     believes. A desk is right with probability `desk_accuracy`, independently of other desks; with
     `same_view` all desks believe what the first one does.
     """
@@ -551,7 +552,7 @@ def spread_views(draw: Draw, news: pd.DataFrame, group: Group) -> pd.DataFrame:
 def write_news(
     rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[InventedNames]
 ) -> Iterator[Document]:
-    """Yield the items of news as documents. `news`: the table of `draw_news` with the columns
+    """Yield the news items as documents. `news`: the table from `draw_news` with the columns
     `date`, the day of the session, and, if desks report, `source`.
     """
     zone = ZoneInfo(group.zone)

@@ -1,4 +1,4 @@
-"""Bars in our units: shares or coins, units of currency, unadjusted prices."""
+"""Convert bars to our units: shares or coins, currency units, unadjusted prices."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ktdeval.market import (
 )
 from ktdeval_data.params import LongParams, QlibParams
 
-_FEN_NOISE = 0.02  # of a fen, as single precision is off
-_IN_FEN = 0.95  # part of the closes, and of the bars within their limit prices
-_JUMP = 0.03  # of the factor, more than a dividend
+_FEN_NOISE = 0.02  # deviation in fen due to single precision
+_IN_FEN = 0.95  # share of the closes, and of the bars within their limit prices
+_JUMP = 0.03  # jump of the factor, larger than a dividend
 _MOSTLY = 0.5
 _SLACK = 1.005  # adjusted limit prices are rounded, by up to half a fen
 VolumeKind = Literal["raw", "divided"]
@@ -38,8 +38,8 @@ def to_our_units(
     were read, and notes on it. Prices of A-shares (`in_fen`) are rounded to fen, their volumes to
     shares.
 
-    Prices without a factor become missing where others have one. Raises DataError if volumes don't
-    show how they are stored; UsageError if a unit is unknown.
+    Prices without a factor become missing if others have one. Raises DataError if volumes don't
+    reveal how they are stored; UsageError if a unit is unknown.
     """
     volume_unit = Unit.parse(params.volume_unit, VOLUME_UNITS, "--volume-unit")
     amount_unit = Unit.parse(params.amount_unit, AMOUNT_UNITS, "--amount-unit")
@@ -84,8 +84,8 @@ def to_our_units(
 
 
 def _are_continuous(bars: pd.DataFrame, factor: pd.Series) -> bool:
-    """Return whether on most days with a jump of the factor the close does not jump, as adjusted
-    closes.
+    """Return whether, on most days with a jump of the factor, the close does not jump, as in
+    adjusted closes.
     """
     rows = bars[["code", "date", "close"]].assign(factor=factor)
     rows = rows.sort_values(["code", "date"], kind="stable")
@@ -108,7 +108,7 @@ def _bound_prices(bars: pd.DataFrame) -> bool:
 
 
 def _scales(bars: pd.DataFrame, unit: Unit) -> FloatArray | float:
-    """[rows] scale of a column's unit, or the one of all rows."""
+    """Return the scale of a column's unit, [rows], or the single scale of all rows."""
     if not unit.scopes:
         return unit.scale
 
@@ -118,7 +118,7 @@ def _scales(bars: pd.DataFrame, unit: Unit) -> FloatArray | float:
 
 
 def in_shares(bars: pd.DataFrame, unit: Unit) -> pd.Series:
-    """Volumes in shares; traded values are divided by the typical price of the day."""
+    """Return volumes in shares; traded values are divided by the day's typical price."""
     scales = _scales(bars, unit)
     shares = bars["volume"] * scales
     is_value = np.equal(scales, VALUE)
@@ -131,7 +131,7 @@ def in_shares(bars: pd.DataFrame, unit: Unit) -> pd.Series:
 
 
 def _notes_on_values(unit: Unit) -> tuple[str, ...]:
-    """Note that volumes are not counts, if a unit says so."""
+    """Return a note that volumes are not counts, if a unit says so."""
     values = [str(scope) for scope, scale in unit.scopes if scale == VALUE]
     if unit.scale == VALUE:
         return (
@@ -151,7 +151,9 @@ def _undo_volume(
     params: LongParams | QlibParams,
     in_fen: npt.NDArray[np.bool_] | bool,
 ) -> tuple[VolumeKind, tuple[str, ...]]:
-    """Multiply volumes by the factor where they were divided by it; return whether, and a note."""
+    """Multiply volumes by the factor if they were divided by it; return whether they were, and a
+    note.
+    """
     kind = params.volume
     if kind == "auto":
         detected = stored_volume(

@@ -1,4 +1,4 @@
-"""Manifest of the command `judge`, and its model of declared decisions."""
+"""Manifest of the command `judge`, and of its model that submits declared decisions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ktdeval.values import later, maker
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command that judges results made elsewhere."""
+    """Return the command that judges results produced elsewhere."""
     return [
         Spec(
             "judge",

@@ -165,7 +165,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         print_printed_figure(options)
         return
 
-    # not at the top, so that help is quick
+    # not at module level, so that help is quick
     from ktdeval.cards import folded_texts
     from ktdeval_judge.evidence import LuckSettings
     from ktdeval_judge.judging import JudgeSettings, judge_files, load_again
@@ -243,7 +243,7 @@ def _periods(periods: float | None) -> float | None:
 
 
 def _check(run: Path | None, options: JudgeOptions) -> None:
-    """Execute the plan of a run again, and print that every step is reproduced."""
+    """Execute a run's plan again, and print that every step was reproduced."""
     from ktdeval_judge.plan_check import check_plan
 
     if run is None:
@@ -255,7 +255,7 @@ def _check(run: Path | None, options: JudgeOptions) -> None:
 
 
 def nest_options(flat: Any) -> dict[str, Any]:
-    """Return nested options from dotted names: `fees.buy_bps=5` becomes {"fees": {"buy_bps": 5}}.
+    """Return nested options for dotted names: `fees.buy_bps=5` becomes {"fees": {"buy_bps": 5}}.
     Raises UsageError if a name is both a value and a group.
     """
     options: dict[str, Any] = {}

@@ -1,16 +1,16 @@
-"""Execute the same decisions without some rules of the executor: for diagnosis, never on a card.
+"""Execute the same decisions without some of the executor's rules: for diagnosis, never on a card.
 
 The executor is the suite's own; only the tape that it reads changes.
 
-* `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a rate of what is traded.
-  `declared_fees`: what the file's trades say that they paid.
-* `rebalancing`: weights are rebalanced every day. `sizing`: shares for a weight at the close of
-  the decision, not at the price of the fill, on credit where cash is short.
-* `fill_at_…`: another price of the bar, or that of the declared trade. `fill_before_decision`: the
+* `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a rate on the value traded.
+  `declared_fees`: the fees that the file declares for its trades.
+* `rebalancing`: weights are rebalanced every day. `sizing`: shares for a weight at the close of the
+  decision, not at the fill price, on credit where cash is short.
+* `fill_at_…`: another price of the bar, or the declared trade's price. `fill_before_decision`: the
   close before the decision's day.
-* `limits`: no T+1, price limits, halts, universe, margin or bound of cash. `lots`: an account 10,000
-  times as large without lots, so that whole shares round nothing, and a weight is reached from
-  whichever side. `dividends`: splits and dividends are not booked.
+* `limits`: no T+1, price limits, halts, universe, margin or cash limit. `lots`: an account 10,000
+  times as large without lots, so that whole shares need no rounding, and a weight is reached from
+  either side. `dividends`: splits and dividends are not booked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ktdeval_judge.market_plan import MarketPlan
 from ktdeval_judge.nav_parts import CAUSES, Cause, Path, Simulated
 from ktdeval_judge.plan import DeclaredOrder, DeclaredPlan, Held, PlanReader, in_lots, scale_plan
 
-_TIMES = 10_000  #: factor of the account without lots
+_TIMES = 10_000  #: size multiple of the account without lots
 _CREDIT = 10  #: multiple of the initial cash that an account on credit may owe
 _FILLS: dict[str, FillRule] = {
     "fill_at_open": "next_open",
@@ -51,7 +51,7 @@ _FILLS: dict[str, FillRule] = {
 
 @dataclass(frozen=True)
 class Counterfactuals:
-    """NAVs of a plan with some rules removed. Caches the tapes made so far."""
+    """NAVs of a plan with some rules removed. Caches the tapes built so far."""
 
     made: MarketPlan
     snapshot: MarketSnapshot
@@ -59,7 +59,7 @@ class Counterfactuals:
 
     @cached_property
     def possible(self) -> tuple[Cause, ...]:
-        """Causes that can change the result of this plan."""
+        """Causes that could change the result of this plan."""
         own = {self._fill_of(column) for column in range(len(self.snapshot.codes))}
         others = {"fitted_fee"}  # part of the costs
         others.update(cause for cause, fill in _FILLS.items() if own == {fill})
@@ -75,10 +75,10 @@ class Counterfactuals:
         return tuple(cause for cause in CAUSES if cause not in others)
 
     def run(self, causes: frozenset[Cause], fee: float = 0.0) -> Simulated:
-        """Return the NAV in units of currency from the first decision's day, and the value traded.
-        `fee`: rate of the value traded.
+        """Return the NAV in currency units from the first decision's day, and the value traded.
+        `fee`: rate on the value traded.
         """
-        # Whole lots of a large account are fine enough: their rounding does not show in a float.
+        # Whole lots are fine enough for a large account: their rounding is below float precision.
         times = 1
         tape = self._tape(causes, fee)
         plan = self.made.plan
@@ -139,7 +139,9 @@ class Counterfactuals:
 
     @property
     def _has_close_before(self) -> bool:
-        """Return whether decisions can be moved to the session before; trades are moved already."""
+        """Return whether decisions can be moved to the session before; trades have been moved
+        already.
+        """
         is_decided = self.made.trades is None or self.made.plan.form != "orders"
         return is_decided and self.made.first_row > 0
 
@@ -150,7 +152,7 @@ class Counterfactuals:
 
     @cached_property
     def _fees(self) -> Path:
-        """Fees that the file declares, by day, in units of currency."""
+        """Fees that the file declares, by day, in currency units."""
         days = range(self.made.first_row, self.made.last_row + 1)
         return np.array([self.made.fees.get(row, 0.0) for row in days])
 
@@ -179,7 +181,7 @@ class Counterfactuals:
     def _size_order(
         self, order: DeclaredOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
     ) -> DeclaredOrder:
-        """Return the order to a weight as an order in whole lots, sized at the close of the
+        """Return an order to a target weight as an order in whole lots, sized at the close of the
         decision.
         """
         if not order.weight:
@@ -257,14 +259,14 @@ class Counterfactuals:
 
 
 def _is_on_credit(causes: frozenset[Cause], form: str) -> bool:
-    """Return whether orders are not bounded by cash. Under `limits`, weights still are: credit is
+    """Return whether orders are not limited by cash. Under `limits`, weights still are: credit is
     not part of the NAV that they refer to.
     """
     return "sizing" in causes or ("limits" in causes and form != "weight")
 
 
 def _opposite(order: DeclaredOrder) -> DeclaredOrder:
-    """Return the order to the same weight from the other side. The fill price may have passed the
+    """Return the order to the same weight on the opposite side. The fill price may have passed the
     weight, so only one of the two orders trades.
     """
     return replace(order, side="SELL" if order.side == "BUY" else "BUY")

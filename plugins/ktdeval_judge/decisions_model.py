@@ -1,8 +1,8 @@
-"""Model `declared/decisions`: submit a plan's decisions, reading only the account.
+"""Model `declared/decisions`: submits a plan's decisions, reading only the account.
 
-The plan is found in the user's cache by its SHA-256, the model's only parameter: a record
-identifies the content, not a path on this machine. `ktdeval judge` stores it there, and a copy in
-the run folder.
+The plan is found in the user's cache by its SHA-256, the model's only parameter, so that a record
+identifies the content, not a path on this machine. `ktdeval judge` stores the plan there, and a
+copy in the run folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval_judge.params import DeclaredParams
 from ktdeval_judge.plan import MAX_BYTES, DeclaredOrder, DeclaredPlan, Held, PlanReader, read_plan
 
 MODEL = "declared/decisions"
-CONFIDENCE = 0.5  #: of every order: files declare no confidence
+CONFIDENCE = 0.5  #: confidence of every order: files declare none
 
 
 def kept_plan(sha256: str) -> Path:

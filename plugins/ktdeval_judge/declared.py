@@ -1,5 +1,5 @@
-"""Contents of a file, independent of its program: the value that readers pass to the rest of
-`ktdeval judge`.
+"""Contents of a file, independent of the program that wrote it: the value that readers pass to the
+rest of `ktdeval judge`.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # readers are listed without a table
+if TYPE_CHECKING:  # so that readers can be listed without importing pandas
     import pandas as pd
 
 
@@ -36,4 +36,4 @@ class Declared:
     benchmark: pd.Series | None = None
     fees: pd.Series | None = None
     cash: float | None = None  #: initial account value, if the file states it
-    notes: tuple[str, ...] = ()  #: what was left out or assumed, one sentence each
+    notes: tuple[str, ...] = ()  #: what was omitted or assumed, one sentence each

@@ -34,13 +34,13 @@ _MONTHS = 12.0
 
 @dataclass(frozen=True, kw_only=True)
 class LuckSettings:
-    """Origin of a result: the trials before it, and the model that decided."""
+    """Context of a result: the number of trials, and the model that decided."""
 
-    trials: int | None = None  #: strategies that were tried, including this one; None: see `study`
+    trials: int | None = None  #: strategies tried, including this one; None: see `study`
     trial_sd: float | None = None  #: standard deviation of the trials' annual Sharpe ratios
     study: str | None = None  #: name of the study whose ledger counts this try
-    model: str | None = None  #: model that decided; its cutoff separates clean days
-    cutoff: str | None = None  #: end of its training data, a day or month; None: as listed
+    model: str | None = None  #: model that decided; its training cutoff separates clean days
+    cutoff: str | None = None  #: end of the model's training data, a day or month; None: as listed
 
     def check(self) -> None:
         """Raise UsageError if the cutoff is unknown, the study's name is invalid, or the number of
@@ -59,8 +59,8 @@ class JudgedSource:
 
     name: str
     sha256: str
-    plan_sha256: str | None = None  #: of the plan in its run; None: account values without a plan
-    folder: Path  #: where ledgers of studies are
+    plan_sha256: str | None = None  #: hash of the run's plan; None: account values without a plan
+    folder: Path  #: folder with the ledgers of studies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,8 @@ class Tries:
 def evidence_fields(
     track: NavTrack, source: JudgedSource, settings: LuckSettings
 ) -> dict[str, Any]:
-    """Return a document's fields on luck and on the end of a model's training data. With a study,
-    adds the file to its ledger. Raises UsageError, StoreError for invalid settings or an unusable
+    """Return the document fields on luck and on the end of a model's training data. With a study,
+    add the file to its ledger. Raises UsageError or StoreError for invalid settings or an unusable
     ledger.
     """
     problem = level_problem(track.values)
@@ -119,8 +119,8 @@ def _record_source(track: NavTrack, source: JudgedSource, name: str, ratio: floa
 
 
 def count_tries(trials: int | None, spread: float | None, study: Study | None) -> Tries:
-    """Return the larger of the study's count and `--trials`. The spread is that of the study's
-    ratios, unless `--trial-sd` is given.
+    """Return the larger of the study's count and `--trials`. The spread is the standard deviation
+    of the study's ratios, unless `--trial-sd` is given.
     """
     if study is None or len(study.tries) < (trials or 0):
         source = ASSUMED if trials is None else "--trials"
@@ -134,7 +134,7 @@ def count_tries(trials: int | None, spread: float | None, study: Study | None) -
 
 
 def says_nothing(returns: int, a_year: float | None) -> bool:
-    """Return whether the returns are too few to judge skill: under 20, within less than half a
+    """Return whether there are too few returns to judge skill: under 20, spanning less than half a
     year.
     """
     if returns < 3:
@@ -145,7 +145,7 @@ def says_nothing(returns: int, a_year: float | None) -> bool:
 
 
 def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
-    """Return the evidence of an account's Sharpe ratio, or the reason why it is undefined."""
+    """Return the evidence in an account's Sharpe ratio, or the reason why it is undefined."""
     returns = track.returns
     psr = deflated_sharpe_ratio(returns, (), resolution=track.resolution)
     if psr.value is None:
@@ -172,7 +172,7 @@ def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
 
 
 def drawdown_of(track: NavTrack) -> Figure:
-    """Return the largest drawdown, as a positive share of the peak."""
+    """Return the maximum drawdown, as a positive share of the peak."""
     found = max_drawdown(track.values)
     return Figure(value=found.value, reason=found.reason)
 
@@ -182,15 +182,16 @@ def drawdown_of(track: NavTrack) -> Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingEnd:
-    """A model with the end of its training data."""
+    """A model and the end of its training data."""
 
     name: str
     cutoff: CutoffEntry | None  #: None: nothing was trained
 
 
 def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | None:
-    """Return the model of `--model` with its listed cutoff or that of `--cutoff`; None if neither
-    is given. Raises UsageError if the cutoff is unknown, or neither a day nor a month.
+    """Return the model given with `--model`, with its listed cutoff or the one given with
+    `--cutoff`; None if neither is given. Raises UsageError if the cutoff is unknown, or neither a
+    day nor a month.
     """
     if name is None and cutoff is None:
         return None
@@ -210,7 +211,7 @@ def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | Non
 
 
 def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
-    """Return the part of an account after the end of a model's training data."""
+    """Return the part of an account's results after the end of a model's training data."""
     cutoff = model.cutoff
     days = track.days
     if cutoff is None:
@@ -262,7 +263,7 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
 
 
 def _last_returns(track: NavTrack, number: int) -> NavTrack:
-    """Return the last returns of an account as a track."""
+    """Return an account's last returns as a track."""
     benchmark = track.benchmark
     if not isinstance(benchmark, str):
         benchmark = benchmark[-number - 1 :]
@@ -275,7 +276,9 @@ def _last_returns(track: NavTrack, number: int) -> NavTrack:
 
 
 def _months_needed(measured: NavTrack, after: int) -> Figure:
-    """Return the months, beyond `after` returns, until the Sharpe ratio is above 0 at 95 %."""
+    """Return the months, beyond `after` returns, until the Sharpe ratio is significantly above 0 at
+    95 %.
+    """
     psr = deflated_sharpe_ratio(measured.returns, (), resolution=measured.resolution)
     if psr.value is None or measured.a_year is None:
         return Figure(value=None, reason=psr.reason or NO_YEAR)

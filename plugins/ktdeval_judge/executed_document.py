@@ -1,5 +1,5 @@
-"""Document of executed decisions: the run's figures, unfilled orders, and the claimed against the
-executed account value.
+"""Document for executed decisions: the run's figures, unfilled orders, and the claimed and the
+executed account value compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ktdeval_judge.nav_only import (
 from ktdeval_judge.nav_parts import Cause, Path as NavPath, Simulated, compare_navs
 from ktdeval_judge.unfilled import count_reasons, unfilled_of
 
-MAX_UNFILLED = 10_000  #: maximum in a document; the counts include all
+MAX_UNFILLED = 10_000  #: maximum number in a document; the counts include all
 _IMPLIED = "no NAV is given: the claimed one follows from the trades' own prices and fees"
 
 
@@ -40,8 +40,8 @@ def executed_document(
     trading: TradingConfig,
     further: Mapping[str, Any],
 ) -> JudgeFile:
-    """Return the document of a run of declared decisions. `further`: fields on the file and on
-    luck. Raises DataError if the claimed account value does not cover these days.
+    """Return the document of a run of declared decisions. `further`: additional fields on the file
+    and on luck. Raises DataError if the claimed account value does not cover these days.
     """
     card = load_card(executed.card).plain
     unfilled = unfilled_of(made, executed.ledger, snapshot)
@@ -142,7 +142,7 @@ def _of_metric(metrics: Mapping[str, Any], name: str) -> Figure:
 
 
 def _selection(card: Mapping[str, Any]) -> Figure:
-    """Return the linked contribution of selection, with the interval of the attribution."""
+    """Return the linked selection contribution, with the attribution's interval."""
     attribution = card.get("attribution") or {}
     lines = (attribution.get("value") or {}).get("lines", {})
     if "selection" in lines:
@@ -224,8 +224,8 @@ def _nav_report(
 def claimed_path(
     declared: Declared, first_row: int, last_row: int, snapshot: MarketSnapshot
 ) -> tuple[list[int], npt.NDArray[np.float64], tuple[str, ...]]:
-    """Return rows and claimed values of the days common to both NAVs, the base first, and notes.
-    Raises DataError if they have fewer than two days in common, or a value is not above 0.
+    """Return the rows and claimed values for the days common to both NAVs, the base first, and
+    notes. Raises DataError if they have fewer than two days in common, or a value is not above 0.
     """
     assert declared.values is not None, "only computed if a NAV is claimed"
     days = [int(day) for day in declared.values.index]

@@ -18,18 +18,18 @@ from ktdeval_judge.market_plan import MarketPlan
 
 BASE_TASK = "market_bright"
 WINDOW = "declared"
-MASK_KEY = "0" * 32  #: nothing is masked, so the same file gives the same run
+MASK_KEY = "0" * 32  #: nothing is masked, so the same file always gives the same run
 _MAX_POSITIONS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountRules:
-    """Account and rules under which a file is judged."""
+    """Account and rules with which a file is judged."""
 
     cash: int
     venue: str | None = None  #: None: each asset's own
     execution: str | None = None
-    changes: Mapping[str, Any] | None = None  #: further `trading` options, nested
+    changes: Mapping[str, Any] | None = None  #: additional `trading` options, nested
 
     def options(self) -> dict[str, Any]:
         """Return the `trading` options of the task."""
@@ -88,7 +88,7 @@ def execute_plan(
     kept = keep_plan(made.plan)
     first, last = window_of(made, snapshot)
     name, text = task_file(rules, first, last)
-    # a permanent path: a second judgement by the same plugins reads it again
+    # a permanent path: a second judgement with the same plugins reads it again
     path = kept.with_name(f"{name}.yaml")
     write_atomic(path, text)
     if name not in plugins.specs("tasks"):
@@ -114,7 +114,7 @@ def execute_plan(
 
 
 def task_file(rules: AccountRules, first: str, last: str) -> tuple[str, str]:
-    """Return name and text of the task for these rules and days. They depend only on rules and
+    """Return the name and text of the task for these rules and days. They depend only on rules and
     days, so that two files judged under the same task are comparable.
     """
     variant: dict[str, JsonValue] = {

@@ -55,7 +55,7 @@ _ASSUMED_CASH = (
     f"The file does not state the initial cash: {USUAL_CASH:,} is assumed, and returns are "
     "relative to it; give the amount with --cash N"
 )
-MAX_UNFILLED = 10_000  #: maximum in a document; the counts include all
+MAX_UNFILLED = 10_000  #: maximum number in a document; the counts include all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +65,25 @@ class JudgeSettings:
     decisions: Path | None = None
     nav: Path | None = None
     program: str | None = None
-    zone: str = ""  #: IANA time zone, for files with moments; empty: the market's or the program's
+    zone: str = ""  #: IANA time zone for timestamps; empty: the market's or the program's
     roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
-    code: str = ""  #: for a file without a column of codes
+    code: str = ""  #: code of the asset, for a file without a code column
     columns: tuple[str, ...] = ()  #: names of the columns of a file without a header
     date_format: str = ""
     decimal: Decimal = "auto"
     flows: str = ""  #: column or file of deposits and withdrawals
-    table: str = ""  #: part of a file that holds several tables
-    periods: float | None = None  #: returns of a NAV in a year; None: of the market or its days
-    data: Address | None = None  #: market; None: no market, and a NAV is judged by its returns
+    table: str = ""  #: name of the table in a file with several
+    periods: float | None = None  #: returns of a NAV per year; None: from the market or its days
+    data: Address | None = None  #: market; None: no market, and a NAV is judged by its returns only
     data_args: Parameters = field(default_factory=dict)
-    cash: int | None = None  #: None: as the file says, else `USUAL_CASH`
+    cash: int | None = None  #: initial cash; None: as in the file, otherwise `USUAL_CASH`
     venue: str | None = None
     execution: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     keeps_others: bool = False
     dated: Dated = "decision"
-    until: str | None = None  #: last day, ISO; None: that of the last fill, or of the claimed NAV
-    out: Path | None = None  #: folder of the run, or of a NAV's files; None: a NAV gets no folder
+    until: str | None = None  #: last day, ISO; None: day of the last fill or of the NAV's end
+    out: Path | None = None  #: folder for the run, or for a NAV's files; None: a NAV gets no folder
     luck: LuckSettings = field(default_factory=LuckSettings)
 
 
@@ -175,8 +175,8 @@ def _shared_fields(track: NavTrack, judged: JudgedSource, luck: LuckSettings) ->
 
 
 def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> MarketPlan:
-    """Return the plan with another last day. Raises UsageError if it is before the last fill, or
-    outside the market.
+    """Return the plan with another last day. Raises UsageError if that day is before the last fill,
+    or outside the market.
     """
     day = parse_day(until, "--until: ", UsageError)
     earliest = snapshot.days[made.last_row]
@@ -190,7 +190,7 @@ def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> Marke
 
 
 def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Declared:
-    """Return the declarations of the files, including the values of `--nav`."""
+    """Return the declarations in the files, including the values from `--nav`."""
     if settings.decisions is None and settings.nav is None:
         raise UsageError(
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
@@ -260,7 +260,7 @@ def _days_of(values: pd.Series) -> Days:
 
 
 def _whole(cash: float | None) -> int | None:
-    """Return cash in whole units of currency, as accounts begin with whole units."""
+    """Return cash rounded to whole currency units, since accounts start with whole units."""
     return None if cash is None else max(1, round(cash))
 
 
@@ -274,7 +274,7 @@ def _judge_nav(
     snapshot: MarketSnapshot | None,
 ) -> JudgeFile:
     """Return the document of a NAV without decisions. Raises StoreError if `out` can't be written,
-    or is a run.
+    or holds a run.
     """
     figures = nav_figures(track)
     source = settings.nav or settings.decisions
@@ -323,7 +323,7 @@ def _judge_nav(
 def _write_files(
     document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
 ) -> None:
-    """Write the document of a judgement into a folder, and its tear sheet if it is daily."""
+    """Write a judgement's document into a folder, and its tear sheet if the account is daily."""
     write_atomic(out / JUDGEMENT, dumps_pretty(to_plain(document)))
     # only pages need Jinja2
     make_sheet = later("ktdeval_judge.tear_sheet:judged_sheet")()
@@ -337,8 +337,8 @@ def _write_files(
 def _track(
     declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
 ) -> NavTrack:
-    """Return a NAV's values, with the market's benchmark if a market is named. Raises DataError if
-    its days are not those of the market.
+    """Return a NAV's values, with the market's benchmark if a market is given. Raises DataError if
+    the NAV's days are not the market's sessions.
     """
     assert declared.values is not None, "only computed if nothing else is declared"
     held = _from_start(declared, snapshot)
@@ -362,8 +362,8 @@ def _track(
 
 
 def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Series:
-    """Return account values. For values from returns, prepend the close before the first, since the
-    first return counts too; without an earlier session return the values as they are.
+    """Return account values. For values derived from returns, prepend the close before the first,
+    since the first return counts too; without an earlier session, return the values unchanged.
     """
     values = declared.values
     assert values is not None, "only computed if nothing else is declared"
@@ -384,7 +384,7 @@ def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Serie
 
 def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:
     """Return the market rows of a NAV's days. Raises DataError if a day is not a session, or
-    sessions are missing: a return across a gap would be counted as one day's.
+    sessions are missing: a return across a gap would be treated as a daily return.
     """
     known = {as_int(day): row for row, day in enumerate(snapshot.days)}
     unknown = [day for day in days if day not in known]

@@ -16,7 +16,7 @@ from ktdeval_judge.declared import Declared
 from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlanForm, PlannedDay
 
 Dated = Literal["decision", "fill"]
-MAX_WEIGHT = 1.001  #: sum of a day's weights that still equals 1 after rounding
+MAX_WEIGHT = 1.001  #: largest sum of a day's weights that still equals 1 after rounding
 _MAX_SHOWN = 5
 
 
@@ -37,9 +37,9 @@ class MarketPlan:
     first_row: int  #: row of the first decision
     last_row: int  #: row of the last fill
     refused: tuple[RefusedDecision, ...]
-    trades: Any  #: declared trades with `column` and `row` of the market, or None
+    trades: Any  #: declared trades with the market's `column` and `row`, or None
     notes: tuple[str, ...]
-    #: fees that the file declares, by row of the market, in units of currency
+    #: fees declared in the file, by market row, in currency units
     fees: Mapping[int, float] = field(default_factory=dict)
 
 
@@ -51,9 +51,9 @@ def market_plan(
     keeps_others: bool = False,
     dated: Dated = "decision",
 ) -> MarketPlan:
-    """Return the plan of declared decisions or trades. `dated`: meaning of the decisions' days;
-    decisions dated by their fill were taken at the close before. Raises DataError, with the line,
-    if the market lacks a code, a day is not a session, or weights borrow.
+    """Return the plan of declared decisions or trades. `dated`: what the decisions' days mean;
+    decisions dated by their fill were taken at the previous close. Raises DataError, with the line,
+    if the market lacks a code, a day is not a session, or the weights imply leverage.
     """
     table = declared.decisions if declared.decisions is not None else declared.trades
     if table is None or not len(table):
@@ -74,7 +74,7 @@ def market_plan(
 
 
 def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int, float]:
-    """Return the fees of a file by row of the market: from its trades, or else by day."""
+    """Return a file's fees by market row: from its trades, otherwise by day."""
     paid: Iterable[tuple[int, float]] = ()
     if trades is not None and "fee" in trades:
         paid = zip(trades["row"], trades["fee"], strict=True)
@@ -92,7 +92,7 @@ def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int
 
 
 def _locate_rows(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
-    """Return a table with `column` and `row` of the market."""
+    """Return a table with the market's `column` and `row`."""
     return table.assign(
         column=_columns(source, table, snapshot), row=_rows(source, table, "day", snapshot)
     )
@@ -133,7 +133,7 @@ def _of_decisions(
         if form != "orders" and number < 0 and rules.terms[column].margin is None:
             reason = f"a short, and the venue {rules.venues[column].name} is long only"
             refused.append(RefusedDecision(str(snapshot.days[row]), code, reason))
-            number = 0.0  # no short position is possible here
+            number = 0.0  # short positions are not possible here
         triples.append((int(row), code, float(number)))
 
     rows = [row for row, _, _ in triples]
@@ -168,8 +168,8 @@ def _check_weights(source: str, table: Any) -> None:
 
 
 def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[float]:
-    """Return the shares of orders, negative for sells; cash amounts are converted at the last
-    close.
+    """Return the signed shares of orders, negative for sells; cash amounts are converted at the
+    last close.
     """
     signed = []
     for index, each in enumerate(table.itertuples()):
@@ -197,11 +197,11 @@ def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[floa
 def _of_trades(
     declared: Declared, table: Any, snapshot: MarketSnapshot, rules: MarketRules
 ) -> MarketPlan:
-    """Return the plan of trades: each is decided at the close before its fill."""
+    """Return the plan for trades: each is decided at the close before its fill."""
     triples = []
     for each in table.itertuples():
         at_close = rules.venues[each.column].fill == "same_close"
-        # An order filled on a day was decided at the latest at the close before.
+        # An order filled on a day was decided at the previous close at the latest.
         row = int(each.row)
         if not at_close:
             row -= 1
@@ -247,7 +247,7 @@ def _plan(
 
     days = []
     for row in sorted(by_row):
-        # a fixed order of codes, independent of the file's rows
+        # a fixed order of codes, independent of the order in the file
         rows = sorted(by_row[row], reverse=True)
         days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(rows)))
 
@@ -263,7 +263,7 @@ def _plan(
 
 
 def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
-    """Return the last fill day, from the decisions or from the declared account value."""
+    """Return the last fill day, from the decisions or the declared account values."""
     most = len(snapshot.days) - 1
     if declared.values is not None and len(declared.values):
         day = np.datetime64(iso_day(int(declared.values.index[-1])), "D")
@@ -273,7 +273,7 @@ def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
 
 
 def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
-    """Return the column of each row's code. Raises DataError if the market lacks a code."""
+    """Return the market column of each row's code. Raises DataError if the market lacks a code."""
     known: dict[str, int] = {}
     unknown: list[str] = []
     for code in dict.fromkeys(table["code"]):
@@ -299,7 +299,7 @@ def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
 
 
 def column_of(code: str, snapshot: MarketSnapshot) -> int | None:
-    """Return the column of a code in any usual spelling; None if the market lacks it."""
+    """Return the market column of a code in any usual spelling; None if the market lacks it."""
     for spelling in (code, parse_code(code), parse_symbol(code)):
         if spelling is not None and spelling in snapshot.asset_index:
             return snapshot.asset_index[spelling]
@@ -312,7 +312,7 @@ def _examples(snapshot: MarketSnapshot) -> str:
 
 
 def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> list[int]:
-    """Return the market's row of each day. Raises DataError if a day is not a session."""
+    """Return the market row of each day. Raises DataError if a day is not a session."""
     days = np.array([iso_day(int(day)) for day in table[column]], dtype="datetime64[D]")
     rows = np.searchsorted(snapshot.days, days)
     inside = np.minimum(rows, len(snapshot.days) - 1)
@@ -360,5 +360,5 @@ def _line(table: Any, index: Any) -> str:
 
 
 def iso_day(day: int) -> str:
-    """Return a day written as yyyymmdd in ISO form."""
+    """Return a yyyymmdd day in ISO form."""
     return f"{day // 10_000:04d}-{day // 100 % 100:02d}-{day % 100:02d}"

@@ -1,10 +1,10 @@
-"""Figures of a NAV without decisions: from its returns, and from a named market's benchmark.
+"""Figures of a NAV without decisions, from its returns and from a given market's benchmark.
 
-The regression on the benchmark follows Jensen (1968): r = alpha + beta b + e by least squares of
-daily simple returns. The standard error of alpha is that of Newey and West for r - beta b.
+The regression on the benchmark follows Jensen (1968): r = alpha + beta b + e, by least squares on
+daily simple returns. The standard error of alpha is the Newey-West error for r - beta b.
 
-A file shows returns only to its own digits: a value in cents of 100,000 is known to 1e-7. If the
-spread of returns is below that, it is rounding, and a ratio over it is undefined.
+A file shows returns only to its own precision: a value of 100,000 in cents is known to 1e-7. If the
+dispersion of returns is below that, it is rounding, and a ratio over it is undefined.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Days = npt.NDArray[np.datetime64]
 NO_MARKET = "no market is named (--data)"
 NO_YEAR = "its days have irregular spacing; give --periods"
 _BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
-_Z = 1.959964  #: quantile of a 95 % interval under a normal law
-_MIN_DAYS = 20  #: minimum days of a regression
-_LARGEST_GROWTH = 1e3  #: daily growth above which units must be wrong
-_OUTLYING = 8.0  #: deviations of the other days from which a day is reported
+_Z = 1.959964  #: normal quantile for a 95 % interval
+_MIN_DAYS = 20  #: minimum number of days for a regression
+_LARGEST_GROWTH = 1e3  #: daily growth factor above which the units must be wrong
+_OUTLYING = 8.0  #: standard deviations of the other days, beyond which a day is reported
 _NORMAL_MAD = 1.4826  #: standard deviation of a normal law over its median absolute deviation
-_MIN_USUAL = 0.9  #: share of the days
-_MIN_OTHERS = 4  #: minimum returns for a comparison of one day with the others
+_MIN_USUAL = 0.9  #: minimum share of usual days
+_MIN_OTHERS = 4  #: minimum number of returns for a comparison of one day with the others
 _MAX_SHOWN = 5
 _LONGEST_BREAK = 11  #: calendar days between two daily values: the longest holidays of an exchange
 _SPACINGS: Mapping[float, tuple[int, int]] = {
@@ -57,16 +57,16 @@ _SPACINGS: Mapping[float, tuple[int, int]] = {
     4.0: (89, 92),
     1.0: (364, 366),
 }
-"""Returns in a year -> calendar days from one value to the next, from and to."""
+"""Returns per year -> range of calendar days from one value to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NavTrack:
-    """Account values at the closes of days, and the inputs of their figures."""
+    """Account values at daily closes, and the inputs to their figures."""
 
     days: Days  #: [n + 1]
     values: Path  #: [n + 1], above 0
-    a_year: float | None  #: returns in a year; None: unknown
+    a_year: float | None  #: returns per year; None: unknown
     benchmark: Path | str  #: levels, [n + 1], or the reason why they are missing
 
     @property
@@ -76,13 +76,13 @@ class NavTrack:
 
     @property
     def resolution(self) -> float:
-        """Smallest return that the file's digits can show."""
+        """Smallest return that the file's precision can show."""
         return resolution_of(self.values)
 
 
 def check_values(source: str, days: Days, values: Path) -> None:
-    """Raise DataError if values are not those of an account: fewer than two, one not above 0, or
-    one over a thousand times the previous day's.
+    """Raise DataError if values can't be account values: fewer than two, one not above 0, or one
+    over a thousand times the previous value.
     """
     if len(values) < 2:
         raise DataError(f"{source}: fewer than two days of account value; give more days")
@@ -103,9 +103,9 @@ def check_values(source: str, days: Days, values: Path) -> None:
 
 
 def day_before(days: Days) -> np.datetime64:
-    """Return the day at whose close the first of the returns at `days` ([n], two or more) began:
-    the previous weekday for days from Monday to Friday, the previous day for days with weekends,
-    one period earlier for weeks and months.
+    """Return the day at whose close the first return at `days` ([n], two or more) began: the
+    previous weekday for days from Monday to Friday, the previous day for days with weekends, one
+    period earlier for weeks and months.
     """
     a_year = returns_a_year(days)
     step = 1
@@ -118,7 +118,7 @@ def day_before(days: Days) -> np.datetime64:
 
 
 def resolution_of(values: Path) -> float:
-    """Return the last digit of values over the lowest value: the smallest return that they can
+    """Return the last digit of the values over the lowest value: the smallest return that they can
     show.
     """
     digits = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values.tolist()]
@@ -127,8 +127,8 @@ def resolution_of(values: Path) -> float:
 
 
 def returns_a_year(days: Days) -> float | None:
-    """Return the returns per year for this spacing of days: 252 for weekdays, 365 for all days, 52
-    for weeks, 12, 4, 1; None if the spacing is irregular.
+    """Return the number of returns per year for this spacing of days: 252 for weekdays, 365 for all
+    days, 52 for weeks, 12, 4, 1; None if the spacing is irregular.
     """
     usual = float(np.median(_gaps(days)))
     if usual == 1:
@@ -144,7 +144,7 @@ def returns_a_year(days: Days) -> float | None:
 
 
 def nav_figures(track: NavTrack) -> dict[str, Figure]:
-    """Return the figures of a NAV by field of the document."""
+    """Return a NAV's figures by document field."""
     own = Bootstrap(track.returns, resolution=track.resolution)
     psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
     return {
@@ -170,7 +170,7 @@ def levels_of(first_row: int, last_row: int, snapshot: MarketSnapshot) -> Path |
 
 
 def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:
-    """Return the years until a Sharpe ratio of this size would be above 0 at 95 %."""
+    """Return the years until a Sharpe ratio of this size would be significantly above 0 at 95 %."""
     if psr.value is None or track.a_year is None:
         return Figure(value=None, reason=psr.reason or NO_YEAR)
 
@@ -181,7 +181,7 @@ def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:
 
 
 def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
-    """Return the figures of a NAV relative to its benchmark."""
+    """Return a NAV's figures relative to its benchmark."""
     levels = track.benchmark
     if isinstance(levels, str):
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=levels))
@@ -212,7 +212,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
 
 
 def _annual(ratio: MetricValue, series: Bootstrap, a_year: float | None) -> Figure:
-    """Return the annual ratio from a ratio of daily mean and deviation, with its interval."""
+    """Annualise a ratio of daily mean and standard deviation, with its interval."""
     if a_year is None:
         return Figure(value=None, reason=NO_YEAR)
     return _figure(ratio, series.ratio(1), math.sqrt(a_year))
@@ -230,7 +230,7 @@ def _figure(found: MetricValue, interval: Interval, scale: float = 1.0) -> Figur
 
 
 def track_notes(track: NavTrack) -> Iterator[str]:
-    """Yield notes on the days: outlying ones, and long breaks."""
+    """Yield notes on the days: outliers and long breaks."""
     yield from outlying_days(track.days, track.values)
     gaps = _gaps(track.days)
     longest = int(np.argmax(gaps))
@@ -242,7 +242,9 @@ def track_notes(track: NavTrack) -> Iterator[str]:
 
 
 def outlying_days(days: Days, values: Path) -> Iterator[str]:
-    """Yield the days whose return is over eight deviations of the others away."""
+    """Yield the days whose return is more than eight standard deviations from the other days'
+    mean.
+    """
     returns = simple_returns(values)
     if len(returns) < _MIN_OTHERS:
         return

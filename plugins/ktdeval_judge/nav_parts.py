@@ -1,27 +1,27 @@
 """Compare a claimed with an executed NAV, and split the difference by cause.
 
 A *cause* is a way in which a backtest may differ from the executor: it charges other costs, sizes
-or fills its orders at another price, ignores lots, limits or dividends. `simulate(causes, fee)` is
-the account of the same decisions with these causes applied; without causes it is the executed one,
-E.
+or fills its orders at another price, or ignores lots, limits or dividends. `simulate(causes, fee)`
+is the account that results from the same decisions with these causes applied; without causes it is
+the executed account, E.
 
-**Distance.** Root mean square of the differences between daily log returns of the claimed NAV C and
-of a simulated one, so that a day's error stays on its day. If costs are removed, a fee on the value
+**Distance.** Root mean square difference between daily log returns of the claimed NAV C and of a
+simulated NAV, so that a day's error stays on its day. If costs are removed, a fee on the value
 traded, at least 0, is fitted by least squares first. So each cause is compared at its own best fee.
 
-**Search.** Starting from no causes, and from those of a plain backtest (`PLAIN`), the search adds
-the cause that brings the returns nearest to those of C, as long as the distance falls by a fifth or
-more. A cause that turns out to be unnecessary is removed. This is done four times: with the
-executor's own fill price, and with prices of `FILLS`, group by group. A group replaces the previous
-one only if it is *distinguishable*: a fee without other causes, or a price that a trader can have,
-comes before look-ahead.
+**Search.** Starting from no causes, and from the causes of a plain backtest (`PLAIN`), the search
+adds the cause that brings the returns nearest to those of C, as long as the distance falls by a
+fifth or more. A cause that turns out to be unnecessary is removed. This is done four times: with
+the executor's own fill price, and with prices of `FILLS`, group by group. A group replaces the
+previous one only if it is *distinguishable*: a fee without other causes, or a price that a trader
+can have, takes precedence over look-ahead.
 
-**Distinguishable.** Models A and B differ by d on a day. Their errors a and b have as many
-independent days as carry d, n = sum(|d|)^2 / sum(d^2). B is preferred if it halves the error and n
-log(mean a^2 / mean b^2) is 10 or more. Both models have the same number of parameters, so this is
-the difference of their Bayesian information criteria: "very strong" evidence from 10 on (Kass and
-Raftery, *Bayes Factors*, 1995). This must also hold without the day of the largest d, or the value
-must be 16 or more. Mean squares are bounded below by the square of C's resolution.
+**Distinguishable.** Models A and B differ by d on a day. The effective number of days on which they
+differ is n = sum(|d|)^2 / sum(d^2). With errors a and b, B is preferred if it halves the error and
+n log(mean a^2 / mean b^2) is at least 10. Both models have the same number of parameters, so this
+is the difference of their Bayesian information criteria: "very strong" evidence from 10 upwards
+(Kass and Raftery, *Bayes Factors*, 1995). This must also hold without the day of the largest d, or
+the value must be 16 or more. Mean squares are bounded below by the square of C's resolution.
 
 **Parts.** The causes found are applied one after the other, in the order of `CAUSES`, so that
 
@@ -77,29 +77,29 @@ CAUSES: tuple[Cause, ...] = (
     "lots",
     "dividends",
 )
-"""All causes, in the order in which they are put on."""
+"""All causes, in the order in which they are applied."""
 LOOK_AHEAD: tuple[Cause, ...] = ("fill_at_decision", "fill_before_decision")
-"""Causes that fill at a price which was known when it was decided."""
+"""Causes that fill at a price already known when the order was decided."""
 FILLS: tuple[tuple[Cause, ...], ...] = (
     ("fill_at_open", "fill_at_close"),
     LOOK_AHEAD,
     ("fill_at_declared",),
 )
-"""Groups of causes of which one at most is at work: an order has one price. A group is asked only about what
-the groups before it leave; the declared prices are last, since they are a claim, too.
+"""Groups of causes of which at most one applies, since an order has one price. A group is tried
+only on what the groups before it leave; the declared prices come last, since they are a claim, too.
 """
 PLAIN: frozenset[Cause] = frozenset({"costs", "limits", "lots"})
-"""Causes that a plain backtest has, of floats and a fee."""
+"""Causes that a plain backtest with float shares and a fee has."""
 REMAINDER = "remainder"
 
 PARTING = 1e-4  #: relative difference above which two NAVs differ
 EXPLAINED = 0.05  #: share of the largest gap that may remain if causes explain it
-_CLOSE = 2e-7  #: distance at which a path is found
-_MIN_GAIN = 0.2  #: share of the distance that a cause has to remove
+_CLOSE = 2e-7  #: distance below which a path is found
+_MIN_GAIN = 0.2  #: share of the distance that a cause must remove
 _SPARE = 0.05  #: gain in distance below which a cause is unnecessary
-_HALVED = 4.0  #: minimum ratio of mean squares
+_HALVED = 4.0  #: minimum ratio of mean squared errors
 _MIN_EVIDENCE = 10.0  #: minimum difference of Bayesian information criteria
-_MIN_OF_ONE_DAY = 16.0  #: minimum if one day may carry the evidence: its error is 1/3,000
+_MIN_OF_ONE_DAY = 16.0  #: minimum if a single day may carry the evidence: its error rate is 1/3,000
 _MAX_FEE = 0.01  #: share of the value traded
 _NO_FEE = 1e-7  #: share of the value traded below which the fee is 0
 PRICES = frozenset(itertools.chain.from_iterable(FILLS))
@@ -109,17 +109,17 @@ Path = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Fee:
-    """A fee on the value traded, fitted to a claim."""
+    """A fee on the value traded, fitted to a claimed NAV."""
 
     rate: float = 0.0  #: share of the value traded; 0: no fee
-    is_early: bool = False  #: whether it is charged at the close before the day of the fill
+    is_early: bool = False  #: whether it is charged at the close before the fill day
 
 
 NO_FEE = Fee()
 
 
 class Simulated(NamedTuple):
-    """An account under some causes, at the closes of the compared days."""
+    """An account simulated under some causes, at the closes of the compared days."""
 
     path: Path  #: NAV, [days + 1]
     #: cumulative value traded, each fill as a multiple of its day's NAV, [days + 1]
@@ -127,15 +127,15 @@ class Simulated(NamedTuple):
 
 
 Simulate = Callable[[frozenset[Cause], float], Simulated]
-"""Causes, and the fee on what is traded -> the account."""
+"""Causes, and the fee on the value traded -> the simulated account."""
 
 
 @dataclass(frozen=True)
 class ReturnPart:
-    """A part of the difference of two total returns."""
+    """A part of the difference between two total returns."""
 
     cause: str  #: one of `CAUSES`, or `remainder`
-    value: float  #: claimed less executed, a share of the first NAV
+    value: float  #: claimed minus executed, as a share of the first NAV
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ class NavComparison:
     days: int
     claimed_return: float
     executed_return: float
-    parts: tuple[ReturnPart, ...]  #: add up to claimed less executed
+    parts: tuple[ReturnPart, ...]  #: add up to claimed minus executed
     first_parting: int | None  #: index of the first day on which they differ; None: they agree
-    largest_gap: float  #: largest relative difference of a day
+    largest_gap: float  #: largest relative difference on any day
     remaining_gap: float  #: part of it that the causes found do not explain
     found: tuple[Cause, ...]
-    fee: float  #: fitted to the claim, share of the value traded; 0: no fee
-    error: float  #: distance left with the causes found
-    error_elsewhere: float  #: lowest distance of a model without look-ahead
+    fee: float  #: fee fitted to the claim, as a share of the value traded; 0: no fee
+    error: float  #: distance that remains with the causes found
+    error_elsewhere: float  #: smallest distance of a model without look-ahead
 
     @property
     def agrees(self) -> bool:
@@ -183,7 +183,7 @@ def compare_navs(
     possible: Sequence[Cause] = CAUSES,
     resolution: float = 0.0,
 ) -> NavComparison:
-    """Compare a claimed NAV with `simulate(frozenset(), 0.0)`. Both are [days + 1] of the same
+    """Compare a claimed NAV with `simulate(frozenset(), 0.0)`. Both are [days + 1] over the same
     days, compared as multiples of their first value. `resolution`: smallest daily return that the
     claimed NAV can show. Raises ValueError if lengths differ, or a value is not above 0.
     """
@@ -219,7 +219,7 @@ class _Fit:
 
     causes: frozenset[Cause]
     fee: Fee
-    errors: Path  #: claimed less simulated log returns, [days]
+    errors: Path  #: claimed minus simulated log returns, [days]
 
     @property
     def distance(self) -> float:
@@ -227,7 +227,9 @@ class _Fit:
 
 
 class _Models:
-    """Simulated accounts by their causes, each simulated once, compared with the claimed NAV."""
+    """Accounts simulated under sets of causes, each simulated once, and compared with the claimed
+    NAV.
+    """
 
     def __init__(
         self, claimed: Path, simulate: Simulate, possible: Sequence[Cause], resolution: float
@@ -244,14 +246,14 @@ class _Models:
         if not fee.is_early:
             return path
 
-        # each day has the fee of the following fills; the first day's is paid at the start
+        # each day carries the fee of the following fills; the first day's is paid at the start
         after = np.append(self._find_traded(causes, fee.rate), 0.0)
         paid = 1.0 - fee.rate * after
         return np.asarray(path * paid / paid[0])
 
     def fit_causes(self, causes: frozenset[Cause]) -> _Fit:
-        """Return the causes with the best fee, to first order; the distance is infinite if the
-        account falls to zero.
+        """Return the causes with the best-fitting fee, to first order; the distance is infinite if
+        the account falls to zero.
         """
         if not self.path(causes).min() > 0:
             return _Fit(causes, NO_FEE, np.full(len(self._returns), np.inf))
@@ -266,7 +268,7 @@ class _Models:
         return min(fits, key=_distance)
 
     def refine_fit(self, fit: _Fit) -> _Fit:
-        """Return the fit simulated with its fee charged."""
+        """Return the fit simulated again with its fee charged."""
         fee = fit.fee
         if not fee.rate:
             return fit
@@ -280,7 +282,7 @@ class _Models:
         return _Fit(fit.causes, fee, self._errors(fit.causes, fee))
 
     def name_causes(self, fit: _Fit) -> tuple[Cause, ...]:
-        """Return the causes of a fit in their order, its fee among them."""
+        """Return the causes of a fit in order, including its fee."""
         causes = set(fit.causes)
         if fit.fee.rate:
             causes.add("fitted_fee")
@@ -332,7 +334,7 @@ def _gaps(claimed: Path, executed: Path) -> Path:
 
 
 def _search(models: _Models) -> tuple[_Fit, _Fit]:
-    """Return the best model without look-ahead, and the best distinguishable one."""
+    """Return the best model without look-ahead, and the best distinguishable model."""
     best = honest = models.refine_fit(_nearest(models, ()))
     for fills in FILLS:
         known = tuple(cause for cause in fills if cause in models.possible)
@@ -350,7 +352,7 @@ def _search(models: _Models) -> tuple[_Fit, _Fit]:
 
 def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
     """Return whether one model's daily errors are smaller than another's by more than chance (see
-    the module); [days] each.
+    the module docstring); [days] each.
     """
     least = float(np.mean(stronger**2)) + resolution**2
     if np.mean(weaker**2) + resolution**2 < _HALVED * least:
@@ -365,7 +367,7 @@ def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
 
 def _evidence(weaker: Path, stronger: Path, least: float) -> float:
     """Return the difference of information criteria over the days on which the models differ.
-    `least`: mean square below which the error of few days is chance.
+    `least`: mean squared error of the better model, with the resolution included.
     """
     weights = np.abs(weaker - stronger)
     if not weights.any():
@@ -377,8 +379,8 @@ def _evidence(weaker: Path, stronger: Path, least: float) -> float:
 
 
 def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
-    """Return the nearest model with one of the fill prices; if `fills` is empty, with the
-    executor's.
+    """Return the nearest model with one of the fill prices, or with the executor's if `fills` is
+    empty.
     """
     found = []
     for start in (frozenset[Cause](), PLAIN.intersection(models.possible)):
@@ -402,7 +404,7 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
 
 
 def _larger(models: _Models, fit: _Fit, fills: Sequence[Cause]) -> Iterator[_Fit]:
-    """Yield the models with one more cause; another fill price replaces the current one."""
+    """Yield the models with one additional cause; another fill price replaces the current one."""
     for cause in models.possible:
         if cause in fit.causes:
             continue

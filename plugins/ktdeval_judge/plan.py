@@ -1,16 +1,16 @@
-"""Declared decisions in the market's own codes and days, and the orders that they lead to.
+"""Declared decisions in the market's own codes and days, and the orders that follow from them.
 
-A plan is the input of the model `declared/decisions`: one JSON file, identified by its SHA-256. It
+A plan is the input to the model `declared/decisions`: one JSON file, identified by its SHA-256. It
 does not depend on the program that wrote the decisions.
 
-A day of weights, or of shares to hold, is the whole portfolio: holdings that it does not name are
-sold, unless `others` is `keep`. Days without a row change nothing. Orders are single trades and
-leave other holdings unchanged. Shares are cut to whole lots here, since a broker would return an
-odd order whole. Orders that close a position are never cut, nor is a sell of more than is held: the
-venue decides whether it is a short, or a sell of the holding.
+A day of weights, or of target shares, describes the whole portfolio: holdings that it does not list
+are sold, unless `others` is `keep`. Days without a row change nothing. Orders are single trades and
+leave other holdings unchanged. Shares are rounded down to whole lots here, since a broker would
+reject the whole of an odd order. Orders that close a position are never rounded, nor is a sell of
+more than is held: the venue decides whether it is a short sale or a sale of the holding.
 
 The order of a day's rows has no effect. Sells that reduce a position come first, since their cash
-pays for the rest, then shorts, then purchases that reduce a short, then the others.
+pays for the rest, then short sales, then purchases that reduce a short, then the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ktdeval.values import Value, decode_json, dumps_canonical, sha256_hex
 
 PlanForm = Literal["weight", "shares", "orders"]
 MAX_BYTES = 256 << 20
-SAME = 1e-5  #: relative difference at which a shown holding still equals the declared one
+SAME = 1e-5  #: relative difference within which a shown holding equals the declared one
 NEGLIGIBLE = 1e-9  #: share of the NAV below which a weight is reached
 
 
@@ -53,7 +53,7 @@ class DeclaredPlan(Value):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """All named codes, sorted."""
+        """All codes in the plan, sorted."""
         named: set[str] = set()
         for each in self.days:
             named.update(code for code, _ in each.rows)
@@ -61,7 +61,7 @@ class DeclaredPlan(Value):
         return tuple(sorted(named))
 
     def encode(self) -> bytes:
-        """Return the plan as its file."""
+        """Return the plan as file content."""
         days = []
         for each in self.days:
             days.append({"day": each.day, "rows": list(map(list, each.rows))})
@@ -86,7 +86,7 @@ PLAN_VERSION = 2
 
 
 def read_plan(data: bytes, where: str) -> DeclaredPlan:
-    """Return the plan of a file. Raises ConfigError, with the field, if it is not a valid plan."""
+    """Parse a plan file. Raises ConfigError, with the field, if it is not a valid plan."""
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{where}: {len(data):,} bytes; at most {MAX_BYTES:,} are read")
 
@@ -112,12 +112,12 @@ class Held:
     """A holding at a close."""
 
     shares: float
-    value: float  #: in units of currency
+    value: float  #: market value in currency units
 
 
 @dataclass(frozen=True)
 class DeclaredOrder:
-    """An order from a decision: a weight to reach, or shares to trade."""
+    """An order from a decision: a target weight, or shares to trade."""
 
     code: str
     side: Literal["BUY", "SELL"]
@@ -134,8 +134,8 @@ class PlanReader:
         self._before = _targets_before(plan)
 
     def orders(self, day: str, held: Mapping[str, Held], nav: float) -> list[DeclaredOrder]:
-        """Return the orders of a close, sells first; empty on a day without a decision. `held`: by
-        code; `nav`: value of the account at this close.
+        """Return the orders of a close, sells first; empty on a day without a decision. `held`:
+        holdings by code; `nav`: account value at this close.
         """
         decided = self._days.get(day)
         if decided is None:
@@ -153,7 +153,7 @@ class PlanReader:
         orders: list[DeclaredOrder | None] = []
         for code, shares in decided.rows:
             own = left.get(code, 0.0)
-            # A holding is shown at six digits: an order of that size closes it.
+            # A holding is shown to six significant digits: an order of that size closes it.
             shown = held.get(code, Held(0.0, 0.0)).shares
             if own and abs(own + shares) <= SAME * abs(shown):
                 orders.append(DeclaredOrder(code, "BUY" if shares > 0 else "SELL", weight=0.0))
@@ -162,7 +162,7 @@ class PlanReader:
             else:
                 orders.append(self._make_order(code, shares))
 
-            if shares < 0:  # purchases come after all sells of the day
+            if shares < 0:  # purchases come after all of the day's sells
                 left[code] = own + shares
 
         return orders
@@ -189,7 +189,7 @@ class PlanReader:
         if goal == 0.0:
             return _to_weight(code, 0.0, own, 1.0)
 
-        # A holding is shown at six digits; the previously declared number is exact.
+        # A holding is shown to six significant digits; the previously declared number is exact.
         shares = own.shares
         before = self._before.get((day, code))
         if before is not None and abs(shares - before) <= SAME * abs(before):
@@ -198,7 +198,7 @@ class PlanReader:
         return self._make_order(code, goal - shares)
 
     def _make_order(self, code: str, shares: float) -> DeclaredOrder | None:
-        """Return the order of these shares in whole lots; negative shares sell."""
+        """Return the order for these shares in whole lots; negative shares sell."""
         size = abs(shares)
         lot = self._plan.lots.get(code)
         if lot is not None:
@@ -228,7 +228,9 @@ def in_lots(shares: float, lot: float) -> float:
 
 
 def _to_weight(code: str, goal: float, own: Held, nav: float) -> DeclaredOrder | None:
-    """Return the order to a weight: the last close decides its side, the fill price its size."""
+    """Return the order to a target weight: the last close determines its side, the fill price its
+    size.
+    """
     gap = goal * nav - own.value
     if goal == 0.0 and own.shares == 0.0:
         return None
@@ -238,7 +240,7 @@ def _to_weight(code: str, goal: float, own: Held, nav: float) -> DeclaredOrder |
 
 
 def _targets_before(plan: DeclaredPlan) -> dict[tuple[str, str], float]:
-    """Return the shares declared for a code before each of its days."""
+    """Return the shares declared for each code before each of its days."""
     if plan.form != "shares":
         return {}
 
@@ -254,7 +256,7 @@ def _targets_before(plan: DeclaredPlan) -> dict[tuple[str, str], float]:
 
 
 def scale_plan(plan: DeclaredPlan, times: int) -> DeclaredPlan:
-    """Return the plan of an account `times` as large, without lots."""
+    """Return the plan for an account `times` as large, without lots."""
     if plan.form == "weight":
         return _with(plan, plan.days, {})
 

@@ -15,7 +15,7 @@ from ktdeval_judge.plan import MAX_BYTES, read_plan
 def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
     """Execute the plan of a judged run again, and return the number of reproduced steps.
 
-    Raises VerificationError if the plan is not the one that the run names, or gives another step;
+    Raises VerificationError if the plan is not the run's plan, or leads to a different step;
     StoreError if it is not a judged run; DataError if its market is not available.
     """
     folder = open_run(path, plugins)

@@ -1,9 +1,10 @@
-"""Evidence in a printed Sharpe ratio: its interval, luck among several trials, and the track record
-that it needs.
+"""Evidence in a printed Sharpe ratio: its confidence interval, luck among several trials, and the
+track record that it needs.
 
-Estimates are treated as normal around the true ratio, with the error of Lo, *The Statistics of
-Sharpe Ratios* (2002), extended by skewness, kurtosis and an AR(1) (`ktdeval.stats.SharpeMoments`).
-Bars, probabilities and track records follow Bailey and López de Prado (2012, 2014).
+Estimates are treated as normal around the true ratio, with the standard error of Lo, *The
+Statistics of Sharpe Ratios* (2002), extended by skewness, kurtosis and an AR(1)
+(`ktdeval.stats.SharpeMoments`). Thresholds, probabilities and track records follow Bailey and López
+de Prado (2012, 2014).
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ktdeval.stats import (
 from ktdeval.values import Value
 
 ROUGH_BELOW = 30  #: returns below which the normal approximation is called rough
-USUAL_PERIODS = 252.0  #: returns in a year if unknown: printed as an assumption
-_DAYS = (200, 366)  #: range of returns in a year for a daily series
-_NO_RATIO = 1e-9  #: a daily ratio below it is treated as 0
-_LARGEST = 1e6  #: largest printed ratio: a larger one is a mistake of units
+USUAL_PERIODS = 252.0  #: returns per year if unknown: printed as an assumption
+_DAYS = (200, 366)  #: range of returns per year for a daily series
+_NO_RATIO = 1e-9  #: a daily ratio below this is treated as 0
+_LARGEST = 1e6  #: largest printed ratio: a larger one means wrong units
 _WIDEST = 9.0  #: standard deviations beyond which normal probabilities are negligible
 
 
@@ -50,18 +51,18 @@ class PrintedFigure:
         judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck
     """
 
-    sharpe: float  #: annual: mean over standard deviation of a day's return, times sqrt(periods)
+    sharpe: float  #: annualised: daily mean over daily standard deviation, times sqrt(periods)
     days: int  #: number of returns
-    trials: int = 1  #: strategies that were tried, including the printed one
+    trials: int = 1  #: strategies tried, including the printed one
     #: standard deviation of the trials' annual ratios; None: the sampling error without skill.
     #: One trial has none, and nothing is taken from it
     trial_sd: float | None = None
-    skew: float = 0.0  #: third standardised moment of the returns
-    kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal law)
-    autocorrelation: float = 0.0  #: of returns that follow an AR(1)
-    periods: float = USUAL_PERIODS  #: returns in a year
+    skew: float = 0.0  #: standardised third moment of the returns
+    kurtosis: float = 3.0  #: standardised fourth moment (3 for a normal distribution)
+    autocorrelation: float = 0.0  #: first-order autocorrelation of the returns, as an AR(1)
+    periods: float = USUAL_PERIODS  #: returns per year
     confidence: float = 0.95  #: of the interval (two-sided) and of all tests (one-sided)
-    power: float = 0.8  #: probability with which a true ratio is to be shown
+    power: float = 0.8  #: probability with which a true ratio should be detected
 
     def __post_init__(self) -> None:
         for problem in _problems(self):
@@ -87,14 +88,15 @@ class PrintedFigure:
 
     @property
     def trial_correlation(self) -> float:
-        """Correlation of trials whose spread is below the error of one ratio, which independent
-        trials can't have: the trials' variance is `(1 - correlation)` times the error's.
+        """Correlation between trials whose spread is below the standard error of one ratio, which
+        independent trials can't have: the trials' variance is `(1 - correlation)` times the error
+        variance.
         """
         return max(0.0, 1.0 - self.trial_variance / self.sampling_variance)
 
 
 def _problems(figure: PrintedFigure) -> list[str]:
-    """Return a line for each impossible value."""
+    """Return one line per impossible value."""
     problems = []
     if not abs(figure.sharpe) < _LARGEST:
         problems.append(
@@ -127,7 +129,7 @@ def _problems(figure: PrintedFigure) -> list[str]:
 
 
 def trial_problems(trials: int | None, trial_sd: float | None) -> list[str]:
-    """Return a line for each impossible number or spread of trials; None is allowed."""
+    """Return one line per impossible number or spread of trials; None is allowed."""
     problems = []
     if trials is not None and not 1 <= trials <= 10**9:
         problems.append(
@@ -226,8 +228,8 @@ def judge_figure(figure: PrintedFigure) -> JudgedFigure:
 
 
 def annual_factor(periods: float, autocorrelation: float) -> float:
-    """Return the factor from a period's to a year's Sharpe ratio if returns follow an AR(1); the
-    root of `periods` without autocorrelation.
+    """Return the factor that annualises a per-period Sharpe ratio if returns follow an AR(1); the
+    square root of `periods` without autocorrelation.
     """
     rho = autocorrelation
     whole = round(periods)  # a negative autocorrelation has no fractional power
@@ -241,10 +243,11 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
     """Return the probability that the best of `trials` trials without skill reaches the printed
     ratio.
 
-    For one trial `1 - Phi(z)`, z the ratio over its own error without skill. For several `1 -
-    Phi(z)^trials`, z the ratio over the trials' spread. If the spread is below the error of one
-    ratio, the trials share luck c, normal with the rest of the error's variance; the result is the
-    mean over c of `1 - Phi((ratio - c) / spread)^trials`.
+    For one trial it is `1 - Phi(z)`, with z the ratio over its standard error without skill. For
+    several it is `1 - Phi(z)^trials`, with z the ratio over the trials' spread. If the spread is
+    below the standard error of one ratio, the trials share a luck component c, normal with the
+    remaining error variance; the result is the mean over c of `1 - Phi((ratio - c) /
+    spread)^trials`.
     """
     ratio = figure.moments.sharpe
     own = figure.sampling_variance
@@ -270,7 +273,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
 
 
 def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
-    """Return the evidence of a figure against a daily ratio of `best`."""
+    """Return the evidence for a figure against a daily ratio of `best`."""
     moments = figure.moments
     trials = 1 if against == "zero" else figure.trials
     sure = normal_quantile(figure.confidence)
@@ -307,7 +310,8 @@ def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
 
 def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
     """Return the number of returns after which the printed ratio is `score` standard errors above
-    the best of its trials, whose spread shrinks with the returns; None if it is not positive.
+    the best of its trials, whose spread shrinks with the number of returns; None if the ratio is
+    not positive.
     """
     moments = figure.moments
     if moments.sharpe < _NO_RATIO:

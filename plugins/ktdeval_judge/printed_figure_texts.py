@@ -98,7 +98,9 @@ def verdict(report: JudgedFigure) -> Iterator[str]:
 
 
 def _proof(report: JudgedFigure) -> Iterator[str]:
-    """Yield whether the ratio is significantly above its bar, and how many days this takes."""
+    """Yield whether the ratio is significantly above its threshold, and how many days this
+    takes.
+    """
     bar = report.zero
     above = "0"
     if report.trials > 1:
@@ -112,8 +114,8 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     if bar.probability >= report.confidence:
         yield f"This is evidence of skill: {chance}."
     elif bar.reached_by_luck <= 1 - report.confidence:
-        # For the deflated ratio, luck is a single bar; the ratio also includes the error of the
-        # estimate.
+        # For the deflated ratio, luck is a single threshold; the ratio also includes the estimation
+        # error.
         yield f"Luck alone seldom gives that much, but {chance}, {required}."
     else:
         yield f"This is not evidence of skill: {chance}, {required}."
@@ -163,7 +165,7 @@ def _table(report: JudgedFigure) -> list[str]:
 
 
 def _assumptions(report: JudgedFigure) -> Iterator[str]:
-    """Yield the assumptions of the figures."""
+    """Yield the assumptions behind the figures."""
     yield (
         f"Assumed: {report.periods:g} returns a year, skew {report.skew:g}, kurtosis"
         f" {report.kurtosis:g}, autocorrelation {report.autocorrelation:g}; standard error"
@@ -208,7 +210,7 @@ def _about_trials(report: JudgedFigure) -> Iterator[str]:
 
 
 def share_words(value: float) -> str:
-    """Return a probability in per cent."""
+    """Return a probability in percent."""
     if value < 0.001:
         return "less than 0.1 %"
     if value > 0.999:
@@ -223,7 +225,7 @@ def _rounded_up(days: float | None) -> str:
 
 
 def _whole(days: float) -> int:
-    """Return the first sufficient whole number of days."""
+    """Return the smallest sufficient whole number of days."""
     return -int(-days // 1)
 
 

@@ -1,4 +1,6 @@
-"""Page of a judgement: its answer, then daily growth and risk of the account, without holdings."""
+"""Page for a judgement: the verdict, then daily growth and risk of the account, without
+holdings.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ktdeval_pages.tear_sheet.tracks import Track
 
 
 def _has_sheet(track: NavTrack) -> bool:
-    """Return whether an account fits a tear sheet: enough daily returns, and a whole number of days
-    in a year.
+    """Return whether a tear sheet suits an account: enough daily returns, and a whole number of
+    days per year.
     """
     if track.a_year is None or len(track.values) <= MIN_RETURNS:
         return False
@@ -22,8 +24,9 @@ def _has_sheet(track: NavTrack) -> bool:
 
 
 def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | None) -> str | None:
-    """Return the page of an account as HTML; None if it has too few daily returns. The same account
-    gives the same bytes. `track`: the executed account, or a claimed one without decisions.
+    """Return the page of an account as HTML; None if it has too few daily returns. Deterministic:
+    the same account gives the same bytes. `track`: the executed account, or a claimed account
+    without decisions.
     """
     if not _has_sheet(track):
         return None

@@ -40,16 +40,16 @@ CAUSE_WORDS = {
     "dividends": "splits and dividends not booked",
     "remainder": "remainder",
 }
-"""Cause of `ktdeval_judge.nav_parts` -> words."""
-_ROUNDING = 1e-11  #: relative gap that float rounding makes
+"""Cause in `ktdeval_judge.nav_parts` -> text."""
+_ROUNDING = 1e-11  #: relative gap that float rounding causes
 
 
-_WIDE = 20  #: columns of a figure's name
+_WIDE = 20  #: column width of a figure's name
 _SPACINGS = {52.0: "weekly return", 12.0: "monthly return"}
 
 
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
-    """Yield the lines of a judgement. `folder`: of its run, or of the files of a NAV; None: no
+    """Yield the lines of a judgement. `folder`: folder of its run, or of a NAV's files; None: no
     folder.
     """
     yield " ".join(headline(file))
@@ -104,7 +104,7 @@ def _returns_words(file: JudgeFile) -> str:
 
 
 def headline(file: JudgeFile) -> Iterator[str]:
-    """Yield the sentences on the meaning of the result."""
+    """Yield the sentences that say what the result means."""
     if file.form != "nav" and file.executed_return is not None:
         yield _execution_sentence(file, file.executed_return)
     yield from _skill_sentences(file)
@@ -150,7 +150,7 @@ def _is_look_ahead_chosen(file: JudgeFile) -> bool:
 
 
 def _skill_sentences(file: JudgeFile) -> Iterator[str]:
-    """Yield whether the returns are evidence of skill, and how many would be."""
+    """Yield whether the returns are evidence of skill, and how many would be needed."""
     if _is_too_short(file):
         yield (
             f"{_returns_words(file)} don't allow a statement about skill: at least {MIN_RETURNS} "
@@ -258,7 +258,7 @@ def _luck(file: JudgeFile) -> Iterator[str]:
 
 
 def _ceiling(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
-    """Yield the ratio that luck gives the best of the tried strategies."""
+    """Yield the ratio expected from the best of the tried strategies by chance."""
     if found.trials == 1:
         said = "one try is assumed (--trials N, or --study NAME to count them)"
         if file.trials_from != ASSUMED:
@@ -485,7 +485,7 @@ def _months(months: float | None) -> str:
 
 
 def _further_months(clean: CleanPart) -> str:
-    """Return the number of further clean months until the Sharpe ratio is above zero."""
+    """Return how many more clean months are needed until the Sharpe ratio is above zero."""
     ratio = "their Sharpe ratio"
     if clean.months_needed_by == "whole":
         ratio = "the Sharpe ratio of the whole period"
@@ -546,7 +546,7 @@ def _next_step(file: JudgeFile, folder: Path | None) -> str:
 
 
 def _gap(share: float | None) -> str:
-    """Return a gap between two NAVs in per cent; a gap from rounding errors is 0."""
+    """Return a gap between two NAVs in percent; a gap from rounding errors is 0."""
     if share is None:
         return "an unknown part"
     if share < _ROUNDING:

@@ -37,13 +37,13 @@ REASONS: Mapping[str, str] = {
     "impossible_price": "the day's bar has no such price",
     "before_decision": "dated on or before the day of its signal",
 }
-"""Rule of the executor, or finding on a declared trade -> words."""
+"""Executor rule, or finding on a declared trade -> text."""
 LEAST = 1e-4  #: share of the NAV below which an unfilled part is rounding
-_PRICE_SLACK = 1e-6  #: relative; of a bar's low and high
+_PRICE_SLACK = 1e-6  #: relative tolerance around a bar's low and high
 
 
 def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> list[Unfilled]:
-    """Return the unfilled parts in order of days, the largest of a day first."""
+    """Return the unfilled parts ordered by day, the largest of a day first."""
     found = [
         Unfilled(day=each.day, code=each.code, reason="short", detail=each.reason)
         for each in made.refused
@@ -69,7 +69,7 @@ def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
 
             missing = _missing(order, step, before, ledger, snapshot)
             is_rounding = missing is not None and missing < LEAST
-            # a part below a lot, or reached at the open, is the rounding of a target
+            # a part below one lot, or reached at the open, is rounding of a target
             if is_rounding and order.rule in ("cash", "lot", "target"):
                 continue
 
@@ -108,7 +108,7 @@ def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
 
 
 def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
-    """Yield the orders that are not whole lots: the excess was not ordered."""
+    """Yield the orders that are not in whole lots: the excess was not ordered."""
     if made.plan.form != "orders":
         return
 
@@ -137,7 +137,7 @@ def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
 
 
 def _by_side(rows: Sequence[tuple[str, float]]) -> dict[tuple[str, str], float]:
-    """Return the shares of a day's orders, by code and side."""
+    """Return the shares ordered on a day, by code and side."""
     sums: dict[tuple[str, str], float] = {}
     for code, shares in rows:
         key = (code, "BUY" if shares > 0 else "SELL")
@@ -153,8 +153,8 @@ def _missing(
     ledger: Ledger,
     snapshot: MarketSnapshot,
 ) -> float | None:
-    """Return the unfilled part of an order, as a share of the NAV at the fills; None if no price is
-    known.
+    """Return the unfilled part of an order, as a share of the NAV at the time of the fills; None if
+    no price is known.
     """
     if not step.open_nav_minor:
         return None
@@ -179,8 +179,8 @@ def _missing(
 
 
 def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> tuple[str, str]:
-    """Return the rule that an order broke, and the reason as text. A day outside an asset's bars is
-    not a suspension.
+    """Return the rule that blocked an order, and the reason as text. A day outside an asset's bars
+    is not a suspension.
     """
     rule = str(order.rule)
     if rule not in ("universe", "suspended"):
@@ -234,7 +234,7 @@ def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
 
 
 def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapshot) -> str:
-    """Return text on a price outside the bar that may be an adjusted price."""
+    """Return text about a price outside the bar that may be an adjusted price."""
     factor = float(snapshot.factor[trade.row, trade.column])
     if abs(factor - 1.0) < _PRICE_SLACK:
         return ""

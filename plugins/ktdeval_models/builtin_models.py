@@ -177,7 +177,10 @@ class FirstListed(Hold):
 
 
 class RankModel(KeylessModel):
-    """Model that buys the names that rank best by one figure, equal-weighted."""
+    """Model that buys the names that rank best by one figure, equal-weighted.
+
+    A buffer avoids needless trading: a name is sold only when it falls below `keep_rank`.
+    """
 
     def __init__(self, figure: str, lowest_first: bool, params: RankParams) -> None:
         ranked_by = params.by or figure
@@ -395,7 +398,10 @@ def parse_coefficients(text: str) -> Mapping[str, float]:
 
 
 class EqualWeight(RankModel):
-    """Model that holds the most liquid names in equal weights and rebalances them."""
+    """Model that buys the most liquid names in equal weights and rebalances them.
+
+    It sells a name only when the name has left the index.
+    """
 
     def __init__(self, params: EqualWeightParams) -> None:
         rank_params = RankParams(positions=params.positions, invested=params.invested)

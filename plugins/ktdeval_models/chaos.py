@@ -105,7 +105,10 @@ class _ReplyState:
 
 
 class ChaosModel:
-    """Model that misbehaves at random, with a given probability."""
+    """Model that misbehaves at random, with a given probability.
+
+    Otherwise it behaves well, so that trades happen too.
+    """
 
     traits = ModelTraits(is_free=True, draws_chance=True)
 

@@ -23,7 +23,7 @@ from ktdeval_models.remembered_facts import RememberedFacts, uniform_of
 
 CONFIDENT = 0.8
 REMEMBERED = "what is remembered to have risen"
-"""What remembered names are ranked by, as shown in reasons."""
+"""The criterion that ranks remembered names, as shown in reasons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What `builtin/memory` knows about a market: a share of its facts, fixed by a seed, with noise.
+"""The market knowledge of `builtin/memory`: a share of its facts, fixed by a seed, with noise.
 
 A fact is the growth of a name from a day's close over the next `horizon` sessions of the name's own
 exchange.
@@ -46,7 +46,7 @@ class RememberedFacts:
 
     @cached_property
     def last_row(self) -> int:
-        """Row of the last day whose prices are known; -1 if there is none."""
+        """Row of the last day with known prices; -1 if no prices are known."""
         until = self._params.until
         if until is None:
             return len(self._days) - 1

@@ -1,3 +1,3 @@
-"""Markets fetched from vendors: a plan of requests from a table of its calls, answers on disk, one
-RawMarket.
+"""Markets fetched from vendors: a table of a vendor's calls gives a plan of requests, answers are
+kept on disk, and the result is one RawMarket.
 """

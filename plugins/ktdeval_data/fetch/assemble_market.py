@@ -1,4 +1,6 @@
-"""Markets from a vendor's answers: the codes, then each table, in the same form as an import's."""
+"""Build markets from a vendor's answers: first the codes, then each table, in the same form as an
+import.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,14 @@ from ktdeval_data.instruments import read_listing
 from ktdeval_data.membership import OPEN_END, intervals, read_members
 from ktdeval_data.params import FetchParams, LongParams
 
-_FIRST_LEVEL = 2  # digits of a code of the SWS classification
+_FIRST_LEVEL = 2  # digits of a first-level SWS code
 
 
 @dataclass(frozen=True)
 class _FetchedMarket:
-    """Market to fetch: the members of an index, or assets that the user names."""
+    """Market to fetch: the members of an index, or assets specified by the user."""
 
-    hours: int  #: offset of its clock from UTC
+    hours: int  #: UTC offset of its clock in hours
     index: str  #: code of the index; empty without an index
     instrument: Instrument
 
@@ -108,7 +110,7 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
 
 
 def _index_market(tables: VendorTables, index: str) -> dict[str, Any]:
-    """Fields of the raw market of an index's members."""
+    """Return the raw market's fields for the members of an index."""
     members, (first, last) = _index_members(tables, index), tables.days
     overlap = (members["first"] <= np.datetime64(last)) & (members["last"] >= np.datetime64(first))
     codes = sorted(set(members.loc[overlap, "code"]))
@@ -135,9 +137,9 @@ def _index_market(tables: VendorTables, index: str) -> dict[str, Any]:
 
 
 def _index_gaps(tables: VendorTables, bars: pd.DataFrame, members: pd.DataFrame) -> list[str]:
-    """Return notes on what the vendor has not sent: lists of members, and member days before a
-    code's first bar or after its last. Days between are halts, which `data check` counts. Raises
-    DataError if more is missing at the end than a halt explains.
+    """Return notes on what the vendor has not sent: member lists, and member days before a code's
+    first bar or after its last. Days between are halts, which `data check` counts. Raises DataError
+    if more is missing at the end than a halt explains.
     """
     problems = _missing_lists(tables)
     halts: list[str] = []
@@ -166,7 +168,7 @@ def _index_gaps(tables: VendorTables, bars: pd.DataFrame, members: pd.DataFrame)
 
 
 def _member_days(spells: pd.DataFrame, days: DayArray) -> DayArray:
-    """Return the days on which a code is a member. `spells`: its intervals, ends included."""
+    """Return the days on which a code is a member. `spells`: its intervals, both ends inclusive."""
     is_member = np.zeros(len(days), np.bool_)
     for first, last in zip(spells["first"], spells["last"], strict=True):
         is_member |= (days >= np.datetime64(first, "D")) & (days <= np.datetime64(last, "D"))
@@ -174,9 +176,9 @@ def _member_days(spells: pd.DataFrame, days: DayArray) -> DayArray:
 
 
 def _missing_lists(tables: VendorTables) -> list[str]:
-    """Return a text for each request for lists of members that was answered without a row.
+    """Return a text for each request for member lists that was answered without rows.
 
-    A month that is not over has no list yet.
+    A month that has not ended has no list yet.
     """
     absent = []
     for request in tables.unanswered.get("members", ()):
@@ -188,14 +190,14 @@ def _missing_lists(tables: VendorTables) -> list[str]:
 
 
 def _settle(tables: VendorTables, problems: Sequence[str]) -> list[str]:
-    """Return a note on days that are missing. Raises DataError if they are not accepted."""
+    """Return a note on missing days. Raises DataError if they are not accepted."""
     params = tables.params
     asked = f"{tables.name}, asked from {tables.days[0]} to {tables.days[1]}"
     return coverage.settle(problems, params.accept_gaps, asked, str(params.answers))
 
 
 def _symbol_market(tables: VendorTables, instrument: Instrument) -> dict[str, Any]:
-    """Fields of the raw market of assets that the user names, without an index."""
+    """Return the raw market's fields for assets specified by the user, without an index."""
     pairs = instrument.kind == "crypto"
     codes = sorted(
         {
@@ -250,8 +252,8 @@ def _symbol_market(tables: VendorTables, instrument: Instrument) -> dict[str, An
 
 
 def _days_of_listing(bars: pd.DataFrame) -> dict[str, str]:
-    """Return code -> ISO day on which the vendor says that it was listed, without the codes of
-    which it says none.
+    """Return code -> ISO listing day according to the vendor, without codes for which it gives
+    none.
     """
     if "listed" not in bars:
         return {}
@@ -266,9 +268,9 @@ def _symbol_gaps(
     listed: Mapping[str, str],
     foreign: Collection[str],
 ) -> list[str]:
-    """Return notes on the sessions that the vendor has not sent. `foreign`: codes of other
-    exchanges, whose sessions are not known, so that only a week without a bar counts. Raises
-    DataError if some are missing that no listing explains, and they are not accepted.
+    """Return notes on the sessions that the vendor has not sent. `foreign`: codes on other
+    exchanges, whose sessions are unknown, so that only a week without bars is reported. Raises
+    DataError if sessions are missing that no listing explains, and gaps are not accepted.
     """
     expected = coverage.expected_days(tables.calendar, *tables.days)
     all_missing = []
@@ -289,8 +291,8 @@ def _symbol_gaps(
 
 
 def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
-    """Factors on ex-dates: a split multiplies by new / old, a dividend by close / (close - rate)
-    with the close before it.
+    """Return factors on ex-dates: a split multiplies by new / old, a dividend by close / (close -
+    rate), with the previous close.
     """
     events = (
         actions.dropna(subset=["date"])
@@ -322,8 +324,8 @@ def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_traded(bars: pd.DataFrame, last: date) -> pd.DataFrame:
-    """Bars until `last` as they traded, of prices divided by all later splits; the factor is as of
-    `_from_actions`.
+    """Return bars until `last` as traded, from prices divided by all later splits; the factor is
+    defined as in `_from_actions`.
     """
     bars = bars.sort_values(["code", "date"], kind="stable").reset_index(drop=True)
     splits = bars["split"].where(bars["split"] > 0, 1.0)
@@ -378,7 +380,7 @@ def _connect(params: FetchParams, vendor: Vendor) -> Callable[[], VendorTranspor
 
 
 def _index_members(tables: VendorTables, index: str) -> pd.DataFrame:
-    """Intervals of membership: from a file, or from the vendor's dated lists."""
+    """Return membership intervals: from a file, or from the vendor's dated lists."""
     if tables.params.members is not None:
         return read_members(
             Path(tables.params.members), {}, index, read_listing(None, {}, "a_share", None)
@@ -394,7 +396,7 @@ def _index_members(tables: VendorTables, index: str) -> pd.DataFrame:
 
 
 def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.DataFrame:
-    """Bars with their factor: that of the day, or if the vendor gives only changes the last one
+    """Return bars with their factor: the day's or, if the vendor gives only changes, the last one
     before it; 1 before the first.
     """
     factors = factors.dropna(subset=["date"])
@@ -420,7 +422,7 @@ def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.
 
 
 def _asset_table(tables: VendorTables, index: str) -> pd.DataFrame:
-    """Names and industries, one row a code."""
+    """Return names and industries, one row per code."""
     assets = tables.read("assets", [index]).drop_duplicates("code", keep="last")
     if tables.has("industries"):
         dated = tables.read("industries", [index]).sort_values(["date"], kind="stable")
@@ -436,8 +438,8 @@ def _asset_table(tables: VendorTables, index: str) -> pd.DataFrame:
 
 
 def _dated_names(tables: VendorTables, codes: Sequence[str]) -> pd.DataFrame:
-    """Dated names; each holds until the day before the next name begins, whatever end the vendor
-    gives.
+    """Return dated names; each holds until the day before the next one begins, whatever end the
+    vendor gives.
 
     Empty if the vendor has no names.
     """

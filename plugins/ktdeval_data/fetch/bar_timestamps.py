@@ -1,8 +1,8 @@
-"""Days of bars from the time stamps of vendors, each after a look at its time of day.
+"""Days of bars from vendors' timestamps, after a check of each timestamp's time of day.
 
-A bar belongs to the day on which it ends: only then is its close known. Most exchanges of coins
-begin their bars at 00:00 UTC; some begin at midnight of UTC+8, 16:00 UTC, and their bars end on the
-day after the one on which they begin.
+A bar belongs to the day on which it ends: only then is its close known. Most crypto exchanges begin
+their bars at 00:00 UTC; some begin at midnight in UTC+8, 16:00 UTC, so that a bar ends on the day
+after it began.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ktdeval_tables.numbers import to_numbers
 
 _DAY = pd.Timedelta(days=1)
 _INSTANT = pd.Timedelta(nanoseconds=1)
-# 2000 and 2100: seconds and microseconds lie outside.
+# 2000 to 2100: timestamps in seconds or microseconds lie outside.
 _EARLIEST_MS = 946_684_800_000
 _LATEST_MS = 4_102_444_800_000
 
 
 def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
-    """Return `date`, the day of UTC on which each bar ends, and `begins`, the time of UTC at which
-    it begins, as text. `stamps`: starts of bars of a day, in milliseconds since 1970. Raises
-    DataError if one is in another unit.
+    """Return `date`, the UTC day on which each bar ends, and `begins`, the UTC time at which it
+    begins, as text. `stamps`: starts of daily bars, in milliseconds since 1970. Raises DataError if
+    a timestamp is in another unit.
     """
     numbers = to_numbers(stamps, where)
     wrong = ~((numbers >= _EARLIEST_MS) & (numbers <= _LATEST_MS))
@@ -41,8 +41,8 @@ def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
 
 
 def days_of_midnights(stamps: pd.Series, zone: str, where: str) -> pd.Series:
-    """Return the day that begins at each stamp, an ISO time with its zone. Raises DataError if one
-    is no midnight of `zone`.
+    """Return the day that begins at each timestamp, an ISO time with its zone. Raises DataError if
+    a timestamp is not midnight in `zone`.
     """
     moments = pd.to_datetime(stamps, utc=True, errors="coerce", format="ISO8601")
     local = moments.dt.tz_convert(zone)
@@ -57,8 +57,8 @@ def days_of_midnights(stamps: pd.Series, zone: str, where: str) -> pd.Series:
 
 
 def one_beginning(bars: pd.DataFrame, where: str) -> list[str]:
-    """Return a note for the codes whose bars do not begin at 00:00 UTC. Raises DataError if the
-    bars of a code begin at several times of day, so that they overlap or leave hours out.
+    """Return a note on the codes whose bars do not begin at 00:00 UTC. Raises DataError if a code's
+    bars begin at different times of day, so that they overlap or omit hours.
     """
     codes_of: dict[str, list[str]] = {}
     for code, column in bars.groupby("code", observed=True)["begins"]:

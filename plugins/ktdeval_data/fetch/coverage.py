@@ -1,8 +1,8 @@
-"""Days that a vendor was asked for, compared with the days that it has sent, code by code.
+"""Compare the days requested from a vendor with the days received, code by code.
 
-A vendor may cut a page, keep few days, or answer with nothing under load, without an error. What
-an answer lacks is asked for again; what is missing still is an error, or with `--accept-gaps` a
-note of the snapshot.
+A vendor may truncate a page, keep few days, or return nothing under load, without an error. Missing
+days are requested again; what is still missing is an error or, with `--accept-gaps`, a note in the
+snapshot.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ktdeval.errors import DataError
 from ktdeval.market import DayArray, listed_codes, sessions
 
 LONGEST_HALT = 20
-"""Sessions at the end of a code's days for which a halt of an A-share may account. Since 2018
-exchanges bound most halts to ten.
+"""Sessions at the end of a code's days that a halt of an A-share may explain. Since 2018 exchanges
+limit most halts to ten sessions.
 """
 
 _LATE = "first bars after the first day asked for"
@@ -28,19 +28,19 @@ _MAX_NAMED = 4
 
 @dataclass(frozen=True)
 class MissingSessions:
-    """Sessions that a code lacks."""
+    """Sessions missing for a code."""
 
     code: str
-    before: DayArray  #: its first bar
-    after: DayArray  #: its last bar
-    between: DayArray  #: its first and last bar
-    first: str  #: day of its first bar
-    last: str  #: day of its last bar
+    before: DayArray  #: missing before the first bar
+    after: DayArray  #: missing after the last bar
+    between: DayArray  #: missing between the first and the last bar
+    first: str  #: day of the first bar
+    last: str  #: day of the last bar
 
 
 def expected_days(calendar: str, first: date, last: date) -> DayArray:
-    """Sessions of an exchange from `first` to `last`; all days where it never closes. Empty if the
-    calendar does not reach so far.
+    """Return an exchange's sessions from `first` to `last`; all days if it never closes. Empty if
+    the calendar does not extend that far.
     """
     if calendar == "24/7":
         return np.arange(np.datetime64(first), np.datetime64(last) + 1)
@@ -51,12 +51,12 @@ def expected_days(calendar: str, first: date, last: date) -> DayArray:
 
 
 def days_in(table: pd.DataFrame) -> DayArray:
-    """Days of a table, ascending, each once."""
+    """Return the days in a table, ascending, without duplicates."""
     return np.unique(table["date"].dropna().to_numpy().astype("datetime64[D]"))
 
 
 def missing_of(code: str, got: DayArray, expected: DayArray) -> MissingSessions:
-    """Return the sessions of `expected` that a code lacks. `got`: its days, ascending, at least
+    """Return the sessions in `expected` that a code lacks. `got`: its days, ascending, at least
     one.
     """
     absent = expected[~np.isin(expected, got)]
@@ -68,7 +68,7 @@ def missing_of(code: str, got: DayArray, expected: DayArray) -> MissingSessions:
 
 
 def far_from(got: DayArray, expected: DayArray) -> DayArray:
-    """Return the days of `expected` without a day of `got`, ascending, within a week."""
+    """Return the days in `expected` without any day of `got` (ascending) within a week."""
     after = got[np.searchsorted(got, expected).clip(max=len(got) - 1)]
     before = got[(np.searchsorted(got, expected, side="right") - 1).clip(min=0)]
     distance = np.minimum(np.abs(after - expected), np.abs(expected - before))
@@ -79,7 +79,7 @@ def far_from(got: DayArray, expected: DayArray) -> DayArray:
 def problems_of(missing: MissingSessions, listed: str) -> list[str]:
     """Return a text for each unexplained gap.
 
-    A late first day is explained by the day of listing; without one it gives only a note
+    A late first day is explained by the listing day; if that is unknown, there is only a note
     (`late_starts`).
     """
     problems = []
@@ -104,7 +104,7 @@ def problems_of(missing: MissingSessions, listed: str) -> list[str]:
 
 
 def late_starts(all_missing: Sequence[MissingSessions], listed: Mapping[str, str]) -> list[str]:
-    """Return notes on the codes whose bars begin after the first day asked for."""
+    """Return notes on the codes whose bars begin after the first day requested."""
     late = [missing for missing in all_missing if len(missing.before)]
     dated = [f"{one.code} {one.first}" for one in late if listed.get(one.code)]
     undated = [f"{one.code} {one.first}" for one in late if not listed.get(one.code)]
@@ -120,7 +120,7 @@ def late_starts(all_missing: Sequence[MissingSessions], listed: Mapping[str, str
 
 
 def settle(problems: Sequence[str], accepted: bool, asked: str, answers: str) -> list[str]:
-    """Return a note that states the gaps; empty without gaps.
+    """Return a note that lists the gaps; empty without gaps.
 
     Raises DataError if gaps are not accepted.
     """

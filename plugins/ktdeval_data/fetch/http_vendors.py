@@ -43,11 +43,11 @@ _KLINE = (
     "taker_quote",
     "0",
 )
-"""Columns of Binance's rows, which come without names."""
+"""Columns in Binance's rows, which have no header."""
 
 
 class _OwnHost(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, without keys if they lead to another host."""
+    """Follows redirects, but drops the keys if they lead to another host."""
 
     def redirect_request(
         self, req: urllib.request.Request, *arguments: Any
@@ -69,7 +69,7 @@ class WebVendor:
     """A vendor at an address."""
 
     variables: tuple[str, ...] = ()  #: environment variables that hold its keys
-    site = ""  #: issues keys
+    site = ""  #: website that issues keys
     takes_endpoint = True
 
     def __init__(self, name: str, endpoint: str) -> None:
@@ -103,7 +103,7 @@ class WebVendor:
         return {}
 
     def _fetch(self, url: str, body: bytes | None, where: str) -> Any:
-        """Return the JSON of a server's answer."""
+        """Return the JSON in a server's answer."""
         content = self._content(url, body, where)
         try:
             return loads_data(content)
@@ -119,7 +119,8 @@ class WebVendor:
         try:
             with _OPENER.open(message, timeout=_TIMEOUT_S) as response:
                 content: bytes = response.read(max_bytes + 1)
-                # A read with a size limit does not itself notice that the connection ended early.
+                # A read with a size limit does not notice by itself that the connection ended
+                # early.
                 if response.length and len(content) <= max_bytes:
                     raise http.client.IncompleteRead(content, response.length)
         except urllib.error.HTTPError as error:
@@ -134,7 +135,7 @@ class WebVendor:
         return content
 
     def _explain_malformed(self, where: str, problem: str, reply: JsonValue) -> ModelError:
-        """Return the error for an answer of another form than expected, which it quotes."""
+        """Return the error for an answer with an unexpected form, which the error quotes."""
         return ModelError(
             "bad_response", f"{where}: {problem}{quote_server_text(str(reply), self.secrets)}"
         )
@@ -184,8 +185,8 @@ class Tushare(WebVendor):
 
 
 def _advice(message: str) -> str:
-    """Return how to proceed after a refusal of Tushare's; empty if its words are unknown."""
-    if "每天" in message or "每小时" in message:  # a limit by the day or hour
+    """Return advice on a refusal by Tushare; empty if its wording is unknown."""
+    if "每天" in message or "每小时" in message:  # a daily or hourly limit
         return "; the limit of this hour or day is reached; run the same command later"
     if "权限" in message or "积分" in message:  # rights, or the points that give them
         return "; the account needs more points for this call"
@@ -223,7 +224,7 @@ class Alpaca(WebVendor):
         return {"APCA-API-KEY-ID": self.secrets[0], "APCA-API-SECRET-KEY": self.secrets[1]}
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call, and one for each further page, as `Transport.call`."""
+        """Make a call, and another for each further page, as `Transport.call`."""
         where = f"{self._name} {request.api}"
         rows: list[dict[str, JsonValue]] = []
         params = dict(request.params)
@@ -243,7 +244,7 @@ class Alpaca(WebVendor):
             tokens.add(token)
             params["page_token"] = str(token)
 
-        columns: dict[str, None] = {}  # in order of appearance: not all rows have all fields
+        columns: dict[str, None] = {}  # in order of appearance, since not all rows have all fields
         for row in rows:
             columns |= dict.fromkeys(row)
 

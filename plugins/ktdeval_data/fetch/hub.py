@@ -1,8 +1,8 @@
-"""Read the tables of a dataset on the Hugging Face Hub at one commit, as `make long` does. No
-other file is read, and no code of the dataset is run.
+"""Read the tables of a dataset on the Hugging Face Hub at a fixed commit, as `make long` does. No
+other files are read, and no dataset code is run.
 
 Source: https://huggingface.co/docs/hub/api, and /docs/hub/datasets-manual-configuration for the
-configurations of a card.
+configurations on a dataset card.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import FetchHubParams
 from ktdeval_tables.vendor_tables import SUFFIXES
 
-_MAX_BYTES = 2**31  #: of a file
-_ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if a card names none
-_MALFORMED = (LookupError, TypeError, AttributeError)  #: reading JSON of an unexpected form
+_MAX_BYTES = 2**31  #: maximum file size
+_ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if the card lists none
+_MALFORMED = (LookupError, TypeError, AttributeError)  #: errors from JSON with an unexpected form
 
 
 # a tuple: a row of an answer, as of all vendors
@@ -53,9 +53,9 @@ class _FileListing(NamedTuple):
     """Answer to a request for a dataset's list of files."""
 
     commit: str
-    configs: JsonValue  #: of the dataset's card; its form is checked where it is read
+    configs: JsonValue  #: configurations on the dataset card; checked where they are read
     paths: list[str]
-    licence: JsonValue = None  #: of the card, likewise; absent from answers without one
+    licence: JsonValue = None  #: licence on the card, likewise; absent from answers without one
 
 
 class Hub(WebVendor):
@@ -101,7 +101,7 @@ class Hub(WebVendor):
         return VendorAnswer(_FileListing._fields, [row])
 
     def _download(self, params: Mapping[str, str]) -> VendorAnswer:
-        """Write a file into the folder; answer with its hash."""
+        """Write a file into the folder; the answer contains its hash."""
         name = params["dataset"]
         path = params["path"]
         url = f"{self._endpoint}/datasets/{name}/resolve/{params['revision']}/{quote(path)}"
@@ -114,8 +114,8 @@ class Hub(WebVendor):
 
 
 def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a query with its revision resolved to a commit, and with the options of our mapping,
-    for a recipe. Raises as `make_hub`.
+    """Return a query for a recipe, with its revision resolved to a commit and with the options from
+    our mapping. Raises as `make_hub`.
     """
     params = with_mapping(build_params(FetchHubParams, query, "data provider hf"))
     listing = _list_files(_open_answers(params), params)
@@ -127,7 +127,7 @@ def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
 def make_hub(params: FetchHubParams) -> MarketSnapshot:
     """Return a snapshot from a dataset.
 
-    The licence is printed before a file is asked for, and becomes a note of the snapshot. Raises
+    The licence is printed before any file is requested, and becomes a note in the snapshot. Raises
     UsageError if the configuration or split is unknown, or the licence is missing; DataError if the
     hub refuses or does not answer, if the tables are missing, or as in `read_long` and `assemble`;
     StoreError if files can't be written.
@@ -139,7 +139,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
     tables = _table_paths(params, listing.configs, listing.paths)
     click.echo(f"hf {params.bars} at {listing.commit[:12]}: {licence}", err=True)
     folder = content_hash([params.bars, listing.commit, params.config, params.split])[:20]
-    # Files keep their names: the table of a single asset may have its code in the name only.
+    # Files keep their names: a single-asset table may have its code only in the file name.
     names = [re.sub(r"[^\w.-]", "_", path.rpartition("/")[2]) for path in tables]
 
     for number, (path, name) in enumerate(zip(tables, names, strict=True)):
@@ -171,7 +171,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
 
 
 def _open_answers(params: FetchHubParams) -> AnswerFolder:
-    """Open the store of the hub's answers."""
+    """Open the folder of the hub's answers."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", params.bars) or params.answers is None:
         raise UsageError(
             "hf: expected ORG/NAME, with --answers DIR or --out DIR of `ktdeval data make`, was"
@@ -198,7 +198,7 @@ def _list_files(answers: AnswerFolder, params: FetchHubParams) -> _FileListing:
 
 
 def _table_paths(params: FetchHubParams, configs: JsonValue, paths: list[str]) -> list[str]:
-    """Return the paths of the tables of a configuration and split; all tables if the card names no
+    """Return the paths of the tables in a configuration and split; all tables if the card lists no
     files.
     """
     try:
@@ -219,11 +219,11 @@ def _table_paths(params: FetchHubParams, configs: JsonValue, paths: list[str]) -
 
 
 def _patterns(params: FetchHubParams, configs: Any) -> list[str]:
-    """Return the patterns of files that a card states for the chosen configuration and split.
+    """Return the file patterns that a card gives for the chosen configuration and split.
 
     A configuration has `data_files` or a folder `data_dir`. `data_files` are patterns, which form
     the split `train`, or objects with a split and its patterns. Raises one of `_MALFORMED` if the
-    card has another form.
+    card is malformed.
     """
     files = {}
     for config in configs:
@@ -241,7 +241,7 @@ def _patterns(params: FetchHubParams, configs: Any) -> list[str]:
 
 
 def _one_of(entries: Mapping[str, Any], what: str, params: FetchHubParams) -> Any:
-    """Return the entry that the option `what` names; by default the only one, or `default`."""
+    """Return the entry chosen with the option `what`; by default the only one, or `default`."""
     name = getattr(params, what)
     if not name:
         name = next(iter(entries)) if len(entries) == 1 else "default"
@@ -257,6 +257,6 @@ def _fits_any(path: str, patterns: list[str]) -> bool:
 
 
 def _is_path_match(path: str, pattern: str) -> bool:
-    """Return whether a path matches a pattern; only `**` crosses folders."""
+    """Return whether a path matches a pattern; only `**` matches across folders."""
     level = "**" in pattern or path.count("/") == pattern.count("/")
     return level and (fnmatchcase(path, pattern) or fnmatchcase(path, pattern.replace("**/", "")))

@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face Hub whose tables we know how to read, and the licences of cards."""
+"""Hugging Face Hub datasets whose tables we know how to read, and licences from dataset cards."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ktdeval_data.params import FetchHubParams
 
 @dataclass(frozen=True)
 class KnownDataset:
-    """A dataset with a mapping of ours."""
+    """A dataset for which we have a mapping."""
 
     summary: str
     read_on: str  #: day on which its card was read
-    card_licence: str  #: what the card said then of the licence
-    options: Mapping[str, Any]  #: of `data make hf`
-    unstated: tuple[str, ...] = ()  #: what the card leaves open
+    card_licence: str  #: what the card then said about the licence
+    options: Mapping[str, Any]  #: options of `data make hf`
+    unstated: tuple[str, ...] = ()  #: what the card does not specify
 
     @property
     def note(self) -> str:
-        """Return the note of a snapshot made by the mapping."""
+        """Return the note for a snapshot made with the mapping."""
         return f"columns by ktdeval's mapping; its card does not state {'; '.join(self.unstated)}"
 
 
@@ -41,8 +41,8 @@ def known_datasets() -> Mapping[str, KnownDataset]:
 
 
 def with_mapping(params: FetchHubParams) -> FetchHubParams:
-    """Return the parameters with those of our mapping where the user gave none; a column that the
-    user maps is read as the user says.
+    """Return the parameters, with values from our mapping for those that the user did not give; a
+    column that the user maps is read as the user says.
     """
     known = known_datasets().get(params.bars)
     if known is None:
@@ -64,10 +64,10 @@ def with_mapping(params: FetchHubParams) -> FetchHubParams:
 
 
 def licence_of(params: FetchHubParams, stated: JsonValue) -> str:
-    """Return the licence under which a dataset is used: that of its card, or the user's words where
-    the card states none.
+    """Return the licence under which a dataset is used: the card's, or the user's words if the card
+    has none.
 
-    Raises UsageError if the card states none, and neither does the user; or they differ.
+    Raises UsageError if neither the card nor the user gives one, or if they differ.
     """
     of_card = _in_words(stated)
     if not of_card and not params.licence:
@@ -87,7 +87,7 @@ def licence_of(params: FetchHubParams, stated: JsonValue) -> str:
 
 
 def _in_words(stated: JsonValue) -> str:
-    """Return a card's licence, a text or a list of texts, as one text."""
+    """Return a card's licence, a text or a list of texts, as a single text."""
     if isinstance(stated, str):
         return stated.strip()
     if isinstance(stated, list):
@@ -96,7 +96,7 @@ def _in_words(stated: JsonValue) -> str:
 
 
 def advice_on(name: str) -> str:
-    """Return what to check where the hub does not give a dataset."""
+    """Return what to check if the hub does not return a dataset."""
     known = ", ".join(known_datasets())
     return (
         f"; the hub answers so if there is no public dataset {name}. Check the name, or set HF_TOKEN"

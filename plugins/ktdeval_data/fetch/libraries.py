@@ -1,5 +1,5 @@
-"""Fetch from vendors by their Python libraries. Each is an extra, which is imported at the first
-request.
+"""Fetch from vendors through their Python libraries. Each is an optional extra, imported at the
+first request.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60.0
 _A_MINUTE_S = 60.0
-_NONE_OF_THESE_DAYS = "Data doesn't exist for startDate"  # Yahoo, of a stock that left it
+_NONE_OF_THESE_DAYS = "Data doesn't exist for startDate"  # Yahoo, for a stock that left it
 _SUCCESS = "0"
 _NO_LOGIN = "10001001"
 _NETWORK = "10002"
-_PAGE = 2000  # rows of a page of BaoStock's
+_PAGE = 2000  # rows per page in BaoStock
 _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
-"""Errors of a library whose page was not served (those of `requests` and `curl_cffi` are OSErrors)
-or has an unexpected form.
+"""Errors from a library whose page was not served (those of `requests` and `curl_cffi` are
+OSErrors) or has an unexpected form.
 """
 
 
 class _VendorLibrary:
-    """A vendor's library, and the modules of it that are used."""
+    """A vendor's library, and the modules used from it."""
 
     package: str
     modules: tuple[str, ...] = ()
@@ -54,8 +54,8 @@ class _VendorLibrary:
 
 
 class _BaostockSocket:
-    """BaoStock's socket, but reading fails once the server has closed it. BaoStock's own would read
-    empty texts for ever.
+    """BaoStock's socket, except that reading fails once the server has closed it. BaoStock's own
+    socket would read empty texts forever.
     """
 
     def __init__(self, socket: Any) -> None:
@@ -65,7 +65,7 @@ class _BaostockSocket:
         self.close = socket.close
 
     def recv(self, size: int) -> bytes:
-        """Return received bytes. Raises ConnectionError if the server has closed."""
+        """Return received bytes. Raises ConnectionError if the server has closed the connection."""
         content: bytes = self._socket.recv(size)
         if not content:
             raise ConnectionError("closed by BaoStock")
@@ -81,7 +81,7 @@ class Baostock(_VendorLibrary):
     _logged_in = False
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call; as of `VendorTransport`."""
+        """Make a call, as `VendorTransport.call`."""
         where = f"baostock {request.api}"
         with contextlib.redirect_stdout(io.StringIO()):  # the library prints its progress
             if not self._logged_in:
@@ -93,7 +93,7 @@ class Baostock(_VendorLibrary):
                 rows.append(list(result.get_row_data()))
 
         self._check(result, where)
-        # A full last page: the library reports the end when the next page does not arrive.
+        # If the last page is full, the library reports the end when the next page does not arrive.
         if len(result.data) == _PAGE:
             self._logged_in = False
             raise ModelError("connection", f"{where}: the answer was cut after {len(rows)} rows")
@@ -127,7 +127,7 @@ class Akshare(_VendorLibrary):
     def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, like `Transport.call`.
 
-        Errors of the library are temporary: most come from pages that were not served.
+        Library errors are treated as temporary: most come from pages that were not served.
         """
         where = f"akshare {request.api}"
         call = getattr(self._library, request.api, None)
@@ -147,7 +147,7 @@ class Akshare(_VendorLibrary):
 
 
 class Yfinance(_VendorLibrary):
-    """Yahoo Finance, with bars up to today, since Yahoo divides them by each split up to today.
+    """Yahoo Finance, with bars up to today, since Yahoo adjusts them for every split up to today.
     Source: yfinance 1.0 to 1.7.
     """
 
@@ -160,7 +160,7 @@ class Yfinance(_VendorLibrary):
         logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # failures are raised
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call; as of `VendorTransport`."""
+        """Make a call, as `VendorTransport.call`."""
         where = f"yfinance {request.api}"
         params = request.params
         errors = self._library.exceptions
@@ -234,7 +234,7 @@ class Ccxt(_VendorLibrary):
                 symbol, params["timeframe"], since, int(params["limit"])
             )
 
-            # An exchange that has no bars of these days may answer with later ones.
+            # An exchange that has no bars for these days may answer with later ones.
             rows = [[*bar[:6], *facts] for bar in bars if since <= bar[0] <= last]
             return VendorAnswer(_OHLCV, rows)
         except (library.OperationFailed, *_PAGE_ERRORS) as error:
@@ -250,7 +250,7 @@ class Ccxt(_VendorLibrary):
             raise DataError(f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
 
     def _symbol(self, pair: str) -> str:
-        """Return the exchange's own symbol of a pair such as BTCUSDT."""
+        """Return the exchange's own symbol for a pair such as BTCUSDT."""
         pairs = []
         symbols = []
         for name, market in self._exchange.load_markets().items():
@@ -276,7 +276,7 @@ def _frame_answer(frame: pd.DataFrame) -> VendorAnswer:
 
 
 def _day_of(moment: object) -> str:
-    """Return the ISO day of a moment; empty if it is unknown. `moment`: a datetime with its zone, or
+    """Return the ISO day of a timestamp; empty if unknown. `moment`: a timezone-aware datetime, or
     seconds since 1970 UTC.
     """
     if isinstance(moment, datetime):
@@ -289,8 +289,8 @@ def _day_of(moment: object) -> str:
 def _plain_cell(cell: Any) -> JsonValue:
     """Return a cell of a data frame as JSON: days as ISO text, missing values as None.
 
-    A moment other than midnight (in the exchange's zone) keeps its time: an intraday bar must not
-    be read as the bar of a day.
+    A timestamp other than midnight (in the exchange's zone) keeps its time: an intraday bar must
+    not be read as a daily bar.
     """
     if isinstance(cell, date):  # NaT is a date, too
         if cell != cell:

@@ -1,4 +1,4 @@
-"""Currencies in which vendors quote assets: read, brought to whole units, and compared with the
+"""Currencies in which vendors quote assets: read, converted to whole units, and compared with the
 market's.
 """
 
@@ -16,8 +16,8 @@ _MONEY = ("open", "high", "low", "close", "amount", "dividend")
 
 
 def quoted_in(table: pd.DataFrame, name: str) -> dict[str, str]:
-    """Return code -> currency, as the vendor names it; without a code of which it names none.
-    Raises UsageError if a code has two.
+    """Return code -> currency, as the vendor names it, without codes for which it gives none.
+    Raises UsageError if a code has two currencies.
     """
     if "currency" not in table:
         return {}
@@ -36,8 +36,8 @@ def in_whole_units(
     bars: pd.DataFrame,
     quoted: Mapping[str, str],
 ) -> tuple[pd.DataFrame, dict[str, str], list[str]]:
-    """Return bars with prices in whole units of a currency, the currency of each code, and notes of
-    what was divided or taken as dollars.
+    """Return bars with prices in whole currency units, the currency of each code, and notes on
+    prices that were divided or assumed to be in dollars.
     """
     bars = bars.copy()
     currencies = dict(quoted)

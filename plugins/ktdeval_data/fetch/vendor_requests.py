@@ -1,6 +1,6 @@
-"""Vendors as data: the requests to a vendor for each table of a market, their plan, and their
-answers. Each is requested once, within the vendor's limits, and kept as received, so that a fetch
-can resume.
+"""Vendors as data: the requests to a vendor for each table of a market, the request plan, and the
+answers. Each request is made once, within the vendor's limits, and its answer is kept as received,
+so that a fetch can resume.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ class VendorTable:
 class Vendor:
     """A source of market data."""
 
-    words: str  #: its name in texts
-    days: str  #: how it writes days, as of `strftime`
-    per_minute: int  #: most requests a minute, unless the user says otherwise
+    words: str  #: its name as shown in texts
+    days: str  #: its format for days, as in `strftime`
+    per_minute: int  #: maximum number of requests per minute, unless the user sets another
     tables: Mapping[str, VendorTable]
-    notes: tuple[str, ...] = ()  #: how its answers are read, for the snapshot
+    notes: tuple[str, ...] = ()  #: how its answers are read, for the snapshot's notes
     endpoint: Address | None = None  #: base URL; None if a library knows it
 
 
 @dataclass(frozen=True)
 class VendorRequest:
-    """One call of a vendor."""
+    """One call to a vendor."""
 
     api: str
     params: Mapping[str, str]
-    #: the code that it is about, `600519.SH`; that of the index where it is about all
+    #: code requested, such as `600519.SH`; the index's code if the request covers all members
     code: str = ""
-    first: date = date.min  #: first day that it is about
-    last: date = date.max  #: last day that it is about
+    first: date = date.min  #: first day requested
+    last: date = date.max  #: last day requested
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def plan(
     last: date,
     exchange: str = "",
 ) -> Iterator[VendorRequest]:
-    """Requests for a table: for the days `first` to `last`, both included, and the assets `codes`
-    (or only the index).
+    """Yield the requests for a table, for the days `first` to `last` inclusive and the assets
+    `codes` (or only the index).
     """
     for code in codes:
         for span in _spans(table, first, last):
@@ -126,8 +126,8 @@ def request_of(
     exchange: str = "",
     more: Mapping[str, str] | None = None,
 ) -> VendorRequest:
-    """Return the request for a code on the days of `span`, both included; `more`: one of the
-    table's `each`.
+    """Return the request for a code on the days of `span`, both ends inclusive; `more`: one of the
+    table's `each` entries.
     """
     start, end = span
     digits, _, suffix = code.partition(".")
@@ -174,8 +174,8 @@ def _spans(table: VendorTable, first: date, last: date) -> Iterator[tuple[date, 
 
 
 def _after(first: date, table: VendorTable) -> date:
-    """First day of the span after the one that begins on `first`; 1 March for spans of years from
-    29 February.
+    """Return the first day of the next span after the one that begins on `first`; 1 March if a span
+    in years began on 29 February.
     """
     if table.years is None:
         return first + timedelta(days=table.days) if table.days else date.max
@@ -184,18 +184,18 @@ def _after(first: date, table: VendorTable) -> date:
 
 
 def _milliseconds(day: date) -> int:
-    """Start of a day of UTC, since 1970."""
+    """Return the start of a UTC day, in milliseconds since 1970."""
     return (day - date(1970, 1, 1)).days * 86_400_000
 
 
 LOG = "log.jsonl"
 _RETRIES = 8
 _MAX_WAIT_S = 1800.0
-_REPORT_EVERY = 100  # requests
+_REPORT_EVERY = 100  # number of requests between progress reports
 
 
 class AnswerFolder:
-    """Folder of a vendor's answers, and the client for those that it lacks."""
+    """Folder of a vendor's answers, and the client that requests missing ones."""
 
     def __init__(
         self,
@@ -218,8 +218,8 @@ class AnswerFolder:
 
     def ask(self, request: VendorRequest) -> VendorAnswer:
         """Return the answer to a request, from the folder if it is there. Raises DataError if the
-        vendor refuses, does not answer after all attempts, or a kept answer is unreadable;
-        UsageError if a library or key is missing; StoreError: no space.
+        vendor refuses, does not answer after all attempts, or a stored answer is unreadable;
+        UsageError if a library or key is missing; StoreError if the disk is full.
         """
         key: dict[str, JsonValue] = {
             "vendor": self._vendor,

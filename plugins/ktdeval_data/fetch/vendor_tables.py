@@ -1,5 +1,5 @@
-"""Tables of one vendor over a range of days: requests by its plan, asked on until the days are
-there.
+"""Tables of one vendor over a range of days: planned requests, followed by more requests until the
+days are complete.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class VendorTables:
         days: tuple[date, date],
         calendar: str,
     ) -> None:
-        """Read tables of `days`, both included; `calendar`: of the exchange whose sessions an
-        answer should have.
+        """Read tables for `days`, both ends inclusive; `calendar`: calendar of the exchange whose
+        sessions an answer should have.
         """
         self.vendor = vendor
         self.name = params.vendor
@@ -58,7 +58,7 @@ class VendorTables:
         self.calendar = calendar
         self._map = _overrides(params.map, vendor)
         self._exchange = getattr(params, "exchange", "")
-        #: requests that were answered without a row, by table
+        #: requests answered without rows, by table
         self.unanswered: dict[str, list[VendorRequest]] = {}
 
     def has(self, table: str) -> bool:
@@ -67,7 +67,7 @@ class VendorTables:
 
     def read(self, name: str, codes: Sequence[str]) -> pd.DataFrame:
         """Request a table and return its fields as columns, without repeated rows. Raises DataError
-        if it is empty, or an answer lacks a column.
+        if the table is empty, or an answer lacks a column.
         """
         table = self.vendor.tables[name]
         frames: list[pd.DataFrame] = []
@@ -89,9 +89,8 @@ class VendorTables:
     def _pages(
         self, name: str, table: VendorTable, request: VendorRequest
     ) -> Iterator[pd.DataFrame]:
-        """Return the answer to a request, then those to requests for the sessions that it lacks at
-        its ends, until one brings nothing: a vendor may cut an answer at either end without a
-        word.
+        """Yield the answer to a request, then answers to requests for the sessions missing at its
+        ends, until one brings nothing: a vendor may silently truncate an answer at either end.
         """
         page = self._page(name, table, request)
         yield page
@@ -123,7 +122,7 @@ class VendorTables:
         got: DayArray,
     ) -> tuple[pd.DataFrame, DayArray]:
         """Return the answer to a request for the `absent` sessions, empty if it has no such
-        session, and the days known with it.
+        session, and the days known so far.
         """
         span = (cast("date", absent[0].item()), cast("date", absent[-1].item()))
         further = request_of(self.vendor, table, request.code, span, self._exchange)
@@ -135,8 +134,8 @@ class VendorTables:
         return page, np.union1d(got, days_in(page))
 
     def _page(self, name: str, table: VendorTable, request: VendorRequest) -> pd.DataFrame:
-        """Return the answer to one request as typed fields. Bars by the day of their end are asked
-        for from a day before.
+        """Return the answer to one request as typed fields. Bars dated by their end are requested
+        from one day earlier.
         """
         frame = self._frame(name, table, request, self._answers.ask(request))
         if frame.empty:
@@ -177,7 +176,9 @@ class VendorTables:
 
 
 def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str, str]]:
-    """Columns that the user names instead of those of `vendors.yaml`, by table and field."""
+    """Return the columns that the user specifies instead of those in `vendors.yaml`, by table and
+    field.
+    """
     split: dict[str, dict[str, str]] = {}
     allowed: list[str] = []
     for name, entry in vendor.tables.items():

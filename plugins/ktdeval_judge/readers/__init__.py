@@ -1,5 +1,5 @@
-"""Read files of any program with one reader: column names in `roles.csv` give their meaning, and
-`programs.yaml` adds the rules of known programs.
+"""Read files from any program with one reader: column names in `roles.csv` determine their meaning,
+and `programs.yaml` adds rules for known programs.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ _BY_NAME = (
     "date", "shares", "price", "side", "fee", "entry price", "exit price", "entry fee", "exit fee",
     "status", "profit", "flow", "return", "currency",
 )  # fmt: skip
-"""Roles that a program's table may also have by the names of its columns."""
+"""Roles that a program's table may also get from its column names."""
 _LEVELS = 0.2  #: lowest account value that may be a ratio
 _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
     "ratings": read_ratings,
     "lean": read_lean,
 }
-"""Forms of programs whose tables mean something only together."""
+"""Forms of programs whose tables are meaningful only together."""
 
 
 def read_declared(path: Path, options: ReadOptions) -> Declared:
     """Return the declarations in a program's files: one file, or all in a folder.
 
     Raises UsageError if the program or a role is unknown; DataError, with the place, if the files
-    come from several programs, or one has a fault.
+    come from several programs, or one is faulty.
     """
     if options.program is not None:
         check_program(options.program)
@@ -106,7 +106,7 @@ def source_sha256(path: Path) -> str:
 
 
 def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str, ...]]:
-    """Return the tables of a file, or of the files in a folder, and notes on text outside the
+    """Return the tables in a file, or in all files of a folder, and notes on text outside the
     tables. Raises DataError if no file has a column that the user names.
     """
     files: FileTables = []
@@ -256,8 +256,8 @@ def _program_table(
 def _all_roles(
     entry: ProgramTable, table: RoleTable, roles: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the roles of a program's table: those that the program defines and, for a form shared
-    by other programs, those derived from names.
+    """Return the roles of a program's table: those defined by the program and, if other programs
+    share the form, those derived from names.
     """
     if entry.form not in PROGRAM_FORMS:
         named = assign_roles(table.table, {role: columns[0] for role, columns in roles.items()})
@@ -297,7 +297,7 @@ def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTab
 
 
 def _check_side(table: RoleTable, column: str) -> None:
-    """Raise DataError if a column of sides differs from the sign of the shares."""
+    """Raise DataError if a column of sides contradicts the sign of the shares."""
     sides = replace(table, roles={**table.roles, "side": (column,)}).sides()
     differs = (sides == "buy") != (table.numbers("shares") > 0)
     if differs.any():
@@ -352,8 +352,9 @@ def _plain_form(table: RoleTable, options: ReadOptions) -> str:
 
 
 def _form_of_only_column(table: RoleTable) -> str:
-    """Return the form of a table with a day and one number column with an unknown name: values or
-    returns, by signs and sizes; empty if there are more columns, or not numbers.
+    """Return the form of a table that has a day and a single number column with an unknown name:
+    values or returns, judged by signs and sizes; empty if there are more columns, or the cells are
+    not numbers.
     """
     names = [name for name in table.table.header if name != table.column("date")]
     others = [role for role in table.roles if role not in ("date", "amount")]
@@ -379,7 +380,7 @@ def _read_plain_form(form: str, table: RoleTable, options: ReadOptions) -> Decla
 
 
 def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
-    """Return the error of a file without a table that has a form."""
+    """Return the error for a file in which no table has a form."""
     shown = []
     for table in tables[:5]:
         name = f"{table.table.name}: " if table.table.name else ""
@@ -409,7 +410,7 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
         # an account of 1 is not comparable with trades in money
         cashes = [part.cash for part in others if part.cash is not None]
 
-    # files of a program tend to repeat a note: once is enough
+    # files of one program often repeat a note: once is enough
     notes: dict[str, None] = {}
     for part in kept:
         notes.update(dict.fromkeys(part.notes))
@@ -428,14 +429,14 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
 
 
 def _is_index(part: Declared) -> bool:
-    """Return whether values are those of an account of 1, from returns."""
+    """Return whether values belong to an account of 1, derived from returns."""
     return RETURNS_ONLY in part.notes
 
 
 def _one(
     path: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
 ) -> Frame | None:
-    """Return the only declaration of its kind in the files; equal ones count once."""
+    """Return the only declaration of its kind in the files; equal declarations count once."""
     first: tuple[str, Frame] | None = None
     for part, each in zip(parts, found, strict=True):
         if each is None:

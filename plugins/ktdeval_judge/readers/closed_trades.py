@@ -1,4 +1,4 @@
-"""Closed trades: each row is a whole trade, with its entry and its exit."""
+"""Closed trades: each row is a whole trade, with entry and exit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
 
 _NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the exit"}
-_MAX_GAP = 0.2  #: relative gap, besides fees, above which a profit does not match its trade
-_FEES = 0.01  #: share of a trade's value that fees may take on both sides
+_MAX_GAP = 0.2  #: relative gap, apart from fees, above which a profit does not match its trade
+_FEES = 0.01  #: share of a trade's value that fees on both sides may take
 _MAX_OTHERS = 0.2  #: share of trades whose profits may fail to match
 _HALF = 0.5
 _DIRECTIONS = ("1", "-1", "1.0", "-1.0")
@@ -80,7 +80,7 @@ def _entry_role(table: RoleTable, what: str) -> str:
 
 
 def _with_direction(table: RoleTable) -> RoleTable:
-    """Return a table with its column of positions as side, if all cells are 1 or -1."""
+    """Return a table that uses its column of positions as side, if all cells are 1 or -1."""
     if "side" in table.roles or not table.has("position"):
         return table
     if not table.words("position").isin(_DIRECTIONS).all():
@@ -90,7 +90,7 @@ def _with_direction(table: RoleTable) -> RoleTable:
 
 
 def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
-    """Return the shares of rows, and whether each is long."""
+    """Return the shares of each row, and whether it is long."""
     if table.has("shares"):
         shares = table.numbers("shares")
     elif table.has("entry value"):
@@ -128,7 +128,7 @@ def _closed_rows(table: RoleTable) -> pd.Series:
 
 
 def _fees(table: RoleTable) -> tuple[pd.Series, pd.Series]:
-    """Return the fees at the entry and at the exit of each row; a common fee is split in halves."""
+    """Return each row's fees at entry and at exit; a common fee is split in half."""
     if "entry fee" in table.roles or "exit fee" in table.roles:
         none = pd.Series(np.nan, index=table.table.cells.index)
         found = []
@@ -156,8 +156,8 @@ def _check_exits(
 def _check_profits(
     table: RoleTable, entries: pd.DataFrame, exits: pd.DataFrame, is_closed: pd.Series
 ) -> None:
-    """Raise DataError if a fifth of the profits do not match sizes and prices: contracts with a
-    multiplier, another currency, or other sides.
+    """Raise DataError if a fifth of the profits do not match sizes and prices: contracts have a
+    multiplier, the currency differs, or sides are swapped.
     """
     if "profit" not in table.roles:
         return

@@ -1,6 +1,6 @@
-"""Forms of a declaration: from a table with roles to decisions, trades or values.
+"""Forms of declarations: from a table with roles to decisions, trades or values.
 
-The roles of a table determine its form. A column whose role the form does not read is reported in a
+The roles in a table determine its form. A column whose role the form does not use is reported in a
 note; a column that would change the meaning of the rows is refused (`unread.py`).
 """
 
@@ -37,9 +37,9 @@ _RETURNS = ("return", "return fraction", "return percent", "log return")
 _MONEY = frozenset(
     {"USD", "USDT", "USDC", "EUR", "GBP", "CHF", "CNY", "HKD", "JPY", "INR", "AUD", "CAD"}
 )
-_FEW = 3  # repeated cells of a code or day
+_FEW = 3  # maximum number of repeated cells of a code or day
 
-_NOTHING = ("", "-")  # cells of rows that trade nothing
+_NOTHING = ("", "-")  # cells in rows without a trade
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +47,9 @@ class FormOptions:
     """Settings that a program adds to a form."""
 
     program: str = "plain"
-    decided: str = ""  #: role of the day of an order's decision: the fills are decisions too
-    cash: str = ""  #: `first`: the first value is the capital; `before`: without a day
-    signed_fees: bool = False  #: whether fees are flows of cash, negative if paid
+    decided: str = ""  #: role of an order's decision day: the fills are decisions too
+    cash: str = ""  #: `first`: the first value is the capital; `before`: the value without a day
+    signed_fees: bool = False  #: whether fees are cash flows, negative if paid
     flows: str = ""  #: column of deposits and withdrawals
 
 
@@ -75,7 +75,7 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     for role, form in (("weight", "weights"), ("position", "holdings")):
         if role in given:
             return form
-        is_state = acts and forms  # of the account, next to its trades
+        is_state = acts and forms  # the account's state, next to its trades
         if table.has(role) and form not in forms and not is_state:
             forms.append(form)
 
@@ -87,7 +87,7 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
 
 
 def _form_of_rows(table: RoleTable, *, acts: bool) -> str:
-    """Return the form of rows that are whole trades, or of an account without codes; empty if
+    """Return the form if rows are whole trades, or values of an account without codes; empty if
     another form is possible.
     """
     if table.has("exit price") or table.has("exit date"):
@@ -122,8 +122,8 @@ def _form_of_values(table: RoleTable) -> str:
 
 
 def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
-    """Return the declarations of a table of a form. Raises DataError, with the place, at the first
-    fault.
+    """Return the declarations in a table of the given form. Raises DataError, with the place, at
+    the first fault.
     """
     if form not in ("values", "returns") and "high" in table.roles and "low" in table.roles:
         raise DataError(
@@ -143,7 +143,7 @@ def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
 
 
 def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read rows of purchases and sales; words or the sign of the shares give the side."""
+    """Read rows of purchases and sales; words, or the sign of the shares, give the side."""
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
     table = _rows_of_trades(_filled_rows(table, size), size, price)
@@ -252,8 +252,8 @@ def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
 
 
 def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series) -> pd.Series:
-    """Return sides. Raises DataError if a size is below zero, unless all sales have one and no
-    purchase has.
+    """Return the sides. Raises DataError if a size is negative, unless all sales are and no
+    purchase is.
     """
     below = shares < 0
     if below.any() and not below.equals(sides == "sell"):
@@ -265,14 +265,14 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
 
 
 def _note_repeated(table: RoleTable) -> None:
-    """Note rows that repeat in all cells: each is a fill."""
+    """Note rows that are identical in all cells: each is read as a fill."""
     repeated = int(table.table.cells.duplicated().sum())
     if repeated:
         table.note(f"Fully identical rows: {repeated}; each is read as a fill.")
 
 
 def _check_long(table: RoleTable) -> None:
-    """Raise DataError if rows have `long` or `short` but never buy or sell, and some may close a
+    """Raise DataError if rows say `long` or `short` but never buy or sell, and some may close a
     position.
     """
     role = "side" if "side" in table.roles else "is buy"
@@ -300,7 +300,7 @@ def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
 
 
 def _moments(table: RoleTable) -> pd.Series:
-    """Return the moments of rows, combined with a separate time column if there is one."""
+    """Return the rows' timestamps, combined with a separate time column if there is one."""
     moments = table.moments()
     if "time" not in table.roles or (moments.dt.normalize() != moments).any():
         return moments
@@ -333,8 +333,8 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
 
 
 def _are_paid_in_money(table: RoleTable) -> bool:
-    """Return whether each fee is in the currency of its price: the end of a pair's code, or one
-    currency.
+    """Return whether each fee is in the currency of its price: the quote currency of its pair, or a
+    single currency.
     """
     coins = table.texts("fee coin").str.upper()
     codes = table.codes().str.upper()
@@ -347,7 +347,7 @@ def _are_paid_in_money(table: RoleTable) -> bool:
 
 
 def read_weights(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read target weights of the account; the code `CASH` is cash."""
+    """Read target weights; the code `CASH` is cash."""
     cash = is_kind(table.codes().str.lower(), "cash")
     weights = weights_as_shares(table, table.numbers("weight"), table.column("weight"), _day_sums)
     frame = _targets(table, "weight", weights)
@@ -356,7 +356,7 @@ def read_weights(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def read_holdings(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read the shares to hold."""
+    """Read target shares."""
     role = "position" if table.has("position") else "shares"
     check_unread("holdings", table, options.flows)
     shares = table.numbers(role)
@@ -408,7 +408,7 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], None]) -> pd.Series:
-    """Return values net of flows; a day's flow is assumed to be paid at its close."""
+    """Return values net of flows; a flow is assumed to be paid at the day's close."""
     paid = flows.reindex(values.index).fillna(0.0)
     growth = (values - paid) / values.shift(1)
     growth.iloc[0] = 1.0
@@ -422,7 +422,7 @@ def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], Non
 
 
 def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read returns by day as the values of an account of 1 before the first."""
+    """Read daily returns as the values of an account that starts at 1."""
     moments = table.moments()
     role = next((each for each in _RETURNS if table.has(each)), "cumulative return")
     numbers = table.numbers(role, may_lack=True)
@@ -443,12 +443,12 @@ def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def read_closed(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read closed trades: each row is an entry and, if it is closed, an exit."""
+    """Read closed trades: each row is an entry and, if closed, an exit."""
     return read_closed_trades(table, options.flows)
 
 
 def read_wide_weights(table: RoleTable, _options: FormOptions) -> dict[str, Any]:
-    """Read a table of days and codes as weights."""
+    """Read a table with days as rows and codes as columns as weights."""
     return read_wide(table)
 
 

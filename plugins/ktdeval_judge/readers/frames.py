@@ -1,4 +1,4 @@
-"""Frames of `Declared` from the columns of a table, in an order that does not depend on the file's."""
+"""Data frames for `Declared` from a table's columns, ordered independently of the file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _TRADE_COLUMNS = ["day", "code", "side", "shares", "price"]
 
 
 def with_lines(frame: pd.DataFrame, table: RoleTable) -> pd.DataFrame:
-    """Return rows of a table with their lines, if the file has lines."""
+    """Return a table's rows with their line numbers, if the file has lines."""
     if table.table.unit != "line":
         return frame
     return frame.assign(line=table.table.lines)
 
 
 def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Return fills as trades, by moment, and at one moment sales first. Columns: moment, code,
-    side, shares, price, and optionally fee, decided and line. Raises DataError if there are no
-    fills.
+    """Return fills as trades, ordered by timestamp, with sales first among equal timestamps.
+    Columns: moment, code, side, shares, price, and optionally fee, decided and line. Raises
+    DataError if there are no fills.
     """
     if fills.empty:
         raise DataError(f"{source}: holds no filled order; export a period with trades")
@@ -55,8 +55,8 @@ def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
 
 
 def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame:
-    """Return target decisions from daily full portfolios, columns day, code and `form` (weight or
-    shares): an asset that leaves the portfolio has one target of zero.
+    """Return target decisions from complete daily portfolios, with columns day, code and `form`
+    (weight or shares): an asset that leaves the portfolio gets one target of zero.
     """
     if targets.empty:
         raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
@@ -72,8 +72,8 @@ def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame
 def values_of(
     table: RoleTable, moments: pd.Series, numbers: pd.Series, role: str = "date"
 ) -> pd.Series:
-    """Return numbers by day (yyyymmdd index, ascending); the last moment of a day counts. Raises
-    DataError if a day has several rows at one moment.
+    """Return numbers by day (yyyymmdd index, ascending), using the last timestamp of each day.
+    Raises DataError if several rows of a day share a timestamp.
     """
     if moments.empty:
         raise DataError(f"{table.place}: holds no account value; export a period with trading days")
@@ -90,7 +90,7 @@ def values_of(
 
 
 def shifted_days(days: Sequence[int]) -> Mapping[int, int]:
-    """Return each day but the first -> the one before it."""
+    """Return each day except the first -> the previous day."""
     return {day: before for before, day in pairwise(sorted(set(days)))}
 
 

@@ -1,7 +1,7 @@
-"""Results of QuantConnect LEAN: orders, their events, and a chart of equity.
+"""Results of QuantConnect LEAN: orders, order events, and an equity chart.
 
-All times are UTC. Equity is sampled at midnight of the algorithm's clock, which is the close of the
-day before (`BaseResultsHandler.Sample`). Older versions begin keys with a capital.
+All times are UTC. Equity is sampled at midnight of the algorithm's clock, which stands for the
+previous day's close (`BaseResultsHandler.Sample`). Older versions capitalise keys.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_lean(tables: Sequence[RoleTable]) -> dict[str, object]:
 
 
 def _facts(tables: Sequence[RoleTable]) -> Mapping[str, str]:
-    """Return the statistics of a result by their near names."""
+    """Return a result's statistics by near name."""
     for table in tables:
         if not table.table.name:
             return {
@@ -59,7 +59,7 @@ def _equity(
     table: RoleTable, names: Mapping[str, str], facts: Mapping[str, str]
 ) -> dict[str, object]:
     """Return account values by day, and the capital. LEAN also samples nights of non-trading days;
-    if the market's sessions are known, only those are used.
+    if the market's sessions are known, only sessions are used.
     """
     first, *others = table.table.header
     time = names.get("x", first)
@@ -77,7 +77,7 @@ def _equity(
     capital = float(numbers.iloc[0])
     is_night = moments == moments.dt.normalize()
     if is_night.iloc[0] and len(moments) > 1:
-        # sampled as the algorithm started, before its first bar
+        # sampled when the algorithm started, before its first bar
         moments, numbers, is_night = moments.iloc[1:], numbers.iloc[1:], is_night.iloc[1:]
 
     days = days_of(moments.where(~is_night, moments - _NIGHT))
@@ -92,7 +92,7 @@ def _equity(
 
 
 def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
-    """Return the initial cash of the statistics; None if they lack it. Raises DataError if it is
+    """Return the initial cash from the statistics; None if absent. Raises DataError if it is
     invalid.
     """
     written = facts.get("statisticsstartequity", "")
@@ -113,8 +113,8 @@ def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
 def _with_orders(
     orders: RoleTable, events: pd.DataFrame | None, facts: Mapping[str, str]
 ) -> pd.DataFrame | None:
-    """Return the fills of a result: from order events, and from fully filled orders without events;
-    None if some orders are missing.
+    """Return a result's fills: from order events, and from fully filled orders without events; None
+    if some orders are missing.
     """
     total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
     if total.isdecimal() and int(total) > len(orders):
@@ -149,7 +149,7 @@ def _with_orders(
 
 
 def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
-    """Return the fills among the events of orders; None if there are no events."""
+    """Return the fills among the order events; None if there are no events."""
     for table in tables:
         names = {near_name(name): name for name in table.table.header}
         if "fillprice" not in names:
@@ -173,7 +173,7 @@ def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
 
 
 def _fills_of_signs(table: RoleTable, size: str, price: str) -> pd.DataFrame:
-    """Return fills whose size is negative for sales."""
+    """Return fills from sizes that are negative for sales."""
     shares = table.numbers_in(size)
     prices = table.numbers_in(price)
     table.check(prices > 0, price, "expected a number above zero, was")

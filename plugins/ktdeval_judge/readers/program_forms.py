@@ -1,4 +1,4 @@
-"""Forms of single programs that need more than names of columns."""
+"""Forms of individual programs for which column names do not suffice."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _NO_SESSIONS = (
     "Without the market's trading days, the weekday before a row is used as the day of its "
     "decision."
 )
-_ROUNDING = 1e-3  # tolerance of the sum of weights
-_ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # of one asset, as pandas writes an array
+_ROUNDING = 1e-3  # tolerance for the sum of weights
+_ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # array for one asset, as pandas writes it
 _TIERS = ("buy", "overweight", "hold", "underweight", "sell")
 _LABEL = re.compile(r"rating[^\n]{0,200}?[:\-][\s*]*([A-Za-z]+)", re.IGNORECASE)
 _PROPOSAL = re.compile(r"final transaction proposal[\s:*]*([A-Za-z]+)", re.IGNORECASE)
-_MARKS = ("*:.,", "*:.,()[]")  # around a word; TradingAgents itself looks for the first
+_MARKS = ("*:.,", "*:.,()[]")  # marks around a word; TradingAgents itself looks for the first
 _SIZES = (
     "Ratings say no size. Each asset of the logs has an equal share of the account: Buy fills it, Sell"
     " empties it, Overweight goes half of the way up, Underweight half of the way down. A day on which"
@@ -76,7 +76,9 @@ def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read positions after the day's trades: a portfolio was decided on the previous trading day."""
+    """Read positions after the day's trades: the portfolio was decided on the previous trading
+    day.
+    """
     cells = table.table.cells
     if "status" in cells:
         table = table.where(pd.to_numeric(cells["status"], errors="coerce") != float(_SOLD))
@@ -105,7 +107,7 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _day_before(day: int, sessions: tuple[int, ...]) -> int:
-    """Return the previous trading day; without trading days, the previous weekday."""
+    """Return the previous trading day; if trading days are unknown, the previous weekday."""
     at = bisect_left(sessions, day)
     if at:
         return sessions[at - 1]
@@ -117,8 +119,8 @@ def _day_before(day: int, sessions: tuple[int, ...]) -> int:
 
 
 def read_actions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read the actions of FinRL: shares bought or sold at the close of their day, or weights that
-    earned the day's return and were decided on the previous row.
+    """Read FinRL actions: shares bought or sold at the day's close, or weights that earned the
+    day's return and were decided on the previous row.
     """
     codes = [name for name in table.table.header if name != table.column("date")]
     if "actions" in codes:
@@ -153,7 +155,7 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _are_weights(actions: pd.DataFrame) -> bool:
-    """Return whether actions are weights of the portfolio environment: shares are whole numbers."""
+    """Return whether actions are weights from the portfolio environment: shares are integers."""
     is_whole = (actions % 1.0 == 0.0).all(axis=1)
     sums_to_one = (actions.sum(axis=1) - 1.0).abs() <= _ROUNDING
     return bool((sums_to_one & (actions >= 0.0).all(axis=1) & ~is_whole).all())
@@ -186,7 +188,7 @@ def read_one_value(table: RoleTable, options: FormOptions) -> Found:
 
 
 def read_sum_of_positions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read positions in money, with a column of cash, as the value of the account."""
+    """Read positions in money, including a cash column, as the account value."""
     names = [name for name in table.table.header if name != table.column("date")]
     total = wide_numbers(table, names).sum(axis=1)
     index = pd.Index(total.index, name="day", dtype="int64")
@@ -197,7 +199,7 @@ def read_sum_of_positions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_benchmark(table: RoleTable, _options: FormOptions) -> Found:
-    """Read returns of the benchmark between the dates; its values begin with the first date."""
+    """Read the benchmark's returns between the dates; its values begin with the first date."""
     levels = values_of(table, table.moments(), table.positive("benchmark"))
     returns = levels.pct_change().dropna().rename("benchmark")
     found: Found = {"cash": table.fact("initial cash")}
@@ -207,7 +209,7 @@ def read_benchmark(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_final_weights(table: RoleTable, _options: FormOptions) -> Found:
-    """Read the records of a fund: its weights after the fills of each day, and its value."""
+    """Read a fund's records: its weights after each day's fills, and its value."""
     weights = _by_code(table, "final_weights.")
     long = weights.melt("day", var_name="code", value_name="weight").dropna()
     values = values_of(table, table.moments(), table.numbers("nav"))
@@ -215,7 +217,7 @@ def read_final_weights(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
-    """Read days of version 1, each with a decision, the shares executed and the price by code."""
+    """Read days in version 1, each with a decision, the executed shares and the price by code."""
     table.note(_SHORTS)
     moments = table.moments()
     found: Found = {"values": values_of(table, moments, table.numbers_in("portfolio_value"))}
@@ -253,7 +255,9 @@ def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
-    """Return the number columns with a prefix, named by the code after it, and their days."""
+    """Return the number columns with a prefix, named by the code that follows it, and their
+    days.
+    """
     columns = [column for column in table.table.header if column.startswith(start)]
     numbers = {name.removeprefix(start): table.numbers_in(name, may_lack=True) for name in columns}
     return pd.DataFrame(numbers, index=table.table.cells.index).assign(day=days_of(table.moments()))
@@ -263,8 +267,8 @@ def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
 
 
 def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
-    """Read snapshots of positions with columns `positions.CODE`: the day's last snapshot is the
-    holdings after its fills, which were decided on the previous trading day.
+    """Read snapshots of positions with columns `positions.CODE`: the day's last snapshot holds the
+    positions after its fills, which were decided on the previous trading day.
     """
     held = _by_code(table, "positions.").assign(moment=table.moments(), id=table.numbers_in("id"))
     held = held.sort_values(["moment", "id"], kind="stable")
@@ -288,7 +292,7 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_ratings(tables: Sequence[RoleTable]) -> Found:
-    """Read the ratings of several logs together: weights depend on the number of assets."""
+    """Read the ratings in several logs together: weights depend on the number of assets."""
     ratings: dict[tuple[int, str], str] = {}
     for table in tables:
         texts = table.table.cells["final_trade_decision"]
@@ -314,7 +318,7 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
 
 def rating_of(text: str) -> str:
     """Return the rating in a decision: after the word rating, or in a final transaction proposal,
-    else the first word that is a rating, at last in brackets; empty if there is no rating.
+    otherwise the first word that is a rating, lastly in brackets; empty if there is no rating.
     """
     for pattern in (_LABEL, _PROPOSAL):
         for line in text.splitlines():

@@ -52,7 +52,7 @@ class ProgramTable(Value):
     notes: tuple[str, ...] = ()
 
     def is_of(self, table: CellTable) -> bool:
-        """Return whether the columns identify a table as this one."""
+        """Return whether the columns identify this table."""
         has_sign = self.columns or self.name or self.first
         names = set(map(near_name, table.header))
         if not has_sign or not names.issuperset(map(near_name, self.columns)):
@@ -100,7 +100,7 @@ class Program(Value):
         return next((each for each in self.tables if each.is_of(table)), None)
 
     def broken_table_of(self, table: CellTable) -> ProgramTable | None:
-        """Return the program's trade table with the marks of this table, even if columns are
+        """Return the program's trade table that this table resembles, even if columns are
         missing.
         """
         names = set(map(near_name, table.header))
@@ -110,7 +110,7 @@ class Program(Value):
         return None
 
     def nearest_table(self, table: CellTable) -> ProgramTable:
-        """Return the table of the program that is nearest to a table."""
+        """Return the program's table that most resembles a table."""
         names = set(map(near_name, table.header))
         for each in self.tables:
             if not each.only and not names.isdisjoint(map(near_name, each.marks)):
@@ -140,7 +140,7 @@ def check_program(name: str) -> None:
 
 
 def programs_of(tables: Sequence[CellTable]) -> list[str]:
-    """Return the names of the programs that wrote any of the tables, by their columns."""
+    """Return the names of the programs that wrote any of the tables, judged by their columns."""
     found = []
     for name, program in programs().items():
         if any(program.table_of(table) is not None for table in tables):
@@ -149,7 +149,7 @@ def programs_of(tables: Sequence[CellTable]) -> list[str]:
 
 
 def needed_columns(entry: ProgramTable, table: RoleTable) -> dict[str, str]:
-    """Return near name -> column for the needed columns of a program's table. Raises DataError if
+    """Return near name -> column for the required columns of a program's table. Raises DataError if
     one is missing.
     """
     columns = {near_name(column): column for column in reversed(table.table.header)}
@@ -204,8 +204,8 @@ def with_parts(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]
 
 
 def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
-    """Return a table without cancelled trades and the rows that cancel them. Raises DataError if
-    the cancelled trade is missing, or no trade is left.
+    """Return a table without cancelled trades and their cancelling rows. Raises DataError if the
+    cancelled trade is missing, or no trade is left.
     """
     side = column_named(table.table, entry.checked_side)
     if not entry.cancelled or side is None:
@@ -246,5 +246,5 @@ def column_named(table: CellTable, name: str) -> str | None:
 
 
 def index_column(table: CellTable) -> str | None:
-    """Return the column that holds the days, by its name; None if there is none."""
+    """Return the column that holds the days, recognised by its name; None if there is none."""
     return next((column for column in table.header if column.strip().lower() in _INDEX_NAMES), None)

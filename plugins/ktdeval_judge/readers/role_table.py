@@ -1,4 +1,4 @@
-"""A table whose columns have roles: its cells as numbers, days, codes and sides; faults name their
+"""A table whose columns have roles: its cells as numbers, days, codes and sides; errors give their
 line.
 """
 
@@ -20,54 +20,54 @@ from ktdeval_tables.moments import CellFault, Clock, parse_moments
 from ktdeval_tables.numbers import parse_figures
 
 ONE_ROW_A_DAY = "the day {day} appears twice; keep one row a day"
-_SHOWN = 40  # characters of a cell shown in an error
+_SHOWN = 40  # maximum number of characters of a cell shown in an error
 _MAX_CODE = 40
 _COMMA_NUMBER = r"[-+]?[0-9]+,[0-9]+"
 
 
 @dataclass(frozen=True, eq=False)
 class RoleTable:
-    """A table of a file, with the roles of its columns."""
+    """A table in a file, with the roles of its columns."""
 
     path: Path
     table: CellTable
     roles: Mapping[str, tuple[str, ...]]  #: role -> columns
     clock: Clock
-    code: str = ""  #: of a table without a column of codes
-    sessions: tuple[int, ...] = ()  #: trading days of the market (yyyymmdd), ascending
-    notes: list[str] = field(default_factory=list)  #: what was left out or assumed
+    code: str = ""  #: code of the asset, for a table without a code column
+    sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
+    notes: list[str] = field(default_factory=list)  #: what was omitted or assumed
 
     def __len__(self) -> int:
         return len(self.table.cells)
 
     def has(self, *roles: str) -> bool:
-        """Return whether the table has columns of all the roles, each with a cell that is not
-        empty.
-        """
+        """Return whether the table has a non-empty column for each of the roles."""
         return all(role in self.roles and (self.texts(role) != "").any() for role in roles)
 
     def column(self, role: str) -> str:
-        """Return the name of a role's column, as written. Raises DataError if the table lacks it."""
+        """Return the name of a role's column, as in the file. Raises DataError if the table lacks
+        it.
+        """
         if role not in self.roles:
             raise self.lacks(role)
         return self.roles[role][0]
 
     def texts(self, role: str) -> pd.Series:
-        """Return the cells of a role, [n]."""
+        """Return the cells in a role's column, [n]."""
         return self.table.cells[self.column(role)]
 
     def words(self, role: str) -> pd.Series:
-        """Return the cells of a role as words in lower case, [n]."""
+        """Return the cells in a role's column in lower case, [n]."""
         return words_of(self.texts(role))
 
     def numbers(self, role: str, *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a role as finite numbers, [n] float64. `may_lack`: empty cells are
-        allowed and become NaN.
+        """Return the cells in a role's column as finite numbers, [n] float64. `may_lack`: empty
+        cells are allowed and become NaN.
         """
         return self.numbers_in(self.column(role), may_lack=may_lack)
 
     def numbers_in(self, column: str, *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a column, as in `numbers`. Raises DataError if the column is missing."""
+        """Return a column's cells, as `numbers` does. Raises DataError if the column is missing."""
         if column not in self.table.cells:
             raise DataError(f"{self.place}: lacks the column {column}; {self.shown}")
         cells = self.table.cells[column]
@@ -86,18 +86,20 @@ class RoleTable:
         return numbers
 
     def positive(self, role: str) -> pd.Series:
-        """Return the cells of a role as numbers above zero, [n]."""
+        """Return the cells in a role's column as numbers above zero, [n]."""
         numbers = self.numbers(role)
         self.check(numbers > 0, self.column(role), "expected a number above zero, was")
         return numbers
 
     def sum_of(self, role: str) -> pd.Series:
-        """Return the sums of all columns of a role, [n]; NaN if no column has a number."""
+        """Return the sums over all columns of a role, [n]; NaN if no column has a number."""
         columns = [self.numbers_in(name, may_lack=True) for name in self.roles[role]]
         return pd.concat(columns, axis=1).sum(axis=1, min_count=1)
 
     def moments(self, role: str = "date", *, may_lack: bool = False) -> pd.Series:
-        """Return the cells of a role as moments in the market's time zone, [n] datetime64."""
+        """Return the cells in a role's column as timestamps in the market's time zone, [n]
+        datetime64.
+        """
         column = self.column(role)
         try:
             moments = parse_moments(self.table.cells[column], self.clock)
@@ -145,7 +147,7 @@ class RoleTable:
         return sides
 
     def where(self, mask: pd.Series) -> RoleTable:
-        """Return the table with the rows of a mask."""
+        """Return the table with only the rows of a mask."""
         if mask.all():
             return self
         cells = self.table.cells[mask].reset_index(drop=True)
@@ -163,16 +165,16 @@ class RoleTable:
 
     @property
     def place(self) -> str:
-        """Text for the file and its part."""
+        """Text that identifies the file and its part."""
         return f"{self.path}: {self.table.name}" if self.table.name else str(self.path)
 
     @property
     def shown(self) -> str:
-        """Text for the existing columns."""
+        """Text that lists the existing columns."""
         return f"its columns: {', '.join(name[:40] for name in self.table.header)[:400]}"
 
     def lacks(self, role: str) -> DataError:
-        """Return the error of a table without a role."""
+        """Return the error for a table that lacks a role."""
         option = f"--map {role.replace(' ', '_')}=COLUMN"
         words = f"lacks the column {role}"
         if role == "date":
@@ -192,7 +194,7 @@ class RoleTable:
 
     def check_once(self, keys: pd.DataFrame, column: str, words: str) -> None:
         """Raise DataError at the first row that repeats the keys of an earlier row; `words` may
-        have them in braces, as `{day}`.
+        refer to them in braces, as `{day}`.
         """
         is_repeated = keys.duplicated()
         if is_repeated.any():
@@ -206,17 +208,17 @@ class RoleTable:
         raise DataError(f"{self.line_of(row)}: column {shown}: {words}")
 
     def line_of(self, row: int) -> str:
-        """Return text for the place of a row."""
+        """Return text that identifies a row."""
         return f"{self.place}: {self.table.unit} {self.table.lines[row]}"
 
     def note(self, words: str) -> None:
-        """Keep a note, without repeats."""
+        """Record a note, without repeats."""
         if words not in self.notes:
             self.notes.append(words)
 
 
 def days_of(moments: pd.Series) -> pd.Series:
-    """Return the days of moments as yyyymmdd, [n] int64."""
+    """Return the days of timestamps as yyyymmdd, [n] int64."""
     days: pd.Series = moments.dt.year * 10_000 + moments.dt.month * 100 + moments.dt.day
     return days
 

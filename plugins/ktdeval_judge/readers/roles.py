@@ -1,9 +1,9 @@
-"""Assign roles to the columns of a table by their names: `roles.csv` lists the names of each role
-in many programs.
+"""Assign roles to a table's columns by their names: `roles.csv` lists each role's names in many
+programs.
 
-A role is a field of the judge, such as `date`, `code`, `exit price`. A weak name gives its role
-only if no other column has it. `--map ROLE=COLUMN` takes precedence over all names, and `ROLE=-`
-states that no column has the role.
+A role is one of the judge's fields, such as `date`, `code`, `exit price`. A weak name assigns its
+role only if no other column has it. `--map ROLE=COLUMN` takes precedence over all names, and
+`ROLE=-` says that no column has the role.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from ktdeval_tables.numbers import parse_figures
 
 _ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values outside a table
 _SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles that several columns may have
-_BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are checked by their cells
+_BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are checked against the cells
 _DATES = frozenset({"date", "entry date", "exit date"})
 _ABOVE_ZERO = frozenset({"nav", "entry price", "exit price"})
 _CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
-"""Roles of which the first of several columns is taken: the others say the same in other words."""
+"""Roles for which the first of several columns is used, since the others say the same in other
+words.
+"""
 _BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
 _CURRENCY = re.compile(
     r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
 )
 _CLOSE_PRICE = "closeprice"  # of the market, or of a trade with the price at which it was opened
 NO_COLUMN = "-"  #: given by the user if no column has a role
-_SPELLINGS = 3  # of a column: in full, without brackets, without a currency
+_SPELLINGS = 3  # spellings of a column: in full, without brackets, without a currency
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
 
 @cache
 def role_names() -> Mapping[str, tuple[tuple[str, bool], ...]]:
-    """Role -> near names, each with whether it is weak; the first match is used."""
+    """Role -> near names, each with a flag that marks it as weak; the first match is used."""
     names: dict[str, dict[tuple[str, bool], None]] = {}
     for row in csv_rows(Path(__file__).with_name("roles.csv")):
-        # several spellings of the file may have one near name
+        # several spellings in the file may have the same near name
         names.setdefault(row["role"], {})[near_name(row["name"]), bool(row["weak"])] = None
     return {role: tuple(own) for role, own in names.items()}
 
 
 @cache
 def word_kinds() -> Mapping[str, frozenset[str]]:
-    """Word of a side or a state, in lower case -> its kinds: buy, sell, done, undone, …"""
+    """Word for a side or a state, in lower case -> its kinds: buy, sell, done, undone, …"""
     kinds: dict[str, set[str]] = {}
     for row in csv_rows(Path(__file__).with_name("words.csv")):
         kinds.setdefault(row["word"].lower(), set()).add(row["kind"])
@@ -68,26 +70,30 @@ def known_names() -> frozenset[str]:
 
 
 def near_name(column: str) -> str:
-    """Return a column's name in lower case, without blanks and marks: `Order Id` is `orderid`."""
+    """Return a column's name in lower case, without blanks and punctuation: `Order Id` is
+    `orderid`.
+    """
     plain = unicodedata.normalize("NFKC", column).casefold()
     return "".join(letter for letter in plain if letter.isalnum() or letter == "%")
 
 
 def words_of(texts: pd.Series) -> pd.Series:
-    """Return cells as words of `words.csv`: in lower case, blanks and marks as one blank."""
+    """Return cells in the spelling of `words.csv`: in lower case, with blanks and punctuation as
+    single blanks.
+    """
     plain = texts.str.lower().str.replace(r"[\s_]+", " ", regex=True)
     return plain.str.replace(r"(?<=[a-z])-(?=[a-z])", " ", regex=True)
 
 
 def is_kind(words: pd.Series, *kinds: str) -> pd.Series:
-    """Return whether words are of one of the kinds."""
+    """Return whether each word is of one of the kinds."""
     known = [word for word, own in word_kinds().items() if not own.isdisjoint(kinds)]
     return words.isin(known)
 
 
 def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return role -> columns. `given`: role -> column, which take precedence over the names. Raises
-    DataError if two columns have one role and different contents.
+    """Return role -> columns. `given`: role -> column, which takes precedence over the names.
+    Raises DataError if two columns have the same role and different contents.
     """
     roles: dict[str, tuple[str, ...]] = {
         role: (column,) for role, column in given.items() if column != NO_COLUMN
@@ -109,7 +115,7 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
             if is_weak:
                 columns = [each for each in columns if _fits(table, role, each)][:1]
             if role == "return" and "nav" in roles:
-                columns = columns[:1]  # not read next to account values
+                columns = columns[:1]  # not read if there are account values
             if columns:
                 roles[role] = _checked(table, role, (*roles.get(role, ()), *columns))
                 for column in columns:
@@ -146,7 +152,7 @@ def fact(table: CellTable, role: str) -> str:
 
 
 def _spellings(column: str) -> tuple[str, ...]:
-    """Return the near names of a column, the full one first."""
+    """Return the near names of a column, the full name first."""
     bare = _BRACKETS.sub("", column)
     return tuple(map(near_name, (column, bare, _CURRENCY.sub("", bare.strip()))))
 
@@ -154,7 +160,7 @@ def _spellings(column: str) -> tuple[str, ...]:
 def _columns_spelled(
     spelled: Mapping[str, tuple[str, ...]], place: int, wanted: Sequence[str]
 ) -> list[str]:
-    """Return the columns whose spelling at index `place` is wanted, in the order of `wanted`."""
+    """Return the columns whose spelling number `place` is wanted, in the order of `wanted`."""
     columns: list[str] = []
     for name in wanted:
         columns += [column for column, spellings in spelled.items() if spellings[place] == name]
@@ -177,7 +183,7 @@ def _checked(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str
 
 
 def _fits(table: CellTable, role: str, column: str) -> bool:
-    """Return whether the cells of a column fit a role that its name does not decide."""
+    """Return whether a column's cells fit a role that its name does not determine."""
     cells = table.cells[column]
     filled = cells[cells != ""].head(1000)
     if role in _DATES:

@@ -1,4 +1,6 @@
-"""Decide between per cent and fractions by signs, names and sizes, and state it in a note."""
+"""Decide between percent and fractions by signs, names and sizes, and record the decision in a
+note.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from ktdeval.errors import DataError
 from ktdeval_judge.readers.role_table import RoleTable
 
 _NAMED = re.compile(r"%|\bpct\b|percent|_pct$|pct$", re.IGNORECASE)
-_MOST = 1.001  #: largest sum of weights as shares of the account, with rounding
-_PER_CENT = (90.0, 100.5)  #: range of the largest sum of a day's weights in per cent
-_LARGE_SPREAD = 0.25  #: standard deviation of returns above which they are in per cent
-_SMALL_SPREAD = 0.1  #: and below which they are fractions
-_TREND = 0.8  #: correlation of neighbours above which numbers are levels, not returns
+_MOST = 1.001  #: largest sum of weights as account shares, with rounding
+_PER_CENT = (90.0, 100.5)  #: range of the largest sum of a day's weights in percent
+_LARGE_SPREAD = 0.25  #: standard deviation of returns above which they are in percent
+_SMALL_SPREAD = 0.1  #: standard deviation below which they are fractions
+_TREND = 0.8  #: lag-1 correlation above which numbers are levels, not returns
 _FEW = 10
 
 
@@ -26,8 +28,8 @@ def weights_as_shares(
     column: str,
     sums_of: Callable[[RoleTable, pd.Series], pd.Series],
 ) -> pd.Series:
-    """Return weights as shares of the account. `sums_of`: sums of sizes by day. Raises DataError if
-    they are neither shares nor per cent.
+    """Return weights as shares of the account. `sums_of`: returns the sums of sizes by day. Raises
+    DataError if the weights are neither shares nor percent.
     """
     has_signs = table.table.cells[column].str.contains("%").any()
     are_shares = weights.abs().max() <= _MOST and not _NAMED.search(column)
@@ -54,7 +56,7 @@ def _check_largest(table: RoleTable, weights: pd.Series, column: str) -> None:
 
 def per_cent_of_returns(table: RoleTable, role: str, column: str, numbers: pd.Series) -> pd.Series:
     """Return returns as fractions, and note the decision. Raises DataError if their size leaves
-    open whether they are per cent, or if they are levels.
+    open whether they are in percent, or if they are levels.
     """
     if table.table.cells[column].str.contains("%").any() or role == "return fraction":
         return numbers

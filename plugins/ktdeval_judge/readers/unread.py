@@ -1,7 +1,7 @@
-"""Handle columns with a known role that a form does not read: list them in a note, or refuse those
+"""Handle columns whose role is known but not used by a form: list them in a note, or refuse those
 that change the meaning of a row.
 
-A column of cells without information (empty, 0, or 1 as a multiplier) changes nothing.
+A column whose cells carry no information (empty, 0, or 1 as a multiplier) changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REFUSED: Mapping[str, str] = {
     "multiplier": "write shares as they are held, and drop the column",
     "contract": "keep the rows of shares, and drop the column",
 }
-"""Role -> what to do about a cell that says something."""
+"""Role -> advice on a cell that carries information."""
 _LIMIT = "orders are executed at the day's price; give only filled orders, as trades"
 _TWO_ROWS = (
     "if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill,"
@@ -33,10 +33,10 @@ _ACTS = frozenset({"buy", "sell"})
 _EVENTS = frozenset({"open", "close"})
 _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
-_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # of a side
-_MAX_WORDS = 12  # distinct words in a column; one with more is not a column of sides
+_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # events in a column of sides
+_MAX_WORDS = 12  # distinct words in a column; with more it is not a column of sides
 _HALF = 0.5
-_FEES = 0.01  # share of the value traded
+_FEES = 0.01  # fees as a share of the value traded
 OTHER_SIZES = (
     "contracts or lots with a multiplier, another currency, or other sides: write shares, sides and prices"
     " of the account; if the profits are wrong, leave them out: --map profit=-"
@@ -70,8 +70,8 @@ def check_unread(
     form: str, table: RoleTable, flows: str = "", found: pd.DataFrame | pd.Series | None = None
 ) -> None:
     """Raise DataError if an unread column determines the meaning of its rows; list other unread
-    columns in a note. `flows`: the column that the user names; `found`: fills with moment, code,
-    side and shares, or values by day.
+    columns in a note. `flows`: the flow column that the user names; `found`: fills with moment,
+    code, side and shares, or values by day.
     """
     _refuse_meanings(form, table, flows)
     _check_currency(form, table)
@@ -104,7 +104,7 @@ def _refuse_meanings(form: str, table: RoleTable, flows: str) -> None:
 
 
 def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
-    """Raise DataError at the first cell of a role that has information."""
+    """Raise DataError at the first cell in a role's column that carries information."""
     nothing = 1.0 if role == "multiplier" else 0.0
     for column in table.roles.get(role, ()):
         if column == flows:
@@ -142,7 +142,7 @@ def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
 
 
 def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
-    """Raise DataError if the profits of a code without open positions do not nearly match its
+    """Raise DataError if the profits of a code without open positions clearly differ from its
     shares and prices: sizes are lots or contracts.
     """
     money = fills["signed"] * fills["price"]
@@ -162,8 +162,8 @@ def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
 
 
 def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
-    """Raise DataError if the change of a value differs from the profit of its row, for the day or
-    since the first.
+    """Raise DataError if the change of a value differs from the profit in its row, for the day or
+    since the start.
     """
     if "profit" not in table.roles or flows or len(values) != len(table):
         return
@@ -218,7 +218,7 @@ def _check_sides(table: RoleTable) -> None:
 
 
 def _check_acts(form: str, table: RoleTable) -> None:
-    """Raise DataError if an unread column states whether rows buy or sell, open or close."""
+    """Raise DataError if an unused column says whether rows buy or sell, open or close."""
     has_side = "side" in table.roles or "is buy" in table.roles or form == "closed"
     if "effect" in table.roles and table.has("effect") and form == "fills":
         words = set(table.words("side").unique()) if "side" in table.roles else set()
@@ -241,8 +241,8 @@ def _check_acts(form: str, table: RoleTable) -> None:
 
 
 def act_in(column: str, cells: pd.Series) -> str:
-    """Return the meaning of a column's words for its rows: they buy or sell, or open or close;
-    empty for other columns. Single letters may be a name.
+    """Return what a column's words say about its rows: they buy or sell, or open or close; empty
+    for other columns. Single letters may be a name.
     """
     words = words_of(cells[cells != ""].drop_duplicates().head(_MAX_WORDS + 1))
     said = set(words)

@@ -1,4 +1,4 @@
-"""Wide tables: a day in the first column and a code as the header of each other column, as
+"""Wide tables: a day in the first column and a code as the header of every other column, as
 `DataFrame.to_csv` writes a matrix of weights.
 """
 
@@ -18,7 +18,7 @@ from ktdeval_judge.readers.units import weights_as_shares
 _CODE = re.compile(r"[A-Za-z0-9^=][A-Za-z0-9._\-/^= ]{0,39}")
 _SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9][A-Z0-9._\-/]{0,14}|[0-9]{4,6}(?:\.[A-Z]{2})?")
 _SMALL = 0.2  #: largest sum of a day's sizes below which signed numbers look like returns
-_LARGEST_SUM = 101.0  #: largest sum of a day's weights in per cent
+_LARGEST_SUM = 101.0  #: largest sum of a day's weights in percent
 _NOTES = (
     "a table of days and codes is read as weights, an empty cell as no position",
     "its days are read as decision days; otherwise give --dated fill, or the program with --from",
@@ -26,8 +26,8 @@ _NOTES = (
 
 
 def is_wide(table: RoleTable) -> bool:
-    """Return whether the first column is a day and the others are codes: no other column has a
-    role, or most are symbols.
+    """Return whether the first column holds days and the headers of the others are codes: no other
+    column has a role, or most headers are symbols.
     """
     header = table.table.header
     if len(header) < 2 or table.roles.get("date", ("?",))[0] != header[0]:
@@ -90,7 +90,7 @@ def read_wide(table: RoleTable) -> dict[str, object]:
 
 
 def wide_numbers(table: RoleTable, codes: Sequence[str]) -> pd.DataFrame:
-    """Return the numbers of columns by day, [days, codes]; NaN if a cell is empty. Raises DataError
+    """Return the columns' numbers by day, [days, codes]; NaN if a cell is empty. Raises DataError
     if a day appears twice.
     """
     days = days_of(table.moments())
@@ -105,7 +105,7 @@ def _is_cash(name: str) -> bool:
 
 
 def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series) -> None:
-    """Raise DataError if numbers look like returns, small and of both signs, or like account
+    """Raise DataError if numbers look like returns, being small and of both signs, or like account
     values.
     """
     numbers = weights.to_numpy(dtype=float, na_value=np.nan)

@@ -30,7 +30,7 @@ _FILL = 1  # days from an order to the open at which it fills
 
 @dataclass(frozen=True)
 class FactSource:
-    """Where facts are taken from."""
+    """Source of facts."""
 
     task: str
     windows: tuple[str, ...] = ()  #: empty: the task's own windows
@@ -55,8 +55,8 @@ def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
     """Run a task's windows and return the facts about its candidates.
 
     A candidate whose return is unknown or 0 is skipped, since its return has no sign. The same
-    asset and day in two windows count as one fact. Raises KtdevalError if the task shows no
-    candidates, or no returns follow.
+    asset and day in two windows give one fact. Raises KtdevalError if the task shows no candidates,
+    or no returns follow.
     """
     config = RunConfig(
         model="builtin/hold",

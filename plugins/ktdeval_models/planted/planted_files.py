@@ -116,7 +116,7 @@ def read_planted(folder: Path) -> PlantedMemory:
 
 
 def _check_shape(content: PlantedFile, path: Path) -> None:
-    """Raise DataError if a description is inconsistent, or its text form has another version."""
+    """Raise DataError if a description is inconsistent, or if its text form has another version."""
     problem = None
     sizes = content.sizes
     if content.width % content.heads:

@@ -13,8 +13,8 @@ from ktdeval_models.planted.transformer import Transformer
 
 @dataclass(frozen=True)
 class Recall:
-    """How many of the facts' signs a model predicts: a rise if its probability of a rise exceeds
-    one half.
+    """Signs that a model predicts for facts: a rise if its probability of a rise exceeds one
+    half.
     """
 
     right: int

@@ -40,7 +40,7 @@ _SHOWN = 80  # maximum number of characters shown of an unknown stop reason
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """How a reply ended: its finish reason, and notes."""
+    """End of a reply: its finish reason, and notes."""
 
     finish: FinishReason
     notes: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def read_ending(
     """Return how a reply ended, given the server's stop reason.
 
     A complete call is used whatever the stop reason, and so is text without one. Raises ModelError
-    if the server gave up, or its stop reason is unknown and there is no complete call.
+    if the server gave up, or its stop reason is unknown and a complete call is missing.
     """
     plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
     if plain in _FINISH:

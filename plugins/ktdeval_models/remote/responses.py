@@ -158,7 +158,7 @@ class ResponsesModel(OpenAIAdapter):
             elif kind == "reasoning":
                 words = text_of(item.get("content")) or text_of(item.get("summary"))
                 kept = None
-                if isinstance(item.get("encrypted_content"), str):  # otherwise it can't be sent back
+                if isinstance(item.get("encrypted_content"), str):  # cannot be sent back otherwise
                     kept = _without_nulls(item)
                 turn.add_thought(words, kept)
 

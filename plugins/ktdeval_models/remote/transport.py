@@ -77,7 +77,7 @@ class Transport:
 
     `endpoint`: base URL, which determines the proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
     `NO_PROXY`; ProviderError if the proxy can't be used). `headers`: headers of every request,
-    including its key. `sign`: returns additional headers for each request, if there is no key.
+    including its key. `sign`: returns additional headers for each request, if no key is set.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], sign: Sign | None = None) -> None:

@@ -143,8 +143,8 @@ class AdapterBatches:
         return json_lines(content)
 
     def status_in(self, answer: Mapping[str, Any], name: str) -> str:
-        """Return the state of a batch in an answer. Raises ModelError if it is missing, so that the
-        suite never waits for a batch that does not exist.
+        """Return the state of a batch in an answer. Raises ModelError if it is missing, so that no
+        wait begins for a missing batch.
         """
         status = answer.get(name)
         if not isinstance(status, str):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import IncrementalNewlineDecoder
 
-_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8 are kept; the data's parser refuses them
+_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8 are kept, for the data's parser
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Agent teams: graphs of roles over one model, optionally with a second one for quick roles."""
+"""Agent teams: graphs of roles over one model, optionally with a second model for quick roles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEAMS = {
         " manager"
     ),
 }
-MAX_ROUNDS = 10  #: Most turns of each role in a debate
+MAX_ROUNDS = 10  #: maximum number of turns per role in a debate
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ class ElectedParams:
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """Return the teams (graphs of roles in `teams/`), the team of a user's file, the agent that
-    asks by asset, and the vote.
+    """Return the teams (graphs of roles in `teams/`), the team from a user's file, the agent that
+    asks once per asset, and the vote.
     """
     from ktdeval.values import maker
 
@@ -202,7 +202,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    """Return the model of recorded votes."""
+    """Return the model for recorded votes."""
     from ktdeval.values import maker
 
     return [

@@ -1,4 +1,4 @@
-"""Planner of a team: it chooses the analysts of the day by a forced tool call."""
+"""Planner of a team: chooses the day's analysts with a forced tool call."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _DESCRIPTION = "Choose the analysts that are asked today. Call it once."
 
 @dataclass(frozen=True)
 class AnalystChoice:
-    """Analysts of a day. `is_made`: the planner chose them; False: it gave no valid answer, so all
-    are asked.
+    """Analysts for a day. `is_made`: the planner chose them; False: it gave no valid answer, so all
+    analysts speak.
     """
 
     analysts: tuple[str, ...]
@@ -47,8 +47,8 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
 
 def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> AnalystChoice:
     """Ask a planner for its choice, again with feedback if it is not valid. The session may list
-    further tools with the planner's. Each failed attempt is counted as `bad_choice`; if no attempt
-    is valid, `no_choice` is counted and all analysts are asked. Raises ModelError if the model call
+    other tools next to the planner's. Each failed attempt is counted as `bad_choice`; if no attempt
+    is valid, `no_choice` is counted and all analysts speak. Raises ModelError if the model call
     failed.
     """
     answer = ask_forced(messages, session, choice_tool(analysts), "bad_choice")

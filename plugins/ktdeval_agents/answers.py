@@ -1,4 +1,4 @@
-"""Answers of a model by BUY, SELL or HOLD that an agent reads itself, before any submission."""
+"""A model's BUY, SELL or HOLD answers, which an agent reads itself before any submission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AssetAnswer(Value):
 
 
 class Answers(Value):
-    """Decisions of one call."""
+    """Decisions in one call."""
 
     decisions: tuple[AssetAnswer, ...]
     overall_reason: str

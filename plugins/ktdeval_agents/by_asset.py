@@ -1,5 +1,5 @@
-"""One question for each asset shown; the answers are combined. So a model that decides on one asset
-can run on any task.
+"""One question for each asset shown; the answers are combined, so that a model that decides on a
+single asset can run on any task.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from ktdeval.values import JsonValue, dumps_canonical, to_plain, whole_groups
 from ktdeval_agents.answers import AssetAnswer, read_answers
 from ktdeval_agents.prompts import wordings
 
-INVESTED = 0.98  #: of the NAV, divided equally; the rest covers costs and gaps at the open
-SMALLEST = 0.001  #: smallest weight that is bought
+INVESTED = 0.98  #: share of the NAV to invest; the rest covers costs and gaps at the open
+SMALLEST = 0.001  #: minimum weight that is bought
 # values of `status` in markets whose exchanges have their own calendars
 _NO_SESSION = ("closed", "not_listed")
 _NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
 class ByAssetAgent:
-    """Asks the model about each asset shown and each holding, as a task on this asset only: its
-    price, bars, documents and position.
+    """Asks the model about each asset shown and each holding, as if the task had only this asset:
+    its price, bars, documents and position.
 
     The answer is BUY, SELL or HOLD; if an answer is not valid, the step is a hold (`fallback`). A
     failed call ends the step (`error`). If the task asks for decisions, these are submitted. If it
-    asks for orders, SELL of a holding sells it, and BUYs of assets not held share free cash
-    equally, within the task's limits.
+    asks for orders, SELL sells a holding, and BUYs of assets not held share free cash equally,
+    within the task's limits.
 
-    Assets are sorted by their figures, which no mask changes. If a limit excludes some, assets that
-    are equal in all figures are bought together or not at all.
+    Assets are sorted by their figures, which no mask changes. If a limit excludes some assets,
+    assets with identical figures are bought together or not at all.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
@@ -86,7 +86,7 @@ class ByAssetAgent:
     def _ask(
         self, label: str, system: str, state: ObservedState, session: StepSession
     ) -> tuple[AssetAnswer | None, int]:
-        """Return the answer on an asset (None if no attempt was valid), and the number of invalid
+        """Return the answer for an asset (None if no attempt was valid), and the number of invalid
         attempts before it.
         """
         words = wordings()
@@ -119,7 +119,7 @@ class ByAssetAgent:
 
 
 def _read_answer(submissions: Sequence[str]) -> AssetAnswer | None:
-    """Return the one answer in the arguments of a reply's calls; None if it is malformed, or if
+    """Return the only answer in the arguments of a reply's calls; None if it is malformed, or if
     there is not exactly one.
     """
     submitted = read_answers(submissions)
@@ -141,8 +141,8 @@ def _system_prompt(observation: Observation, state: ObservedState) -> str:
 
 
 def about(label: str, state: ObservedState) -> ObservedState:
-    """Return the state of a day with only one asset, in the form of tasks that ask for decisions,
-    with the limits of the task. Columns without a figure of this asset are dropped.
+    """Return the state of a day with a single asset, in the form of tasks that ask for decisions,
+    with the task's limits. Columns without values for this asset are dropped.
     """
     asset = state.assets[label]
     positions = [state.positions[label].cells] if label in state.positions else []
@@ -196,7 +196,7 @@ def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
 
 
 def _combined_submission(state: ObservedState, answers: Sequence[AssetAnswer]) -> JsonValue:
-    """Return the answers in the task's own form."""
+    """Return the combined answers in the task's own form."""
     counts = Counter(answer.decision for answer in answers)
     listed = ", ".join(f"{count} {decision}" for decision, count in counts.items())
     summary = f"{len(answers)} assets asked about: {listed}."
@@ -221,7 +221,9 @@ def _decisions(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator
 
 
 def _orders(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator[dict[str, JsonValue]]:
-    """Yield the orders of answers: sales of holdings, then purchases that share the free cash."""
+    """Yield the orders that follow from the answers: sales of holdings, then purchases that share
+    the free cash.
+    """
     room = _PurchaseRoom.of(state)
     for answer in answers:
         position = state.positions.get(answer.stock_id)
@@ -249,11 +251,11 @@ def _orders(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator[di
 
 @dataclass
 class _PurchaseRoom:
-    """Cash and positions that are left for purchases."""
+    """Cash and number of positions left for purchases."""
 
-    free: float  #: share of the NAV
-    names: int  #: positions that the task still allows
-    largest: float  #: weight of one purchase at most
+    free: float  #: free cash as a share of the NAV
+    names: int  #: number of positions that the task still allows
+    largest: float  #: maximum weight of one purchase
 
     @classmethod
     def of(cls, state: ObservedState) -> _PurchaseRoom:
@@ -262,7 +264,7 @@ class _PurchaseRoom:
         most = state.limits.max_positions or assets
         largest = INVESTED / max(1, min(most, assets))
 
-        # Below the weight limit, which is checked at the next open and not at this close.
+        # Below the weight limit, which is checked at the next open, not at this close.
         limit = state.limits.max_weight or 1.0
         largest = min(largest, 0.95 * limit if limit < 1 else limit)
 
@@ -278,8 +280,8 @@ class _PurchaseRoom:
 def _eligible(
     state: ObservedState, labels: Iterable[str], room: _PurchaseRoom
 ) -> list[Mapping[str, JsonValue]]:
-    """Return the rows of the assets to buy, at most as many as the task still allows; assets that
-    are equal in all figures are included together or not at all.
+    """Return the rows of the assets to buy, at most as many as the task still allows; assets with
+    identical figures are included together or not at all.
     """
     rows = {label: _asset_row(state, label) for label in labels}
     open_labels = {row["stock_id"] for row in buyable(list(rows.values()))}
@@ -294,19 +296,19 @@ def _eligible(
 
 
 def _is_open(state: ObservedState, label: str) -> bool:
-    """Return whether an asset is asked about: it has a price, and its exchange was open."""
+    """Return whether an asset can be decided on: it has a price, and its exchange was open."""
     asset = state.assets[label]
     return asset.price is not None and asset.status not in _NO_SESSION
 
 
 def _asset_row(state: ObservedState, label: str) -> Mapping[str, JsonValue]:
-    """Return an asset's figures with the columns that rule models expect."""
+    """Return an asset's figures with the columns that rule-based models expect."""
     asset = state.assets[label]
     return {"status": "trading", "close": asset.price, **asset.cells, "stock_id": label}
 
 
 def _in_order(state: ObservedState, labels: Iterable[str]) -> list[list[str]]:
-    """Return assets sorted by figures that no mask changes; assets equal in all of them form one
+    """Return assets sorted by figures that no mask changes; assets with identical figures form a
     group.
     """
     rows = [state.assets[label].cells for label in labels]

@@ -1,5 +1,5 @@
-"""Figures for teams, computed without a model: a technical table, position ratios, and limits
-scaled by volatility.
+"""Figures for teams, computed without a model: a table of technical indicators, position ratios,
+and volatility-scaled limits.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def technical_figures(state: ObservedState) -> str:
 
 
 def _text_of(value: float) -> str:
-    """Format four significant digits; numbers from 1 on as in payloads, so that a price of 2024
-    does not read as a year.
+    """Format with four significant digits; numbers from 1 upwards as in payloads, so that a price
+    of 2024 does not read as a year.
     """
     if abs(value) < 1.0:
         return f"{value:.4g}"
@@ -48,11 +48,11 @@ def _text_of(value: float) -> str:
 def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
     """Return figures of the last bar; `bars` are [T] close, high, low and volume, the oldest first.
 
-    `ema_N`: exponential average of weight 2 / (N + 1) from the first bar on; `bollinger_*`: mean ±
-    deviations of N closes; `z_N`: distance of the close from the mean of N closes in standard
-    deviations; `rsi_N`: on simple means of N changes, 50 without any change; `volatility_N_pct`:
-    annualised, of N daily changes; `volume_N`: volume over its mean; `pivot`, `support`,
-    `resistance` from the last bar. Standard deviations have N - 1 degrees of freedom.
+    `ema_N`: exponential moving average with weight 2 / (N + 1), from the first bar on;
+    `bollinger_*`: mean ± standard deviations of N closes; `z_N`: z-score of the close over N
+    closes; `rsi_N`: from simple means of N changes, 50 without any change; `volatility_N_pct`:
+    annualised, from N daily changes; `volume_N`: volume over its mean; `pivot`, `support`,
+    `resistance`: from the last bar. Standard deviations have N - 1 degrees of freedom.
     """
     rules = _parameters()["technical"]
     close = bars["close"]
@@ -110,8 +110,8 @@ def position_ratios(state: ObservedState) -> tuple[float, ...]:
 
 
 def read_ratios(text: str, state: ObservedState) -> dict[str, float]:
-    """Return the position ratios of the assets shown, read from the last JSON object of a text and
-    rounded to the grid.
+    """Return the position ratios for the assets shown, parsed from the last JSON object in a text
+    and rounded to the grid.
     """
     reply = last_object(text)
     grid = position_ratios(state)
@@ -211,7 +211,7 @@ def _bar_columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
 
 
 def _days_a_year(asset: ObservedAsset | None) -> int:
-    """Return the trading days a year for an asset's kind."""
+    """Return the trading days per year for an asset's kind."""
     rules = _parameters()
     kind = "" if asset is None else asset.kind
     return int(rules["days_a_year"].get(kind, rules["other_days_a_year"]))
@@ -261,9 +261,7 @@ COMPUTED: Mapping[str, Callable[[ObservedState], str]] = {
 
 
 def scaled_limit(volatility: float, rules: Mapping[str, Any]) -> float:
-    """Return the limit of a position as a share of NAV, from an annualised volatility (.25 is 25
-    %).
-    """
+    """Return a position limit as a share of NAV, given an annualised volatility (.25 is 25 %)."""
     begun = [band for band in rules["bands"] if band["from"] <= volatility]
     band = begun[-1]
     share = band["start"] - band["slope"] * (volatility - band["from"])
@@ -279,12 +277,12 @@ def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]])
 def average_correlations(
     closes: Mapping[str, Mapping[str, float]], held: frozenset[str], min_days: int
 ) -> dict[str, float]:
-    """Return by asset the mean correlation with the other held assets, or with all others if no
-    other is held.
+    """Return by asset its mean correlation with the other held assets, or with all others if no
+    other asset is held.
 
-    `closes`: asset -> day -> close, the oldest first, of at least two assets. Returns run between
-    successive days on which all assets have a close; at least `min_days` are needed. Pairs without
-    a correlation (a price that never moved) and assets without any are left out.
+    `closes`: asset -> day -> close, oldest first, for at least two assets. Returns span successive
+    days on which all assets have a close; at least `min_days` are needed. Pairs with undefined
+    correlation (a price that never moved) and assets without any are omitted.
     """
     days = _common_days(closes)
     if len(closes) < 2 or len(days) <= min_days:
@@ -335,9 +333,9 @@ def closes_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
 def annual_volatility(
     asset: ObservedAsset, returns: Sequence[float], days: int, year: int
 ) -> float | None:
-    """Return the annualised volatility of an asset, with `year` days a year: of its last `days`
-    returns; if fewer are shown, the figure in its row, else that of the returns shown; None if none
-    is known.
+    """Return the annualised volatility of an asset, with `year` days per year: from its last `days`
+    returns; if fewer are shown, the figure in its row, otherwise from the returns shown; None if
+    unknown.
     """
     changes = returns[-days:]
     of_bars = None

@@ -1,4 +1,4 @@
-"""The investor with a layered memory of documents and reasons, instead of a list of decisions."""
+"""The investor with a layered memory for documents and reasons, instead of a list of decisions."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from ktdeval.harness import label_key
 from ktdeval.values import dumps_canonical
 
 _SIDE_OF = {"orders": "side", "decisions": "decision"}
-"""Field of an item that has its side, by kind of submission."""
+"""Field that holds an item's side, by kind of submission."""
 
 
 def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
     """Return the elected submission: for each asset the side that more than half of all voters
     chose, with the mean confidence and the median size. Without such a side the asset gets no
-    order, or HOLD; half is not a majority. For other forms: the most frequent ballot, the first if
-    several are equally frequent.
+    order, or HOLD; half is not a majority. For other forms: the most frequent ballot; ties go to
+    the first.
     """
     kind = _kind_of(ballots)
     if kind is None:
@@ -62,7 +62,7 @@ def _max_frequent(ballots: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _votes_by_asset(
     ballots: Sequence[Mapping[str, Any]], kind: str
 ) -> list[list[Mapping[str, Any]]]:
-    """Return the items on each asset; the last one of each ballot counts."""
+    """Return the items for each asset; each ballot's last item counts."""
     by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
     for voter, ballot in enumerate(ballots):
         for item in ballot[kind]:
@@ -72,10 +72,10 @@ def _votes_by_asset(
 
 
 def _combine_items(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the first of some items on one side with their mean confidence. If all have a weight,
-    it is their median (for an even number the mean of the middle two); if all have a number of
-    shares, the lower median, which is a submitted number. If all have a limit, the lower median,
-    too.
+    """Return the first of several items on one side, with their mean confidence. If all have a
+    weight, it is their median (for an even number, the mean of the middle two); if all have a
+    number of shares, it is the lower median, which is a submitted number. The same holds for
+    limits.
     """
     combined = {**items[0], "confidence": fmean(item["confidence"] for item in items)}
     weights = [item["target_weight"] for item in items if "target_weight" in item]

@@ -1,4 +1,4 @@
-"""Entries of a team's memory, and their text: one line each, by asset and day."""
+"""Entries in a team's memory, and their text: one line per asset and day."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 ACCOUNT = ""
-"""Label of the account, for entries about no asset."""
+"""Label of the account, for entries that concern no asset."""
 
 Day = tuple[int, str]  # step of a day (negative in a warm-up) and its label
 T = TypeVar("T")
@@ -39,9 +39,9 @@ class MemoryEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def entry_lines(entries: Sequence[MemoryEntry], max_reflections: int | None = None) -> list[str]:
-    """Return lines of entries: each decision with its outcome. A reason or reflection that several
-    entries of a day share follows once, after all of them. `max_reflections`: reflections of at
-    most the latest `max_reflections` days are shown (default: all).
+    """Return entries as lines: each decision with its outcome. A reason or reflection shared by
+    several entries of a day appears once, after these entries. `max_reflections`: number of latest
+    days whose reflections are shown (default: all).
     """
     reflections = _reflections(entries, max_reflections)
     entries_of_day = Counter(map(_day_of, entries))
@@ -68,7 +68,7 @@ def entry_lines(entries: Sequence[MemoryEntry], max_reflections: int | None = No
 
 def latest(items: Sequence[T], count: int) -> Sequence[T]:
     """Return the last `count` items, or all if there are fewer."""
-    # items[-0:] would be all of them
+    # items[-0:] would return all items
     return items[-count:] if count else ()
 
 
@@ -77,7 +77,7 @@ def _day_of(entry: MemoryEntry) -> Day:
 
 
 def _reflections(entries: Iterable[MemoryEntry], most: int | None) -> Mapping[Day, str]:
-    """Return the reflections of a day's entries, for the latest `most` days that have any."""
+    """Return the reflections by day, for the latest `most` days that have any."""
     by_day: dict[Day, dict[str, None]] = {}
     for entry in entries:
         if entry.reflection:

@@ -1,5 +1,5 @@
 """Reused prefix of model calls: the characters that a request shares with the start of an earlier
-one.
+request.
 
 Providers that cache prompts bill such a prefix at a lower price if their cache still holds it.
 """
@@ -18,11 +18,11 @@ from ktdeval.values import JsonValue, dumps_canonical
 
 @dataclass(frozen=True)
 class ReusedPrefix:
-    """Characters of one or several requests, and how many of them are reused."""
+    """Characters in one or several requests, and how many of them are reused."""
 
-    characters: int = 0  #: of the requests' texts
-    in_step: int = 0  #: of these, in a prefix shared with an earlier request of the same step
-    #: of these, in a prefix shared with an earlier request of the same episode
+    characters: int = 0  #: characters in the requests' texts
+    in_step: int = 0  #: characters in a prefix shared with an earlier request of the same step
+    #: characters in a prefix shared with an earlier request of the same episode
     in_episode: int = 0
 
     def __add__(self, other: ReusedPrefix) -> ReusedPrefix:
@@ -34,12 +34,12 @@ class ReusedPrefix:
 
     @property
     def step_pct(self) -> float | None:
-        """Return the reused share within steps in per cent; None without characters."""
+        """Return the share reused within steps in percent; None without characters."""
         return self._percent(self.in_step)
 
     @property
     def episode_pct(self) -> float | None:
-        """Return the reused share within episodes in per cent; None without characters."""
+        """Return the share reused within episodes in percent; None without characters."""
         return self._percent(self.in_episode)
 
     def _percent(self, reused: int) -> float | None:
@@ -52,9 +52,9 @@ def calls_with_prefix(
     transcript: Sequence[TranscriptEntry], where: str
 ) -> Iterator[tuple[RecordedExchange, ReusedPrefix]]:
     """Yield each recorded call of an episode with the reused prefix of its request. Only requests
-    to the same model are compared, since each model has its own cache. Of a tool only the name is
-    compared: a transcript records no more. Raises StoreError if a record is not that of a call; the
-    message starts with `where`.
+    to the same model are compared, since each model has its own cache. Tools are compared only by
+    name, since a transcript records no more. Raises StoreError if a record is not a call's record;
+    the message starts with `where`.
     """
     by_model: dict[str, EarlierRequests] = {}
     for entry in transcript:
@@ -78,7 +78,7 @@ def calls_with_prefix(
 
 def request_text(tools: Sequence[str], messages: Sequence[JsonValue]) -> str:
     """Return a request as one text in the order in which providers cache: tools, then messages, one
-    a line. `tools` are texts; `messages` are JSON objects, written as canonical JSON.
+    per line. `tools` are texts; `messages` are JSON objects, written as canonical JSON.
     """
     lines = [*tools, *map(dumps_canonical, messages)]
     return "".join(f"{line}\n" for line in lines)
@@ -105,8 +105,8 @@ class EarlierRequests:
 
 
 class _SortedTexts:
-    """Texts in lexicographic order: the longest prefix that a further text shares with any of them
-    is shared with one of its two neighbours.
+    """Texts in lexicographic order: the longest prefix that a new text shares with any of them is
+    shared with one of its two neighbours.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _SortedTexts:
         self._sorted.insert(bisect_left(self._sorted, text), text)
 
     def longest_prefix(self, text: str) -> int:
-        """Return the length of the longest prefix shared with a text added before; 0 if none."""
+        """Return the length of the longest prefix shared with any text added before; 0 if none."""
         index = bisect_left(self._sorted, text)
         neighbours = self._sorted[max(0, index - 1) : index + 1]
         return max((common_prefix(text, other) for other in neighbours), default=0)

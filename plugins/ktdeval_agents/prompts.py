@@ -1,9 +1,9 @@
 """Prompts of the roles of a team.
 
 Parts that roles share come first, each role's own part last: providers' prompt caches reuse the
-longest common prefix of requests. So the system message has the team and the rules of the task. The
-user message has the day, the computed figures, the memory and the reports in the order spoken, and
-then the role.
+longest common prefix of requests. So the system message contains the team and the task's rules. The
+user message contains the day, the computed figures, the memory and the reports in the order spoken,
+and then the role.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ktdeval_agents.computed_signals import position_ratios
 from ktdeval_agents.role_graph import Role, Team
 
 Form = Literal["orders", "decisions", "answer"]
-"""What a task asks for: orders, BUY, SELL or HOLD of each asset, or the answer to a question."""
+"""What a task asks for: orders; BUY, SELL or HOLD for each asset; or the answer to a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RoleTurn:
     """One turn of a role."""
 
     role: str
-    text: str  #: as shown to others
+    text: str  #: text as shown to others
     number: int  #: 1 for its first turn
 
 
@@ -51,7 +51,7 @@ class TeamMeeting:
     observation: Observation
     session: StepSession
     state: ObservedState
-    remembered: str  #: text of the memory; empty without a memory
+    remembered: str  #: memory as text; empty without a memory
     procedure: str = ""
     figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
     turns: list[RoleTurn] = field(default_factory=list)  #: in the order spoken
@@ -60,7 +60,7 @@ class TeamMeeting:
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def say(self, role: str, text: str) -> None:
-        """Add a turn of a role."""
+        """Add a role's turn."""
         number = 1 + sum(turn.role == role for turn in self.turns)
         self.turns.append(RoleTurn(role, text, number))
 
@@ -74,7 +74,7 @@ class TeamMeeting:
 
     @property
     def form(self) -> Form:
-        """Form of the answer that the task asks for."""
+        """Kind of answer that the task asks for."""
         tool = self.session.submit_tool
         if tool.name != SUBMIT_TOOL:
             return "answer"
@@ -86,15 +86,15 @@ class TeamMeeting:
 
     @property
     def asks_ratios(self) -> bool:
-        """Return whether a role that gives position ratios is asked for them: orders have a size,
-        and there are assets to size.
+        """Return whether a role that gives position ratios is asked to: orders have a size, and
+        there are assets to size.
         """
         return self.form == "orders" and bool(self.state.assets)
 
 
 def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedState) -> list[Message]:
-    """Return the first messages of a role's conversation; `shown` is the state of the day that it
-    sees.
+    """Return the first messages of a role's conversation; `shown` is the state of the day as the
+    role sees it.
     """
     shared = list(_role_inputs(team, name, meeting, shown))
     own = _own(team, name, meeting)
@@ -179,7 +179,7 @@ def _section(title: str, text: str) -> str:
 
 
 def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
-    """Return a role's instructions; those of the last role end with the submission."""
+    """Return a role's instructions; the last role's end with the submission."""
     role = team.roles[name]
     says = " ".join(filter(None, _instructions(team, name, meeting)))
     if role.gives == "signals" and meeting.state.assets:
@@ -272,13 +272,15 @@ def _words_of(name: str) -> str:
 
 
 def remove_fence(text: str) -> str:
-    """Return a text without code fences, so that a reply can't be read as the state of the day."""
+    """Return a text without code fences, so that a reply can't be mistaken for the state of the
+    day.
+    """
     return text.replace("```", "'''")
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Return a text of at most about `most` characters. A longer one keeps its beginning and end,
-    cut between words, with the number of omitted characters between them.
+    """Return a text shortened to about `most` characters. A longer text keeps its beginning and
+    end, cut between words, with the number of omitted characters between them.
     """
     if len(text) <= most:
         return text

@@ -1,4 +1,4 @@
-"""A vote on decisions that separate runs have recorded: each voter is asked for its ballot, and the
+"""A vote on decisions recorded in separate runs: each voter is asked for its ballot, and the
 majority decides.
 """
 
@@ -28,7 +28,7 @@ from ktdeval_agents.majority_rule import elect_submission
 
 MODEL = "elected/majority"
 NO_BALLOT = "no_ballot"
-"""Kind of failure: a voter without a valid submission on a step."""
+"""Failure kind for a voter without a valid submission in a step."""
 _NOTE = (
     "Nobody is asked: the decision of voter {number} is taken from the record of its own run, which"
     " had an account of its own."
@@ -37,12 +37,12 @@ _AT_ORDER = re.compile(r"orders\[([0-9]+)\]")
 
 
 class ElectedModel:
-    """Name of the model on the cards of recorded votes. Its replies are the ballots that `ktdeval
-    paper vote` reads, so it cannot reply itself.
+    """Model name on the cards of recorded votes. Its replies are the ballots that `ktdeval paper
+    vote` reads, so it can't reply itself.
     """
 
     def __init__(self, _name: str, params: ElectedParams) -> None:
-        # The providers priced the tokens of the voters' replies; nothing is left to price here.
+        # The tokens of the voters' replies were already priced; nothing is left to price here.
         is_free = all(voter.is_free for voter in params.voters)
         self.traits = ModelTraits(is_free=is_free)
 
@@ -55,7 +55,7 @@ class ElectedModel:
 
 
 class BallotModel:
-    """Recorded ballots of one episode, in the order in which they are asked for: by step, then by
+    """Recorded ballots of one episode, in the order in which they are requested: by step, then by
     voter.
     """
 
@@ -63,7 +63,7 @@ class BallotModel:
         self._replies = iter(replies)
 
     def reply(self, _request: ModelRequest) -> Reply:
-        """Return the next ballot. Raises ProviderError if all ballots were returned."""
+        """Return the next ballot. Raises ProviderError if all ballots have been returned."""
         reply = next(self._replies, None)
         if reply is None:
             raise ProviderError("the voters' runs have no further step")
@@ -71,9 +71,9 @@ class BallotModel:
 
 
 class RecordedVote:
-    """Elects from one recorded ballot of each voter. A voter without a ballot is counted as
-    `no_ballot` and stays in the number of votes that a majority needs. Without any ballot the step
-    is a hold (`fallback`).
+    """Elects from one recorded ballot per voter. A voter without a ballot is counted as `no_ballot`
+    but still counts towards the majority threshold. Without any ballot the step is a hold
+    (`fallback`).
     """
 
     def __init__(self, voters: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ class RecordedVote:
     def _ballot(
         self, role: str, number: int, observation: Observation, session: StepSession
     ) -> Mapping[str, Any] | None:
-        """Return the ballot of a voter; None if it is missing in this step."""
+        """Return a voter's ballot; None if it is missing in this step."""
         tool = session.submit_tool
         messages = (
             Message("system", observation.system),
@@ -120,7 +120,7 @@ class RecordedVote:
 
 def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping[str, Any]:
     """Return an elected ballot with one decision for each asset shown: HOLD for an asset without
-    votes, since only this account holds it; assets that only voters held are dropped.
+    votes, which only this account holds; assets that only voters held are dropped.
     """
     if "decisions" not in ballot:
         return ballot

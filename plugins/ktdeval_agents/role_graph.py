@@ -15,10 +15,10 @@ from ktdeval.values import from_plain, load_yaml, near_matches
 from ktdeval_agents import MAX_ROUNDS
 
 REFLECTION = "reflection"
-"""Role that reflects on outcomes, of teams whose memory has it."""
+"""Role that reflects on outcomes, in teams whose memory has it."""
 SOURCES = ("task", "state", "memory", "reports")
-"""Inputs of a role besides other roles: the task's rules, the state of the day, the team's memory,
-and all earlier reports.
+"""Inputs of a role in addition to other roles: the task's rules, the state of the day, the team's
+memory, and all earlier reports.
 """
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")  # of a role
@@ -103,7 +103,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def planners(self) -> tuple[str, ...]:
-        """Roles that choose among analysts, in order, each once."""
+        """Roles that choose among analysts, in order, without duplicates."""
         return tuple(dict.fromkeys(stage.chosen_by for stage in self.flow if stage.chosen_by))
 
     def choices_of(self, planner: str) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def last(self) -> str:
-        """Role that submits."""
+        """The role that submits."""
         return self.flow[-1].role
 
     @property
@@ -134,7 +134,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_team(path: Path) -> Team:
     """Read a team. Raises ConfigError if the file can't be read, or is not a valid graph; the
-    message names the field.
+    message gives the field.
     """
     content = load_yaml(path)
     roles = content.get("roles")
@@ -202,7 +202,7 @@ def _stage_problems(where: str, team: Team, stage: FlowStage, readable: Set[str]
 
 
 def _unknown(where: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each unknown name of a list."""
+    """Yield a problem for each unknown name in a list."""
     for name in names:
         if name not in known:
             yield f"{where}: no such role here: {name[:60]!r}{near_matches(name, known)}"

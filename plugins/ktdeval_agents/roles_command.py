@@ -1,4 +1,4 @@
-"""`ktdeval view roles`: model calls of a run by the role that made them."""
+"""`ktdeval view roles`: a run's model calls, by the role that made them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class RoleModel:
-    """A role and the model that it asked."""
+    """A role and the model that it called."""
 
     role: str
     model: str
@@ -51,12 +51,12 @@ class RoleModel:
 
 @dataclass
 class SummedRoleUsage:
-    """Calls of one role to one model, summed over the finished episodes of a run."""
+    """One role's calls to one model, summed over the finished episodes of a run."""
 
     calls: int = 0
     failed: int = 0  #: calls without a reply
     empty: int = 0  #: replies with neither text nor tool calls
-    #: replies whose tokens the provider did not count; always 0 for a model that bills nothing
+    #: replies whose tokens the provider did not count; always 0 for a free model
     uncounted: int = 0
     usage: Usage = field(default_factory=Usage)
     #: reused prefix of the requests' texts; tokens that a provider read from its cache are in
@@ -64,7 +64,7 @@ class SummedRoleUsage:
     prefix: ReusedPrefix = field(default_factory=ReusedPrefix)
 
     def add(self, exchange: RecordedExchange, is_free: bool) -> None:
-        """Count a call; the tokens of a model that bills nothing may be uncounted."""
+        """Count a call; a free model's tokens may be uncounted."""
         call = exchange.usage
         self.calls += call.calls
         self.failed += call.failed

@@ -1,4 +1,4 @@
-"""Manifest of the command that audits logs of any agent framework for look-ahead: `audit`."""
+"""Manifest of the command `audit`, which searches logs of any agent framework for look-ahead."""
 
 from __future__ import annotations
 

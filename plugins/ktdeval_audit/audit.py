@@ -1,4 +1,4 @@
-"""The audit: all rules on a log, and the report."""
+"""The audit: apply all rules to a log, and report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AuditReport:
 
     log: str
     kind: str
-    files: int  #: logs that were read
+    files: int  #: number of logs read
     unread: tuple[str, ...]  #: why each other log of a folder can't be read, with its path
     market: str | None
     decisions: int
@@ -52,9 +52,9 @@ class AuditReport:
 def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings) -> AuditReport:
     """Return what the rules find in a log.
 
-    `market`: bars and documents to compare the log's prices and news with; None skips the rules
-    that need it. Raises UsageError, DataError if no decision has a day, or an option does not fit
-    the log.
+    `market`: bars and documents with which the log's prices and news are compared; None skips the
+    rules that need it. Raises UsageError or DataError if no decision has a day, or an option does
+    not fit the log.
     """
     dated = date_log(log, settings.day_field, settings.day_map)
     chosen = [rule for rule in settings.rules if _can_run(rule, market, settings)]
@@ -144,7 +144,7 @@ def _log_finding(chance: float, hits: int, numbers: int, horizon: int) -> Findin
 
 
 def _by_decision(texts: Sequence[DatedText]) -> Iterator[list[DatedText]]:
-    """Yield the texts of each decision of each day, in order."""
+    """Yield the texts of each decision on each day, in order."""
     groups: dict[tuple[int, object], list[DatedText]] = {}
     for dated in texts:
         groups.setdefault((id(dated.decision), dated.day), []).append(dated)
@@ -152,8 +152,8 @@ def _by_decision(texts: Sequence[DatedText]) -> Iterator[list[DatedText]]:
 
 
 def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the first of findings that repeat each other on the same day: a log of requests repeats
-    earlier messages.
+    """Yield findings without those that repeat an earlier one on the same day: a log of requests
+    repeats earlier messages.
     """
     seen = set()
     for finding in findings:

@@ -1,9 +1,9 @@
 """Classify a later date by the words around it: its outcome was known, or it was only planned.
 
-A settlement date, an expiry, a scheduled meeting, a forecast and the name of a contract are known in
-advance; a closing price, a stamp of a message and an event in the past tense are not. The words
-are lists (`known_words.txt`, `planned_words.txt`, `event_words.txt`). Those nearest to the date in
-its sentence decide.
+A settlement date, an expiry, a scheduled meeting, a forecast and a contract name are known in
+advance; a closing price, a message timestamp and an event in the past tense are not. The word lists
+are `known_words.txt`, `planned_words.txt` and `event_words.txt`. The listed words nearest to the
+date in its sentence decide.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Literal
 Evidence = Literal["known", "planned", "none"]
 
 _MARK = "\ue000"  # replaces the date
-_LONGEST = 240  # characters of a sentence on both sides
+_LONGEST = 240  # maximum number of characters of a sentence on either side
 REACH = 250  #: maximum characters between a date and the words that describe it
 _BREAK_COST = 20  # characters that a clause break adds to the distance
-_BEHIND_COST = 10  # added for a cue behind the date: `closed on DATE despite the expected`
+_BEHIND_COST = 10  # added for a cue after the date: `closed on DATE despite the expected`
 _HEADING_REACH = 800  # characters searched before a date
 _HEADING_LENGTH = 80
 _MAX_SENTENCES = 4096
@@ -82,7 +82,7 @@ _LIST_ITEM = re.compile(
 def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence:
     """Return the evidence in the words around the date at [start, end).
 
-    `reach`: maximum distance of words from the date, in characters; a clause break adds twenty.
+    `reach`: maximum distance of the words from the date, in characters; a clause break adds twenty.
     Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
     """
     nearest = _nearest_cue(_sentence(text, start, end))
@@ -124,7 +124,7 @@ def _sentence(text: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Cue:
-    """Words that classify a date. The smallest cue decides."""
+    """Words that classify a date. The cue that sorts first decides."""
 
     distance: int  #: 0 if the words contain the date
     length: int  #: negative, so that the longest sorts first
@@ -137,7 +137,7 @@ def _nearest_cue(sentence: str) -> _Cue | None:
 
 
 def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
-    """Yield the cues of a sentence; of those that overlap, the longest."""
+    """Yield the cues in a sentence; among overlapping cues, the longest."""
     at = sentence.index(_MARK)
     futures = [match.span() for match in _FUTURE.finditer(sentence)]
     spans = [(*span, "planned") for span in futures]
@@ -157,7 +157,7 @@ def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
 
 
 def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], at: int) -> bool:
-    """Return whether a verb of the future governs the date: `will be released`."""
+    """Return whether a verb in the future tense governs the date: `will be released`."""
     for first, last in futures:
         is_behind = first <= start <= at
         if is_behind and _CLAUSE.search(sentence, last, max(last, start)) is None:
@@ -166,7 +166,9 @@ def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], 
 
 
 def _distance(sentence: str, start: int, end: int, at: int) -> int:
-    """Return characters between a cue and the date; a clause break between them adds to it."""
+    """Return the number of characters between a cue and the date; a clause break between them adds
+    to it.
+    """
     if start <= at < end:
         return 0
 
@@ -178,7 +180,7 @@ def _distance(sentence: str, start: int, end: int, at: int) -> int:
 def _covers(other: tuple[int, int, str], span: tuple[int, int], at: int) -> bool:
     """Return whether another cue overlaps a span and is longer.
 
-    A span with the date is covered only by a cue with the date.
+    A span that contains the date is covered only by a cue that contains it.
     """
     if span[0] <= at < span[1] and not other[0] <= at < other[1]:
         return False
@@ -188,7 +190,7 @@ def _covers(other: tuple[int, int, str], span: tuple[int, int], at: int) -> bool
 
 @cache
 def _cues() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the patterns of all lists, each with the name of its list."""
+    """Return the patterns of all lists, each with its list's name."""
     cues = []
     for kind in ("planned", "event", "known"):
         path = Path(__file__).with_name(f"{kind}_words.txt")

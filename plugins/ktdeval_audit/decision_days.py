@@ -1,4 +1,4 @@
-"""Find the decision day of each text of a log: from a field, a map, or the prompt."""
+"""Find the decision day for each text in a log: from a field, a map, or the prompt."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ FIELDS = (
     "knowledge_day",
     "day",
 )
-"""Fields of metadata that are taken for the day, in this order."""
+"""Metadata fields that are taken for the day, in this order."""
 
 LATE_FIELDS = ("date",)
-"""Fields that are taken only where the prompt names no day: they may hold the day of the run."""
+"""Fields used only if the prompt gives no day: they may hold the day of the run."""
 
 _SAYS = (
     r"(?:today(?:'s)?(?: date)?(?: is|:)?|current (?:trading )?(?:date|day|time)(?: is|:)|"
@@ -43,8 +43,8 @@ _SAYS = (
     r'(?:current_date|today|trade_date|day)": ?)',
     r"(?:as of|on the close of|close of|up to|before)",
 )
-"""What precedes a day that a prompt names: clear words, a line or key of a date, and weak words, which
-may as well name the day of a report.
+"""Text before a day in a prompt: clear words, a line or key for a date, and weak words, which may
+also introduce the day of a report.
 """
 _PHRASES = tuple(re.compile(phrase, re.IGNORECASE) for phrase in _SAYS)
 _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
@@ -61,11 +61,11 @@ class DatedText:
 
 @dataclass(frozen=True)
 class DatedLog:
-    """Dated texts of a log, in order, and the decisions for which no day was found."""
+    """Dated texts in a log, in order, and the decisions for which no day was found."""
 
     texts: tuple[DatedText, ...]
     undated: tuple[LoggedDecision, ...]
-    by_folder: int = 0  #: decisions dated by the name of a folder
+    by_folder: int = 0  #: decisions dated by a folder's name
 
     @property
     def days(self) -> tuple[date, ...]:
@@ -75,11 +75,11 @@ class DatedLog:
 
 
 def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None = None) -> DatedLog:
-    """Return the texts of a log with their days.
+    """Return a log's texts with their days.
 
     `day_field`: dotted name, or its last part, of the field that holds the day. `day_map`: table
     with columns `decision` and `day`. Raises UsageError if no decision has a day; DataError if a
-    value of the field or map is not a day.
+    value in the field or map is not a day.
     """
     by_name = _read_map(day_map) if day_map is not None else {}
     texts: list[DatedText] = []
@@ -136,7 +136,7 @@ def _date_texts(
 
 
 def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[DatedText]:
-    """Yield texts with the latest day stated by the decision's clearest phrase. Earlier texts get
+    """Yield texts with the latest day given by the decision's clearest phrase. Texts before it get
     the first such day.
     """
     stated = [_stated_day(decision, text, day_field) for text in decision.texts]
@@ -168,7 +168,7 @@ def _stated_day(
 
 
 def stated_day(text: str) -> date | None:
-    """Return the day that a prompt states as today; None if it states no day.
+    """Return the day that a prompt calls today; None if it gives no such day.
 
     Example: `stated_day("Today is Tuesday, March 5, 2024.")` is 5 March 2024.
     """
@@ -235,7 +235,7 @@ def _day_of(value: JsonValue) -> date | None:
 
 
 def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
-    """Yield texts dated by the name of the nearest folder of the log's file, if it is a day."""
+    """Yield texts dated by the name of the nearest folder of the log file, if the name is a day."""
     *folders, _ = decision.file.split("/")
     days = [day for day in map(_day_of, folders) if day is not None]
     for text in decision.texts if days else ():
@@ -243,7 +243,7 @@ def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
 
 
 def _read_map(path: Path) -> dict[str, date]:
-    """Return days by decision. Raises DataError, with file and line."""
+    """Read decision days by decision. Raises DataError, with file and line."""
     table = TableFile(path, TableShape(("decision", "day"), required=("decision", "day")))
     days: dict[str, date] = {}
     for row in read_rows(table):

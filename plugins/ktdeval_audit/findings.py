@@ -36,7 +36,7 @@ _LONGEST = 60
 
 
 def path_of(finding: Finding, log: str) -> str:
-    """Return the path of the file in which a finding is. `log`: path of the audited log."""
+    """Return the path of the file that contains a finding. `log`: path of the audited log."""
     return f"{log.rstrip('/')}/{finding.path}" if finding.path else log
 
 
@@ -61,7 +61,7 @@ def excerpt(text: str, start: int, end: int) -> str:
 
 
 def hide(text: str) -> str:
-    """Return a text with secrets replaced: those of the environment and those of known forms."""
+    """Return a text with secrets replaced: those in the environment and those of known forms."""
     hidden = hide_secrets(text, _own_secrets())
     for form in secret_forms():
         hidden = form.pattern.sub(form.replacement, hidden)

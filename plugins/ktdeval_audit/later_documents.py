@@ -16,17 +16,17 @@ from ktdeval.values import Finding
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.text_rules import finding_at
 
-WORDS = 8  #: consecutive words that make a quotation
-MIN_TITLE = 5  #: minimum words of a title that makes a quotation as a whole
+WORDS = 8  #: number of consecutive words that make a quotation
+MIN_TITLE = 5  #: minimum number of words in a title that is a quotation as a whole
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
-_MAX_LETTERS = 20_000  # characters of a document that are compared
+_MAX_LETTERS = 20_000  # number of characters of a document that are compared
 
 Gram = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Known:
-    """First document that contains a run of words."""
+    """First document that contains a sequence of words."""
 
     at: int  #: microseconds since 1970 UTC
     title: str
@@ -36,8 +36,8 @@ class _Known:
 def later_documents(market: MarketSnapshot, texts: Sequence[DatedText]) -> Iterator[Finding]:
     """Yield a finding for each text that quotes a document not yet known at the close of its day.
 
-    A quotation is eight consecutive words, or a whole title of five to seven words, that is in no
-    document known by then.
+    A quotation is eight consecutive words, or a whole title of five to seven words, that do not
+    occur in any document known by then.
     """
     if not len(market.documents):
         return
@@ -62,12 +62,12 @@ def _words(text: str) -> list[str]:
 
 
 def _grams(words: Sequence[str], size: int) -> Iterator[Gram]:
-    """Yield runs of `size` words."""
+    """Yield all sequences of `size` words."""
     return zip(*(words[first:] for first in range(size)), strict=False)
 
 
 def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known]:
-    """Return, for each wanted run of words, the first document that contains it."""
+    """Return, for each wanted sequence of words, the first document that contains it."""
     known: dict[Gram, _Known] = {}
     times = market.documents.known_at
     for row, document in enumerate(market.documents):

@@ -1,10 +1,10 @@
-"""Rule `price-after`: prices, volumes and returns of the market that were not known on the day.
+"""Rule `price-after`: prices, volumes and returns in the market that were not yet known on the day.
 
-A number is a hit if, at its printed digits, it equals a value of a later day and no value known by
-then. One hit proves little: a price with four digits often equals a later price by chance. So each
-number has a chance of a false hit: the share of nearby numbers, with the same digits, that are
-later values. These chances give an upper bound of the probability that all hits are by chance. A
-finding requires a bound below 1e-4.
+A number is a hit if, at its printed precision, it equals a value on a later day and no value known
+by then. One hit proves little: a price with four digits often equals a later price by chance. So
+each number has a probability of a false hit: the share of nearby numbers, with the same digits,
+that are later values. These probabilities give an upper bound on the probability that all hits are
+due to chance. A finding requires a bound below 1e-4.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 HORIZONS = (1, 5, 21, 252)
-"""Trading days ahead in which later values are searched; each is a test of its own."""
+"""Horizons in trading days over which later values are searched; each is a separate test."""
 
 _WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # weights of the tests by horizon; they sum to 1
-_LIMITS = {1.0: 0.6, 1e-4: 0.4}  # chance of a number in a test -> weight of the test
+_LIMITS = {1.0: 0.6, 1e-4: 0.4}  # false-hit limit of a number in a test -> weight of the test
 
 KNOWN_DAYS = 252
-"""Trading days back in which a number may equal a known value. Over more of them an asset has visited
-most prices near its own, and few numbers would be left.
+"""Number of past trading days in which a number may equal a known value. Over more days an asset
+has visited most prices near its own, and few numbers would be left.
 """
 
-MAX_CHANCE = 1e-4  #: probability of a false hit from which nothing is reported
+MAX_CHANCE = 1e-4  #: probability of a false hit above which nothing is reported
 SURE = 1e-6  #: probability below which a single number is an error
 _AROUND = 0.1  # relative distance from a number within which later values are counted
 _MIN_STEPS = 50  # minimum distance in steps, if the relative distance is smaller
@@ -77,7 +77,9 @@ class _Values:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A number that equals no known value: its chances and, per horizon, its hit."""
+    """A number that equals no known value: its false-hit probabilities and, per horizon, its
+    hit.
+    """
 
     chances: tuple[float, ...]
     hits: tuple[Hit | None, ...]
@@ -89,7 +91,7 @@ _RETURN = len(_FIELDS)
 
 @dataclass
 class LaterPrices:
-    """Searches texts for later values of one market. Caches the sorted values of assets."""
+    """Searches texts for later values in one market. Caches the assets' sorted values."""
 
     market: MarketSnapshot
     _names: AssetNames = field(init=False)
@@ -135,8 +137,8 @@ class LaterPrices:
             yield self._finding(together.hits, f"of {len(assets)} assets", chance)
 
     def over_the_log(self) -> tuple[float, int, int, int] | None:
-        """Return chance, hits, numbers and horizon in days over all decisions; None if the chance
-        is too high or fewer than two decisions have hits. Each number counts once.
+        """Return probability, hits, numbers and horizon in days over all decisions; None if the
+        probability is too high or fewer than two decisions have hits. Each number counts once.
         """
         best = _best(self._trials)
         decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
@@ -155,7 +157,7 @@ class LaterPrices:
         if asset is None and len(self.market.codes) == 1:
             asset = 0
 
-        # A number of few digits equals some later value by chance.
+        # A number with few digits equals some later value by chance.
         if abs(number.value) < _MIN_DIGITS * number.step * 10:
             return
 
@@ -173,7 +175,9 @@ class LaterPrices:
     def _trial(
         self, number: PrintedNumber, dated: DatedText, row: int, asset: int | None
     ) -> _Trial | None:
-        """Return a number's chances and hits; None if it is known, or far from any later value."""
+        """Return a number's false-hit probabilities and hits; None if it is known, or far from any
+        later value.
+        """
         values = self._returns(asset, row) if number.is_return else self._values(asset)
         if values is None:
             return None
@@ -190,7 +194,7 @@ class LaterPrices:
         reach = max(_AROUND * size, _MIN_STEPS * number.step)
         near = values.between(number.value - reach, number.value + reach)
         near_rows = values.rows[near]
-        # Values that print alike are one target of a chance hit.
+        # Values that print alike are a single target for a chance hit.
         grid = np.round(values.values[near] / number.step)
         steps = 2.0 * reach / number.step
         chances = []
@@ -227,7 +231,7 @@ class LaterPrices:
         word = "return" if name == _RETURN else _FIELDS[name]
         return Hit(number, word, int(rows[first]), chance, dated)
 
-    # ---- values of the market
+    # ---- values in the market
 
     def _row(self, dated: DatedText) -> int | None:
         """Return the last row known on a day; None before the market's first day."""
@@ -327,7 +331,7 @@ def _order_values(values: Floats, rows: Ints, names: Ints) -> _Values:
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """Horizon whose hits are least likely by chance."""
+    """Horizon whose hits are least likely to be due to chance."""
 
     chance: float
     hits: Sequence[Hit]
@@ -335,10 +339,11 @@ class _Best:
 
 
 def _best(trials: Sequence[_Trial]) -> _Best:
-    """Return the horizon with the lowest chance, corrected for multiple tests.
+    """Return the horizon with the lowest probability, corrected for multiple tests.
 
-    Each test takes the numbers whose own chance is at most a limit, so a hundred numbers of three
-    digits do not weaken one of nine. Tests share the error by their weights (weighted Bonferroni).
+    Each test takes the numbers whose own false-hit probability is at most a limit, so a hundred
+    three-digit numbers do not weaken one with nine digits. The tests share the error rate by weight
+    (weighted Bonferroni).
     """
     best = _Best(1.0, (), HORIZONS[0])
     for place, horizon in enumerate(HORIZONS):
@@ -357,7 +362,7 @@ def _best(trials: Sequence[_Trial]) -> _Best:
 
 
 def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
-    """Return the hits of a horizon; repeats of a number count once."""
+    """Return a horizon's hits; repeats of a number count once."""
     hits: dict[tuple[int | None, float], Hit] = {}
     for trial in trials:
         hit = trial.hits[place]
@@ -367,14 +372,16 @@ def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
 
 
 def chance_of(hits: int, chances: Sequence[float]) -> float:
-    """Return an upper bound of the probability of at least `hits` hits among independent numbers
-    with these chances.
+    """Return an upper bound on the probability of at least `hits` hits among independent numbers
+    with these hit probabilities.
 
-    One hit: the sum of the chances (Boole). More: the binomial tail at the mean chance, which bounds
-    that of unequal ones if the hits exceed their expected number by one or more (Hoeffding 1956, "On
-    the distribution of the number of successes in independent trials", theorem 5); else 1.
+    One hit: the sum of the probabilities (Boole). More: the binomial tail at the mean probability,
+    which bounds the tail for unequal probabilities if the hits exceed their expected number by one
+    or more (Hoeffding 1956, "On the distribution of the number of successes in independent trials",
+    theorem 5); otherwise 1.
 
-    Example: three numbers with a chance of 0.01 each, all hits: `chance_of(3, [0.01] * 3)` is 1e-6.
+    Example: three numbers with a probability of 0.01 each, all hits: `chance_of(3, [0.01] * 3)` is
+    1e-6.
     """
     if hits <= 0:
         return 1.0

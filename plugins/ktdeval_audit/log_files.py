@@ -28,9 +28,9 @@ from ktdeval.values import (
     read_plain,
 )
 
-LARGEST_FILE = 512 << 20  #: bytes of a log
-LARGEST_MEMBER = 64 << 20  #: bytes of a member of an archive, unpacked
-LONGEST_LINE = 32 << 20  #: bytes of a line
+LARGEST_FILE = 512 << 20  #: maximum size of a log in bytes
+LARGEST_MEMBER = 64 << 20  #: maximum unpacked size of an archive member in bytes
+LONGEST_LINE = 32 << 20  #: maximum length of a line in bytes
 MAX_LEVELS = 100  #: maximum depth of nested lists and objects
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
@@ -58,7 +58,7 @@ def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
 
 
 def read_records(path: Path) -> list[LogRecord]:
-    """Return the JSON values of a file: of each line, of the whole, or of each member of a zip.
+    """Return the JSON values in a file: one per line, the whole file, or one per member of a zip.
 
     Raises DataError, with file and line, if it is not readable, too large, or not JSON.
     """
@@ -138,7 +138,7 @@ def _decode(data: bytes, where: str) -> str:
 
 
 def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
-    """Yield the rows of a CSV as objects by column; a row may span several lines."""
+    """Yield the rows of a CSV file as objects by column; a row may span several lines."""
     text = _decode(data, str(path))
     csv.field_size_limit(LONGEST_LINE)
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
@@ -199,8 +199,8 @@ def _archive_records(path: Path) -> Iterator[LogRecord]:
 
 
 def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member's bytes, up to the size that it states. Newer logs are compressed with
-    zstandard, which Python's zipfile can't read before 3.14.
+    """Return a member's bytes, up to its declared size. Newer logs are compressed with zstandard,
+    which Python's zipfile can't read before 3.14.
     """
     if member.compress_type != _ZSTANDARD:
         with archive.open(member) as stream:

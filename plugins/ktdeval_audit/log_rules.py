@@ -1,4 +1,4 @@
-"""Rules that read a whole log: the model's cutoff, and fills at the bar of the decision."""
+"""Rules that apply to a whole log: the model's cutoff, and fills at the decision's own bar."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class CutoffFacts:
 
     model: str
     cutoff: str  #: a day or month; `none` or `unknown`
-    before: int  #: decisions up to the cutoff
+    before: int  #: decisions up to and including the cutoff
     total: int
     is_lower_bound: bool = False  #: whether the data may end later
 
     @property
     def share(self) -> float | None:
-        """Share of the decisions up to the cutoff; None if the cutoff is not known."""
+        """Share of the decisions up to the cutoff; None if the cutoff is unknown."""
         if self.cutoff == "unknown" or not self.total:
             return None
         return self.before / self.total
 
 
 def cutoff_facts(log: DatedLog, option: str | None) -> tuple[CutoffFacts, ...]:
-    """Return the facts of each model of the log, or of `--cutoff` only. Raises UsageError if
+    """Return the facts for each model in the log, or for `--cutoff` only. Raises UsageError if
     `--cutoff` is neither a day nor a state.
     """
     if option is not None:
@@ -89,7 +89,7 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
 def same_bar(
     market: MarketSnapshot, decision: LoggedDecision, texts: Sequence[DatedText]
 ) -> Iterator[Finding]:
-    """Yield a finding for each fill at a price of a bar that its decision had already seen.
+    """Yield a finding for each fill at a price from a bar that its decision had already seen.
 
     A fill with a day is early if that day is not after the decision's day. A fill without a day is
     early if its price equals the close of the decision's bar and is outside the next bar.

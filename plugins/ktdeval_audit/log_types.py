@@ -9,7 +9,7 @@ from typing import Literal
 from ktdeval.values import JsonValue
 
 Role = Literal["prompt", "tool", "reply"]
-"""Who wrote a text: the program that asks the model, a tool, or the model."""
+"""Author of a text: the program that calls the model, a tool, or the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class LogText:
 
 @dataclass(frozen=True, kw_only=True)
 class LogFill:
-    """One fill that a log records."""
+    """One fill recorded in a log."""
 
     price: float
     digits: int  #: decimals of the price as written
@@ -37,13 +37,13 @@ class LogFill:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedDecision:
-    """Texts that led to one decision, or to several of one conversation, in order."""
+    """Texts that led to one decision, or to several in one conversation, in order."""
 
     name: str  #: id of the conversation, trace or sample
     file: str = ""  #: path in the folder of logs; empty if the log is one file
     texts: tuple[LogText, ...]
     fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: metadata by dotted name
-    models: tuple[str, ...] = ()  #: names of the models that were asked
+    models: tuple[str, ...] = ()  #: names of the models that were called
     fills: tuple[LogFill, ...] = ()
     line: int | None = None
 
@@ -55,11 +55,11 @@ class LoggedDecision:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentLog:
-    """A log as read."""
+    """A log after reading."""
 
     kind: str  #: name of the reader
     source: str  #: name of the file or folder, for messages
     decisions: tuple[LoggedDecision, ...]
-    notes: tuple[str, ...] = ()  #: what was left out, one sentence each
+    notes: tuple[str, ...] = ()  #: what was omitted, one sentence each
     files: int = 1  #: logs that were read
     unread: tuple[str, ...] = ()  #: why each other log of a folder can't be read, with its path

@@ -1,6 +1,6 @@
-"""Days and periods that a text names: a day, a week, a month, a quarter, a half, or a year.
+"""Days and periods mentioned in a text: a day, a week, a month, a quarter, a half, or a year.
 
-One list of spellings both finds and parses dates, so each date found can be parsed. A date that
+The same list of spellings finds and parses dates, so each date found can be parsed. A date that
 countries read differently (`8/3/2024`) is read as the earlier day, to avoid false accusations.
 """
 
@@ -53,9 +53,9 @@ _OF = r"[ ,]{1,2}(?:of |in )?(?:the )?"
 _CHINESE_DIGITS = "〇一二三四五六七八九"
 _CHINESE = rf"[0-9]{{1,2}}|[{_CHINESE_DIGITS}十]{{1,3}}"
 _ERAS = {"民国": 1911, "令和": 2018, "平成": 1988, "昭和": 1925}  #: the year before each era
-_PIVOT = 70  # two digits below it are a year of this century
+_PIVOT = 70  # two-digit years below this belong to the current century
 _MIN_YEAR = 1900
-_BUDDHIST, _BUDDHIST_FROM = 543, 2500  # years of Thailand
+_BUDDHIST, _BUDDHIST_FROM = 543, 2500  # Thai years: offset, and first year recognised
 _CONTEXT = 64
 _QUARTER_DAYS = 92
 _MAX_TEXTS = 4096
@@ -63,11 +63,11 @@ _MAX_TEXTS = 4096
 
 @dataclass(frozen=True, slots=True)
 class NamedDate:
-    """A day or period that a text names with a year."""
+    """A day or period mentioned in a text, with its year."""
 
     start: int  #: offset of its first character; a weekday before the day belongs to it
     end: int
-    first: date  #: first day of it, the earliest that the words can mean
+    first: date  #: its first day, the earliest that the words can mean
     unit: Unit
     is_fiscal: bool = False  #: whether it is called fiscal: it may begin a year before `first`
 
@@ -86,7 +86,7 @@ class NamedDate:
 
 @dataclass(frozen=True, slots=True)
 class DayOfYear:
-    """A day and month that a text names without a year."""
+    """A day and month mentioned in a text without a year."""
 
     start: int
     end: int
@@ -121,7 +121,7 @@ def _form(unit: Unit, text: str) -> _Form:
 
 
 def _eastern(unit: Unit, rest: str) -> _Form:
-    """Return a form of Chinese, Japanese or Korean dates, which need no space before or after."""
+    """Return a form for Chinese, Japanese or Korean dates, which need no surrounding spaces."""
     era = rf"(?P<era>{'|'.join(_ERAS)}) ?(?P<e>[0-9]{{1,3}}|[{_CHINESE_DIGITS}十]{{1,3}})"
     year = rf"(?:(?P<y>[0-9]{{4}}|[{_CHINESE_DIGITS}]{{4}})|{era})"
     text = rf"(?<![0-9{_CHINESE_DIGITS}]){year} ?(?:年|년){rest}(?![0-9])"
@@ -192,7 +192,7 @@ _WEEKDAY_AHEAD = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"[ ,(]|den|le|el|de")
-# Context of a number in JSON that is a year or a compact day only by chance.
+# Context of a number in JSON that looks like a year or a compact day only by chance.
 _JSON_BEFORE = re.compile(r"[\[,:] ?-?\Z")
 _JSON_AFTER = re.compile(r" ?[,\]}]")
 _QUANTITY_KEY = re.compile(
@@ -218,7 +218,7 @@ _DIGITS = re.compile("[0-9]+")
 
 @lru_cache(_MAX_TEXTS)
 def named_dates(text: str) -> tuple[NamedDate, ...]:
-    """Return the days and periods with a year that a text names, by offset, without overlaps.
+    """Return the days and periods with a year mentioned in a text, by offset, without overlaps.
 
     Example: `named_dates("up since Mar 3rd, 2024")[0].first` is 3 March 2024.
     """
@@ -226,7 +226,7 @@ def named_dates(text: str) -> tuple[NamedDate, ...]:
 
 
 def days_of_year(text: str) -> tuple[DayOfYear, ...]:
-    """Return the days without a year that a text names, by offset.
+    """Return the days without a year mentioned in a text, by offset.
 
     Example: `days_of_year("It closed higher on Aug 13.")[0].day` is 13.
     """
@@ -235,7 +235,7 @@ def days_of_year(text: str) -> tuple[DayOfYear, ...]:
 
 @lru_cache(_MAX_TEXTS)
 def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
-    """Return all dates of a text by offset; of overlapping dates, the longest."""
+    """Return all dates in a text by offset; among overlapping dates, the longest."""
     plain, offsets = normalise_with_places(text)
     plain = plain.replace("○", "〇")
     found = [*_with_year(plain), *_without_year(plain), *_in_other_languages(plain)]
@@ -300,7 +300,7 @@ def _without_year(plain: str) -> Iterator[DayOfYear]:
 
 
 def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:
-    """Yield dates with a month's name in another language, of those known to the masks."""
+    """Yield dates with a month name in another language, of the languages known to the masks."""
     for start, end, month in find_named(plain, _hints(plain)):
         numbers = [int(digits) for digits in _DIGITS.findall(plain[start:end])]
         years = [number for number in numbers if number >= _MIN_YEAR]
@@ -390,7 +390,7 @@ def _earliest(year: int, one: int, other: int) -> date:
 
 
 def _is_number(plain: str, match: re.Match[str], unit: Unit) -> bool:
-    """Return whether the digits of a match are an id, an amount, or a number of JSON instead of a
+    """Return whether the digits of a match are an id, an amount, or a JSON number instead of a
     date.
     """
     start, end = match.span()

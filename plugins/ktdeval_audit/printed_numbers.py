@@ -1,4 +1,4 @@
-"""Numbers of a text, each with its asset and the precision of its digits."""
+"""Numbers in a text, each with its asset and the precision of its digits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NUMBER = re.compile(
 )
 _PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
 _RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
-_NEAR = 300  # characters before a number in which its asset is named
-_MAX_NUMBERS = 20_000  # maximum numbers of one text
+_NEAR = 300  # number of characters before a number in which its asset is looked for
+_MAX_NUMBERS = 20_000  # maximum number of numbers in a text
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 
 
@@ -29,12 +29,12 @@ class PrintedNumber:
     start: int
     end: int
     asset: int | None  #: row of the asset in the market's codes; None if the text names no asset
-    is_return: bool  #: whether it is marked as a change in per cent
+    is_return: bool  #: whether it is marked as a percentage change
 
 
 @dataclass(frozen=True)
 class AssetNames:
-    """Finds the assets of a market in a text, by code or full name."""
+    """Finds a market's assets in a text, by code or full name."""
 
     pattern: re.Pattern[str] | None
     rows: Mapping[str, int]
@@ -63,8 +63,8 @@ class AssetNames:
 
 
 def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
-    """Yield the numbers of a text. In JSON, the code in the number's object or row names the asset;
-    elsewhere, the nearest mention before the number.
+    """Yield the numbers in a text. In JSON, the code in the number's object or row identifies the
+    asset; elsewhere, the nearest mention before the number does.
     """
     mentions = assets.places(text)
     own = _json_assets(text, mentions)
@@ -90,7 +90,7 @@ def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
 
 
 def _reading(spelled: str) -> tuple[float, float]:
-    """Return a number and the unit of its last digit. Trailing zeros are not counted as digits:
+    """Return a number and the unit of its last digit. Trailing zeros are not significant, since
     round numbers are common.
     """
     plain = spelled.replace(",", "").lower()
@@ -114,15 +114,15 @@ def _is_return(text: str, start: int, end: int) -> bool:
     return before.rstrip().endswith(":") and bool(_RETURN_KEY.search(key))
 
 
-# ---- the own code of an object of JSON
+# ---- the code inside a JSON object
 
 
 def _json_assets(text: str, mentions: Sequence[tuple[int, int, int]]) -> dict[int, int]:
-    """Return asset rows by offset, for numbers of JSON objects that name their asset after the
+    """Return asset rows by offset, for numbers in JSON objects that give their asset after the
     number.
 
-    Only flat objects are read: `{"close": 21.64, "code": "ACME"}`. In a row of a table the code
-    comes first, as in prose.
+    Only flat objects are read: `{"close": 21.64, "code": "ACME"}`. In a table row the code comes
+    first, as in prose.
     """
     own: dict[int, int] = {}
     for match in _FLAT_OBJECT.finditer(text):

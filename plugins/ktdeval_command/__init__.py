@@ -2,10 +2,10 @@
 
 ktdeval starts the program for each step in a sandbox (`sandbox`, `program`). The program sends its
 model calls to the model bridge (`bridge_server`) as if it were the provider, in one of the formats
-of `wire`; the run's own model answers them. The tool server (`tool_server`) gives it the tools of
-its step, over the Model Context Protocol or plain HTTP; `stdio_relay` does so over stdio.
+of `wire`; the run's own model answers them. The tool server (`tool_server`) offers it the step's
+tools, over the Model Context Protocol or plain HTTP; `stdio_relay` offers them over stdio.
 
-Agents that ktdeval cannot start connect as clients (`remote_agent`): the run waits for them at a
+Agents that ktdeval cannot start connect as clients (`remote_agent`): the run waits for them on a
 port (`remote_host`, `remote_server`).
 """
 
@@ -18,7 +18,7 @@ from ktdeval_command.remote_params import RemoteAgentParams
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """Return the agent that runs a program, and the agent for clients."""
+    """Return the agent that runs a program, and the agent for external clients."""
     from ktdeval.values import maker
 
     return [
@@ -55,7 +55,7 @@ def ktdeval_models() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command that writes episodes for others to play."""
+    """Return the command that writes episodes for other programs to play."""
     from ktdeval.values import later
 
     return [

@@ -1,4 +1,4 @@
-"""Desk of one external agent: answers from the model bridge and the tool server for the current
+"""Desk of one external agent: answers to the model bridge and the tool server during the current
 step.
 """
 
@@ -31,7 +31,7 @@ NEXT_STEP = (
     "Call `next_day`: it returns the next day. Go on with number 1, until you are told that the"
     " episode is over. Then end."
 )
-"""How a step ends for an agent that asks for its next day itself."""
+"""How a step ends for an agent that requests its next day itself."""
 
 NEXT_DAY = ToolSpec(
     "next_day",
@@ -48,11 +48,11 @@ _REFUSALS: dict[str, RefusalKind] = {
 class AgentDesk:
     """Answers an agent's requests in the open step; between steps, requests wait. Thread-safe.
 
-    `models`: further models of the run, by the names under which the agent asks for them.
-    `has_next_day`: the agent runs through the whole episode and asks for each next day. Calls that
+    `models`: additional models of the run, by the names that the agent uses for them.
+    `has_next_day`: the agent runs through the whole episode and requests each next day. Calls that
     it makes before it has read a day are refused, since it would act blindly. `longest_wait_s`:
-    longest wait for the next day in one answer; None for no limit. `episode_over`: text at the end
-    of the episode.
+    maximum time that one answer waits for the next day; None for no limit. `episode_over`: text
+    sent when the episode is over.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class AgentDesk:
         self._is_closed = False
 
     def begin(self, acting: ExternalSession, day: str, is_told: bool) -> None:
-        """Open a step. `day`: its text; `is_told`: the agent has the text already."""
+        """Open a step. `day`: the day's text; `is_told`: the agent has already received it."""
         tools = (*acting.tools, acting.submit_tool)
         with self._changed:
             self._acting = acting
@@ -84,7 +84,7 @@ class AgentDesk:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """End the step."""
+        """Close the step."""
         with self._changed:
             self._acting = None
             self._is_told = not self._has_next_day
@@ -128,7 +128,7 @@ class AgentDesk:
     # --- answers
 
     def answer(self, request: BridgeRequest) -> Reply:
-        """Answer a request at the bridge. Raises KtdevalError if the call failed, or is refused."""
+        """Answer a request to the bridge. Raises KtdevalError if the call failed, or is refused."""
         acting = self._open_step()
         if acting is None:
             raise WireError("failed", "the episode is over, and no model is asked any more")
@@ -149,7 +149,9 @@ class AgentDesk:
             raise WireError(kind, str(refused)) from refused
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Answer a call at the tool server; an error that ends the episode becomes a failed result."""
+        """Answer a call to the tool server; an error that ends the episode becomes a failed
+        result.
+        """
         if self._has_next_day and call.name == NEXT_DAY.name:
             return self._next_day()
 

@@ -1,4 +1,4 @@
-"""Wire format of each address of the bridge."""
+"""Wire format for each address of the bridge."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FORMS = (
     "GET /v1/models",
     "GET /v1beta/models",
 )
-"""What the bridge answers, as messages name it."""
+"""Kinds of answers by the bridge, as messages name them."""
 
 MAX_ADDRESS_CHARS = 2000
 
 Dialect = Literal["openai", "anthropic", "gemini"]
-"""Whose form errors and listings have."""
+"""Providers whose format errors and listings have."""
 
 _MODEL = r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}"
 # Gemini's API has these versions; `google-genai` 3.6 asks for v1 by itself.
@@ -80,9 +80,9 @@ _POSTED: Mapping[str, Format | Count] = {
 
 
 def dialect_of(target: str, headers: Container[str]) -> Dialect:
-    """Return the provider whose form the answer to a request has. The address decides; if several
+    """Return the provider whose format the answer to a request has. The address decides; if several
     providers share it, such as `/v1/models`, the headers that each API's requests carry decide.
-    `headers`: names in lower case.
+    `headers`: header names in lower case.
     """
     if target.startswith(("/v1/chat/", "/v1/responses")):
         return "openai"
@@ -95,11 +95,11 @@ def dialect_of(target: str, headers: Container[str]) -> Dialect:
 
 
 def route_post(target: str) -> Format | Count:
-    """Return the format of a POST to an address. Raises WireError if the bridge does not serve
-    it.
+    """Return the format of a POST to an address. Raises WireError if the bridge does not serve the
+    address.
     """
     path, query = _parts(target)
-    known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # some clients send no version prefix
+    known = _POSTED.get(path) or _POSTED.get(f"/v1{path}")  # some clients omit the version prefix
     if known is not None:
         return known
 
@@ -119,8 +119,8 @@ def route_post(target: str) -> Format | Count:
 
 
 def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
-    """Return the answer to a GET. Any model name is known, since all mean the run's model. Raises
-    WireError if the bridge has no such listing.
+    """Return the answer to a GET. Every model name is accepted, since all refer to the run's model.
+    Raises WireError if the bridge has no such listing.
     """
     path, _ = _parts(target)
     match = _LISTED.fullmatch(path)
@@ -133,8 +133,8 @@ def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
 
 
 def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
-    """Return path and query of an address. Raises WireError if it names a host, as requests to a
-    proxy do, or is too long.
+    """Return the path and query of an address. Raises WireError if the address is too long, or
+    contains a host, as in requests to a proxy.
     """
     if len(target) > MAX_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):
         raise _unknown("request", target)

@@ -1,4 +1,4 @@
-"""The model bridge: a local server that programs use as their provider."""
+"""The model bridge: a local server that programs use in place of their provider."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from ktdeval_command.wire.refusals import WireRefusal
 KEYS = ("x-api-key", "x-goog-api-key")  #: headers in which providers expect the key
 
 Answer = Callable[[BridgeRequest], Reply]
-"""Answers one request, on the thread of its connection: several at once. A KtdevalError that it
-raises is told to the program in its provider's form; where a step has to end with it, as with a
-spent budget, whoever gives the answers keeps it.
+"""Answers one request, on its connection's thread; several may run at once. A KtdevalError that it
+raises is reported to the program in its provider's format; if the step must end because of it, as
+with an exhausted budget, the caller keeps the error.
 """
 TokenCounter = Callable[[BridgeRequest], int]
 
 
 class BridgeAnswers:
-    """Answers of one bridge to HTTP requests."""
+    """One bridge's answers to HTTP requests."""
 
     def __init__(
         self, answer: Answer, model: str, count_tokens: TokenCounter = estimated_tokens
     ) -> None:
-        """`model`: name that listings show."""
+        """`model`: name shown in listings."""
         self._answer = answer
         self._model = model
         self._count_tokens = count_tokens
@@ -75,12 +75,12 @@ class BridgeAnswers:
         return json_answer(route.write(reply, request, number))
 
     def listing(self, path: str, dialect: Dialect) -> LoopbackAnswer:
-        """Return a listing of models. Raises WireError if the address is not that of a listing."""
+        """Return a listing of models. Raises WireError if the address is not a listing's."""
         return json_answer(answer_get(path, self._model, dialect))
 
 
 def refusal_in(dialect: Dialect, refusal: WireRefusal) -> LoopbackAnswer:
-    """Return a refusal in the form of a provider."""
+    """Return a refusal in a provider's format."""
     status, body = declared_form(dialect).error(refusal)
     # SDKs of OpenAI and Anthropic obey this header; the run has already retried where that can
     # help.
@@ -88,11 +88,11 @@ def refusal_in(dialect: Dialect, refusal: WireRefusal) -> LoopbackAnswer:
 
 
 class BridgeServer(LoopbackServer):
-    """Takes requests as providers do, and answers with the replies of the run's model. A stream
-    sends a complete reply as events.
+    """Accepts requests as providers do, and answers with replies of the run's model. A stream sends
+    a complete reply as events.
 
-    `address` has no path, as `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` expect;
-    `OPENAI_BASE_URL` expects it with `/v1`.
+    `address` has no path, as `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` expect; for
+    `OPENAI_BASE_URL` append `/v1`.
     """
 
     noun = "bridge"
@@ -106,9 +106,9 @@ class BridgeServer(LoopbackServer):
         limits: ServerLimits | None = None,
         unix_socket: Path | None = None,
     ) -> None:
-        """Listen. `token`: given to only one program; `model`: name in listings; `unix_socket`:
-        file of a Unix socket to listen on, for programs in their own network namespace (default: a
-        free port). Raises StoreError if listening is not possible.
+        """Listen. `token`: secret given to only one program; `model`: name shown in listings;
+        `unix_socket`: path of a Unix socket to listen on, for programs in their own network
+        namespace (default: a free port). Raises StoreError if listening is not possible.
         """
         self._answer = answer
         self.answers = BridgeAnswers(self.ask, model, count_tokens)
@@ -121,13 +121,13 @@ class BridgeServer(LoopbackServer):
 
 
 class _Handler(LoopbackHandler):
-    """Answers requests in a provider's form."""
+    """Answers requests in a provider's format."""
 
     server: BridgeServer
     once = KEYS
 
     def do_POST(self) -> None:
-        """Answer a request for a reply, or for a count of tokens."""
+        """Answer a request for a reply, or for a token count."""
         self.respond(self._post)
 
     def do_GET(self) -> None:
@@ -141,13 +141,11 @@ class _Handler(LoopbackHandler):
         return self.server.answers.listing(self.path, self._dialect())
 
     def check_request(self) -> None:
-        """Raise WireError unless the request has the token in a header that one of the providers
-        uses.
-        """
+        """Raise WireError unless the request has the token in a header that a provider uses."""
         self.check_bearer_or(*KEYS)
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
-        """Return a refusal in the form of the provider."""
+        """Return a refusal in the provider's format."""
         return refusal_in(self._dialect(), refusal)
 
     def _dialect(self) -> Dialect:

@@ -1,5 +1,5 @@
-"""Replies that the bridge has passed on. They are restored exactly as the model wrote them when a
-program sends them back.
+"""Replies that the bridge has passed on, so that they are restored exactly as the model wrote them
+when a program sends them back.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.wire.bridge_request import arguments_object
 from ktdeval_command.wire.thoughts import MARKED, mark_of, mark_of_words
 
-MAX_IDS = 100_000  #: most ids of calls and thoughts that are remembered; the oldest are dropped
-_MAX_CALLS = 64  # of one id: parallel conversations may number their calls alike
+MAX_IDS = 100_000  #: maximum number of remembered ids of calls and thoughts; the oldest are dropped
+_MAX_CALLS = 64  # maximum number of calls per id: parallel conversations may use the same ids
 
 _Ids = tuple[tuple[str, str], ...]
 
 
 class CallMemory:
-    """Calls by id, and thoughts by mark. Wire formats lose parts of a call: the text of its
-    arguments, of which programs keep only the parsed value, and data that a provider expects back
+    """Calls by id, and thoughts by mark. Wire formats lose parts of a call: the argument text, of
+    which programs keep only the parsed value, and data that a provider expects back
     (`ToolCall.opaque`, `Reply.opaque`).
 
-    Thread-safe. A call is replaced only by one with the same id, name and arguments. Thoughts are
-    found by the mark that a program returns; without a mark, by the calls of their reply.
+    Thread-safe. A call is restored only from a call with the same id, name and arguments. Thoughts
+    are found by the mark that a program returns or, without a mark, by the calls in their reply.
     """
 
     def __init__(self) -> None:
@@ -54,13 +54,15 @@ class CallMemory:
                 continue
 
             known = self._thoughts.get(key, opaque)
-            # Parallel conversations may number their calls alike: ambiguous thoughts are dropped.
+            # Parallel conversations may use the same ids: ambiguous thoughts are dropped.
             self._thoughts[key] = opaque if known == opaque else None
             if len(self._thoughts) > MAX_IDS:
                 del self._thoughts[next(iter(self._thoughts))]
 
     def restore_messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return a conversation with the model's turns as it wrote them; other turns are unchanged."""
+        """Return a conversation with the model's turns as the model wrote them; other turns are
+        unchanged.
+        """
         found = []
         for message in messages:
             if message.role == "assistant":

@@ -1,5 +1,5 @@
 """Identity of an agent by its bytes: a program with its package, or Python code with what it
-imports from its own folder. Two versions of one agent are two systems, whatever their names.
+imports from its own folder. Two versions of an agent are two systems, even if they share a name.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _EXEC = re.compile(
 
 @dataclass(frozen=True)
 class ProgramIdentity:
-    """Identity of a command line's program."""
+    """Identity of the program that a command line runs."""
 
-    sha256: str  #: of its files and its package
+    sha256: str  #: hash of its files and its package
     version: str  #: package with its version; empty if unknown
 
 
 def program_identity(words: Sequence[str]) -> ProgramIdentity | None:
-    """Return the identity of a command line's program: its file behind links and wrapper scripts,
-    its package, and the files that arguments name by absolute paths. None if the program is not
-    found, or is an interpreter of files that have their own hash.
+    """Return the identity of the program in a command line: its file behind links and wrapper
+    scripts, its package, and the files whose absolute paths are among the arguments. None if the
+    program is not found, or is an interpreter of files that have their own hash.
     """
     found = shutil.which(words[0])
     if found is None:
@@ -82,7 +82,7 @@ def code_identity(function: Callable[..., Any]) -> str | None:
 
 
 def _behind(program: Path) -> Iterator[Path]:
-    """Yield a program's file, and the programs that a shell script starts in turn."""
+    """Yield a program's file and, if it is a shell script, the programs that it starts in turn."""
     for _ in range(_MAX_WRAPPERS):
         yield program
         target = _target(program)
@@ -92,8 +92,8 @@ def _behind(program: Path) -> Iterator[Path]:
 
 
 def _target(path: Path) -> Path | None:
-    """Return the program that a shell script starts; None if it is not a script, or the program
-    can't be found.
+    """Return the program that a shell script starts; None if the file is not a script, or the
+    program can't be found.
     """
     if path.stat().st_size > _MAX_WRAPPER_BYTES:
         return None
@@ -119,7 +119,7 @@ def _hash_as_of(path: Path, _size: int, _changed: int, _inode: int) -> str:
 
 
 def _package_of(path: Path) -> str:
-    """Return the package of a file with its version: of npm, or of Python by its RECORD."""
+    """Return a file's package and version: npm's, or Python's according to its RECORD."""
     for folder in path.parents:
         try:
             package = json.loads((folder / "package.json").read_bytes())
@@ -186,7 +186,7 @@ def _imports(file: Path, root: Path) -> Iterator[Path]:
 
 
 def _module_files(base: Path, module: str) -> Iterator[Path]:
-    """Yield the existing files of a module below a folder, and of its parent packages."""
+    """Yield the existing files of a module below a folder, and those of its parent packages."""
     place = base
     for part in filter(None, module.split(".")):
         place = place / part

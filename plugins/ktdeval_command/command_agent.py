@@ -1,4 +1,4 @@
-"""Agent `command`: a program decides; it is started for each step or for a whole episode.
+"""Agent `command`: a program decides; it is started for each step or once per episode.
 
 The program receives the step as text on standard input, or as `task.md` and `state.json` in its
 folder. It sends model calls to the model bridge, and calls the tool server for the task's masked
@@ -83,9 +83,9 @@ from ktdeval_command.workspace import WorkspaceLimits, Workspaces
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDERS = "programs"  #: folder of the run's files where programs' folders are stored
-_SHOWN_CHARS = 2000  # last characters of a program's output that are shown
-_LONGEST_S = 86_400.0  # longest lifetime of a program that runs through an episode, in seconds
+FOLDERS = "programs"  #: folder, among the run's files, that stores the programs' folders
+_SHOWN_CHARS = 2000  # number of final characters of a program's output that are shown
+_LONGEST_S = 86_400.0  # maximum lifetime in seconds of a program that runs through an episode
 
 SERVER = "ktdeval"  #: name of the tool server in profiles
 KEPT_FOLDER = "Files that you write into your folder are there again at the next step."
@@ -144,8 +144,8 @@ class CommandAgent:
         self._living: _Lifetime | None = None
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by the program; hold if it submits nothing. Raises ModelError if the
-        program failed, or its last model call did.
+        """Decide one step with the program; hold if it submits nothing. Raises ModelError if the
+        program or its last model call failed.
         """
         folder = memory.get("folder") if isinstance(memory, dict) else None
         before = folder if isinstance(folder, str) else None
@@ -184,7 +184,9 @@ class CommandAgent:
         return step.decision({} if kept is None else {"folder": kept})
 
     def _try(self, outside: Outside) -> None:
-        """Try sandbox and program. Raises ConfigError, ProviderError if they can't be used here."""
+        """Test sandbox and program. Raises ConfigError or ProviderError if they can't be used
+        here.
+        """
         self._check_content()
         walls = self._sandbox(outside.private)
         try:
@@ -201,7 +203,7 @@ class CommandAgent:
         session: StepSession,
         before: str | None,
     ) -> ProgramReport:
-        """Run the program from its start to its end."""
+        """Run the program from start to end."""
         with ExitStack() as held:
             running = held.enter_context(self._start_program(observation, session, before))
             running.desk.begin(acting, observation.user, is_told=True)
@@ -222,7 +224,7 @@ class CommandAgent:
         before: str | None,
         has_next_day: bool = False,
     ) -> Iterator[_Running]:
-        """Start the program with its servers, and end all of them with the block."""
+        """Start the program with its servers; all end with the block."""
         params = self._params
         self._check_content()
         desk = AgentDesk({name: name for name in params.models}, has_next_day)
@@ -269,7 +271,7 @@ class CommandAgent:
 
     @cached_property
     def _profile(self) -> Profile:
-        """Profile by which the program is started; read at the first start, since a record needs
+        """Profile with which the program is started; read at the first start, since a record needs
         none.
         """
         return self._installed[0]
@@ -296,8 +298,8 @@ class CommandAgent:
 
     @cached_property
     def _identity(self) -> dict[str, JsonValue]:
-        """Identity of the agent, by the arguments that record it: its files, its program, and its
-        profile with the text of the procedure.
+        """Identity of the agent, as recorded arguments: its files, its program, and its profile
+        with the text of the procedure.
         """
         words = self._own.words
         profile = self._bare_profile
@@ -332,7 +334,7 @@ class CommandAgent:
                 )
 
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
-        """Return the sandbox. Raises ProviderError if it is not available here, or the program
+        """Return the sandbox. Raises ProviderError if no sandbox is available here, or the program
         could see private files; no later step could change that.
         """
         profile, place = self._installed
@@ -360,8 +362,8 @@ class CommandAgent:
     def _report(
         self, finished: FinishedProgram, acting: ExternalSession, running: _Running
     ) -> ProgramReport:
-        """Return the report on a program that ended. Raises ProviderError if it can't be started,
-        or it failed before it did anything; no later step could change that.
+        """Return the report on a program that ended. Raises ProviderError if the program can't be
+        started, or failed before it did anything; no later step could change that.
         """
         outcome = finished.outcome
         program = self._own.words[0]
@@ -453,7 +455,7 @@ class CommandAgent:
 
 
 class _Lifetime:
-    """A program that lives through several steps; a thread waits for its end."""
+    """A program that runs through several steps; a thread waits for its end."""
 
     def __init__(self, running: _Running) -> None:
         self.running = running
@@ -470,7 +472,7 @@ class _Lifetime:
         self.running.desk.begin(acting, join_parts(observation.day, observation.request), is_told)
 
     def wait_for_step(self, seconds: float) -> None:
-        """Wait until the step is over, the program ended, or the time is up."""
+        """Wait until the step is over, the program has ended, or the time is up."""
         if self.finished is None:
             self._changed.wait(seconds)
         self._was_told = self.running.desk.is_told
@@ -510,7 +512,7 @@ def _unkept_files() -> Iterator[KeptFiles]:
 
 
 def _own_name(model: str) -> str:
-    """Return the provider's name of a model, by which programs know it."""
+    """Return the provider's name for a model, by which programs know it."""
     return model.partition("/")[2] or model or "model"
 
 
@@ -524,7 +526,7 @@ def _limits(params: CommandParams) -> ProgramLimits:
 
 
 def program_procedure(observation: Observation, session: StepSession, has_next_day: bool) -> str:
-    """Return the text of the procedure of a step for a program."""
+    """Return the procedure text of a step for a program."""
     then = NEXT_STEP if has_next_day else END
     procedure = one_submission(observation, session, then, server=SERVER)
     if session.submit_tool.name != SUBMIT_TOOL:
@@ -546,7 +548,7 @@ def _task_files(observation: Observation, prompt: str) -> dict[str, bytes]:
 
 
 def _failure(outcome: ProgramOutcome | None) -> str:
-    """Return the name under which an outcome is counted as a failure; empty if it is not a failure."""
+    """Return the failure kind under which an outcome is counted; empty if it is not a failure."""
     if outcome is None or outcome.kind == "stopped":
         return ""
     if outcome.kind == "exited" and outcome.code == 0:

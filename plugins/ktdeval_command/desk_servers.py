@@ -1,4 +1,4 @@
-"""Model bridge and tool server of one desk, each on its own port."""
+"""Model bridge and tool server for one desk, each on its own port."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DeskServers:
 
     @property
     def denied(self) -> int:
-        """Requests so far that either server denied."""
+        """Number of requests that either server has denied so far."""
         return self.bridge.denied + self.tools.denied
 
 
@@ -29,7 +29,7 @@ class DeskServers:
 def serve_desk(
     desk: AgentDesk, model: str, bridge_token: str, tools_token: str
 ) -> Iterator[DeskServers]:
-    """Serve a desk until the end of the block. `model`: name of the run's model in listings. Raises
+    """Serve a desk until the block ends. `model`: name of the run's model in listings. Raises
     StoreError if listening is not possible.
     """
     with ExitStack() as held:

@@ -1,4 +1,4 @@
-"""Agents that decide by a framework in this process: OpenAI Agents SDK, PydanticAI, LangGraph, ….
+"""Agents that decide with a framework in this process: OpenAI Agents SDK, PydanticAI, LangGraph, ….
 
 An author writes one function, `act(desk)`, and offers it as an agent:
 
@@ -8,8 +8,8 @@ An author writes one function, `act(desk)`, and offers it as an agent:
     def ktdeval_agents():
         return [Spec("mine", lambda: FrameworkAgent(act), "Decides by a framework")]
 
-The framework asks the model bridge, which forwards to the run's own model, and calls the step's
-tools over the Model Context Protocol or by functions. Its actions are recorded; a step is replayed
+The framework calls the model bridge, which forwards to the run's own model, and calls the step's
+tools over the Model Context Protocol or as functions. Its actions are recorded; a step is replayed
 from the record, without `act` and without the framework.
 """
 
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 MODEL_NAME = "ktdeval"
-RAISED = "agent_raised"  #: kind of failure of a step in which `act` raised
-_SHOWN_CHARS = 1000  # first characters of the exception that are recorded
+RAISED = "agent_raised"  #: failure kind of a step in which `act` raised an exception
+_SHOWN_CHARS = 1000  # number of initial characters of the exception that are recorded
 
 
 class FrameworkReport(Value):
@@ -84,9 +84,9 @@ class FrameworkDesk:
         desk: AgentDesk,
         held: ExitStack,
     ) -> None:
-        """Start bridge and tool server; they end with `held`."""
+        """Start bridge and tool server; they stop when `held` closes."""
         self._opening = _opening(observation, acting)
-        self.observation = observation  #: prompt of the step in its parts
+        self.observation = observation  #: prompt of the step in parts
         self.memory = memory  #: value that `act` returned at the previous step; None at the first
         #: research tools of the step, followed by the submit tool
         self.tools: tuple[ToolSpec, ...] = (*acting.tools, acting.submit_tool)
@@ -112,12 +112,12 @@ class FrameworkDesk:
 
     @property
     def is_over(self) -> bool:
-        """True if the step is decided or cannot continue; `act` should return."""
+        """True if the step is decided or can't continue; `act` should return."""
         return self._acting.is_over
 
     @property
     def openai_tools(self) -> list[JsonObject]:
-        """Return the tools in the form of Chat Completions."""
+        """Return the tools in the format of Chat Completions."""
         offered: list[JsonObject] = []
         for tool in self.tools:
             function: JsonObject = {
@@ -129,15 +129,15 @@ class FrameworkDesk:
         return offered
 
     def openai_client(self) -> OpenAI:
-        """Return a client of the package openai for this step. Raises ConfigError if the package is
-        not installed.
+        """Return a client from the package openai for this step. Raises ConfigError if the package
+        is not installed.
         """
         client: OpenAI = self._new_client("OpenAI")
         self._held.callback(client.close)
         return client
 
     def async_openai_client(self) -> AsyncOpenAI:
-        """Return an asynchronous client of the package openai; the event loop closes it."""
+        """Return an asynchronous client from the package openai; the event loop closes it."""
         client: AsyncOpenAI = self._new_client("AsyncOpenAI")
         return client
 
@@ -166,8 +166,8 @@ class FrameworkDesk:
 
 
 Act = Callable[[FrameworkDesk], JsonValue | Awaitable[JsonValue]]
-"""Decides one step, and returns what it wants to know at the next one, as JSON, or nothing. It may
-be a coroutine function.
+"""Decides one step, and returns as JSON what it needs at the next step, or nothing. May be a
+coroutine function.
 """
 
 
@@ -175,8 +175,8 @@ class FrameworkAgent:
     """Lets a framework in this process decide."""
 
     def __init__(self, act: Act, models: Mapping[str, str] | None = None, calls: int = 200) -> None:
-        """`models`: further models of the run, `PROVIDER/NAME`, by the names under which the
-        framework asks for them; `calls`: most model calls in a step.
+        """`models`: additional models of the run, `PROVIDER/NAME`, by the names that the framework
+        uses for them; `calls`: maximum number of model calls in a step.
         """
         self._act = act
         self._models = dict(models or {})
@@ -191,9 +191,9 @@ class FrameworkAgent:
         )
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by `act`; hold if it submits nothing. Raises ModelError if `act` raised
-        or its last model call failed, and nothing was submitted; ProviderError if `act` raised
-        before it did anything.
+        """Decide one step with `act`; hold if it submits nothing. Raises ModelError if `act` or its
+        last model call failed and nothing was submitted; ProviderError if `act` failed before it
+        did anything.
         """
 
         def run(acting: ExternalSession) -> JsonValue:
@@ -243,7 +243,7 @@ class FrameworkAgent:
     def _desk(
         self, acting: ExternalSession, observation: Observation, memory: JsonValue
     ) -> Iterator[FrameworkDesk]:
-        """Open a desk for the step, and close it with the block."""
+        """Open a desk for the step; it closes with the block."""
         with ExitStack() as held:
             desk = AgentDesk(self._models)
             desk.begin(acting, observation.user, is_told=True)
@@ -256,7 +256,7 @@ def _opening(observation: Observation, session: StepSession | ExternalSession) -
 
 
 def _complete_call(act: Act, desk: FrameworkDesk) -> JsonValue:
-    """Call `act`; if it is a coroutine function, run it to its end."""
+    """Call `act`; if it is a coroutine function, run it to completion."""
     returned = act(desk)
     if not inspect.isawaitable(returned):
         return returned

@@ -1,4 +1,4 @@
-"""`ktdeval train harbor`: write episodes as tasks of Harbor."""
+"""`ktdeval train harbor`: write episodes as Harbor tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ktdeval.task_api import is_scoring
 from ktdeval.values import make_folder, read_plain, stored_market, write_atomic
 from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
 
-_ANY_KEY = "0" * 32  # of the masks under which rules are read; each run draws its own key
+_ANY_KEY = "0" * 32  # key of the masks under which rules are read; each run draws its own key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
 
 
 def episodes_of(config: RunConfig, plugins: Plugins, reward: str | None) -> list[HarborEpisode]:
-    """Return the episodes of a run, one for each task and window. Raises KtdevalError."""
+    """Return the episodes of a run, one per task and window. Raises KtdevalError."""
     if reward is not None:
         plugins.spec("metrics", reward)
 

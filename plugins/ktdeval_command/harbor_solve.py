@@ -1,8 +1,8 @@
-"""Solution of a task of Harbor: it plays the rule "hold on each day", over plain HTTP, and writes what
-it did as Harbor's agents do, in the Agent Trajectory Interchange Format (ATIF 1.7).
+"""Solution for a Harbor task: it plays the rule "hold on each day" over plain HTTP, and records its
+actions as Harbor's agents do, in the Agent Trajectory Interchange Format (ATIF 1.7).
 
-It runs in the agent's container, where ktdeval is not: the source of this module is the whole
-script, with the standard library alone.
+It runs in the agent's container, where ktdeval is not installed: this module's source is the whole
+script, and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Trajectory:
         self._episode = episode
 
     def add(self, tool: str, arguments: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Add a call with its answer. No model was asked for it."""
+        """Add a call with its answer. No model was called for it."""
         number = len(self._steps) + 1
         call_id = f"call_{number}"
         content = answer["text"]
@@ -69,7 +69,7 @@ class Trajectory:
 
 
 class EpisodeClient:
-    """The tools of the episode that this client plays."""
+    """Client for the tools of the episode that it plays."""
 
     def __init__(self, url: str, token: str, trajectory: Trajectory) -> None:
         self._url = url.rstrip("/")
@@ -77,7 +77,7 @@ class EpisodeClient:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def begin(self) -> dict[str, Any]:
-        """Begin the episode; return its text, its failure, and its id."""
+        """Begin the episode; return the text, failure and id from the answer."""
         begun = self.call("begin_episode", {})
         if begun.get("episode"):
             self._headers["Ktdeval-Episode"] = begun["episode"]
@@ -85,7 +85,7 @@ class EpisodeClient:
         return begun
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return text and failure of a tool's answer. Raises OSError if the market does not
+        """Return text and failure from a tool's answer. Raises OSError if the market does not
         answer.
         """
         answer = self._answer(f"/tools/{tool}", json.dumps(arguments).encode())
@@ -109,7 +109,7 @@ class EpisodeClient:
 
 
 def smallest(schema: dict[str, Any]) -> Any:
-    """Return the smallest value that a schema of a submission allows: no orders, HOLD, a reason."""
+    """Return the smallest value that a submission schema allows: no orders, HOLD, a reason."""
     if "enum" in schema:
         return "HOLD" if "HOLD" in schema["enum"] else schema["enum"][0]
     if "const" in schema:
@@ -131,8 +131,8 @@ def smallest(schema: dict[str, Any]) -> Any:
 
 
 def play(market: EpisodeClient, submit_tool: str) -> int:
-    """Hold on each day until the episode is over; return how many days were decided. Raises
-    ValueError if something was refused.
+    """Hold on each day until the episode is over; return the number of days decided. Raises
+    ValueError if a request was refused.
     """
     begun = market.begin()
     if begun["failure"]:
@@ -149,7 +149,7 @@ def play(market: EpisodeClient, submit_tool: str) -> int:
 
         days += 1
         told = market.call("next_day", {})
-        while told["failure"] == "not_there":  # the market computes
+        while told["failure"] == "not_there":  # the market is still computing
             told = market.call("next_day", {})
         if told["failure"] == "episode_over":
             return days

@@ -1,8 +1,8 @@
-"""Files of a Harbor task: an episode of ktdeval that any agent of Harbor can play.
+"""Files of a Harbor task: an episode of ktdeval that any Harbor agent can play.
 
-The agent and the market run in two containers. They share only a folder with the token of the
-market's tool server; the agent's container has neither ktdeval nor any file of the market. The
-market's record is verified in a third container, which is built after the agent has ended.
+The agent and the market run in two containers. They share only a folder with the token for the
+market's tool server; the agent's container has neither ktdeval nor any market files. The market's
+record is verified in a third container, which is built after the agent has ended.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class HarborEpisode:
     rules: str  #: rules that an agent reads once
     submit_tool: str
     days: int
-    run_options: Mapping[str, str]  #: of `ktdeval run`, without those that this module gives
-    card: Mapping[str, JsonValue]  #: expected values of its card, by path
-    reward: str | None  #: metric that is the reward; None: 1 of a verified card, else 0
+    run_options: Mapping[str, str]  #: options of `ktdeval run`, except for those set in this module
+    card: Mapping[str, JsonValue]  #: expected values on its card, by path
+    reward: str | None  #: metric used as the reward; None: 1 for a verified card, otherwise 0
 
     @property
     def name(self) -> str:
@@ -56,12 +56,12 @@ class HarborEpisode:
 class HarborContent:
     """Content from which containers are built."""
 
-    wheel: Wheel  #: of ktdeval; it is in no index
-    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot; empty: none
+    wheel: Wheel  #: wheel of ktdeval, which is in no package index
+    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot; empty if not included
 
 
 def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, bytes]:
-    """Return the files of a task by path; the same arguments give the same files."""
+    """Return the files of a task by path. Deterministic: the same arguments give the same files."""
     files = {
         "task.toml": _task_toml(episode),
         "instruction.md": _fill_template(episode, "instruction.md"),
@@ -126,7 +126,7 @@ def _describe_expected(episode: HarborEpisode, content: HarborContent) -> JsonVa
 
 
 def _image(content: HarborContent, template: str, place: str) -> str:
-    """Return a Dockerfile that installs the wheel of ktdeval and checks its hash."""
+    """Return a Dockerfile that installs ktdeval's wheel and checks its hash."""
     wheel = content.wheel
     install = (
         f"COPY {wheel.name} {_WHEELS}/\n"
@@ -140,7 +140,7 @@ def _image(content: HarborContent, template: str, place: str) -> str:
 
 
 def _fill_template(episode: HarborEpisode, template: str) -> str:
-    """Return a file of the template, filled in for the episode."""
+    """Return a template file, filled in for the episode."""
     words = {
         "@IMAGE@": _IMAGE,
         "@NAME@": episode.name,

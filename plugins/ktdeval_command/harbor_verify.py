@@ -1,8 +1,8 @@
-"""Verifier of a task of Harbor: `ktdeval card verify`, and the card of the episode that was asked
-for, decided on each day.
+"""Verifier for a Harbor task: runs `ktdeval card verify`, and checks that the card belongs to the
+requested episode, decided on every day.
 
-It runs in the verifier's container, of which the agent has seen nothing: the source of this module
-is the whole script, with the standard library and the command `ktdeval`.
+It runs in the verifier's container, which the agent never had access to: this module's source is
+the whole script, and uses only the standard library and the command `ktdeval`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_LAST_LINE = 500  # characters of a reason
+_LAST_LINE = 500  # maximum number of characters of a reason
 
 
 def problem_of(card: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    """Return why a verified card is not that of the task, whole; empty where it is."""
+    """Return why a verified card is not the task's complete card; empty if it is."""
     for path, wanted in expected["card"].items():
         found: Any = card
         for name in path.split("."):
@@ -38,7 +38,7 @@ def problem_of(card: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
 
 
 def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return each figure of a card, with the reasons of those that are not defined."""
+    """Return each figure on a card, with the reasons for undefined figures."""
     figures = {}
     for name, line in card["metrics"].items():
         figures[name] = {"value": line.get("value"), "undefined": line.get("undefined")}
@@ -46,12 +46,12 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the verified card of a run's folder, or None and why there is none."""
+    """Return the verified card of a run folder, or None and the reason why there is none."""
     cards = sorted((folder / "cards").glob("*.json"))
     if len(cards) != 1:
         return None, "there is no card: the episode was not finished"
 
-    # What the card is checked with stands here, and none of it comes from the episode.
+    # The checks use only values in this file; none come from the episode.
     command = ["ktdeval", "card", "verify", str(cards[0]), *expected["verify_options"]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     sys.stdout.write(done.stdout + done.stderr)

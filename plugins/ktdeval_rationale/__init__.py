@@ -1,4 +1,4 @@
-"""Command `compare rationale`: counts of what models name in their reasons. Metrics of the group
+"""Command `compare rationale`: counts of what models mention in their reasons. Metrics in the group
 `process`: figures, comparisons and views in reasons, judged by what was shown.
 """
 
@@ -20,7 +20,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Return the metrics of the group `process`, which tasks do not include by default."""
+    """Return the metrics in the group `process`, which tasks do not include by default."""
     from ktdeval.registry import metric_specs
 
     figure = "ktdeval_rationale.claims.process_metrics:figure"

@@ -1,5 +1,5 @@
 """Texts that a model wrote in each recorded step, and counts of the categories that each reason and
-each step names.
+each step mentions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "calendar": frozenset(LEAKS_REMOVED_BY["date"]),
     "any": frozenset(LEAK_CATEGORIES),
 }
-"""Rows of several categories: those that hiding the stock should remove, those that hiding the date
-should remove, and all.
+"""Rows that combine several categories: those that hiding the stock should remove, those that
+hiding the date should remove, and all.
 """
 
 ROWS: tuple[str, ...] = (*LEAK_CATEGORIES, *GROUPS)  #: Rows of every table, in order
@@ -58,16 +58,16 @@ class ModelText:
 
 @dataclass(frozen=True)
 class StepTexts:
-    """Texts of one step."""
+    """Texts in one step."""
 
     step: int
     decided_on: str  #: ISO day
     texts: Sequence[ModelText]  #: those that are not empty
-    messages: Sequence[str]  #: sent to the model, without its own turns
+    messages: Sequence[str]  #: messages sent to the model, without its own turns
 
     @cached_property
     def sent(self) -> str:
-        """All text that the model was sent in this step, in lower case."""
+        """All text sent to the model in this step, in lower case."""
         return "\n".join(self.messages).lower()
 
 
@@ -77,7 +77,7 @@ def read_steps(
     """Yield the texts of each recorded step of an episode, finished or not; `redact` removes
     secrets.
 
-    Raises StoreError if a record is not readable, or belongs to a task without orders.
+    Raises StoreError if a record can't be read, or belongs to a task without orders.
     """
     steps, entries = folder.load_recorded(spec)
     for step, entry in zip(steps, entries, strict=True):
@@ -100,7 +100,7 @@ def read_steps(
 def _step_texts(
     step: StepRecord, entry: TranscriptEntry, exchanges: Sequence[RecordedExchange]
 ) -> Iterator[ModelText]:
-    """Yield the texts of a step that are not empty."""
+    """Yield the non-empty texts in a step."""
     submitted = submission_object(entry.submission or "{}")
     for number, reason in enumerate(_step_reasons(step, submitted)):
         if reason:
@@ -120,8 +120,8 @@ def _step_texts(
 
 
 def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[str]:
-    """Return the reasons of a step's decisions, or of its orders."""
-    # A decision without a trade has a reason, but no order for it.
+    """Return the reasons for a step's decisions, or for its orders."""
+    # A decision without a trade has a reason, but no order.
     decisions = _reasons(submitted.get("decisions"))
     if decisions:
         return decisions
@@ -136,7 +136,7 @@ def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[
 
 
 def _restore_text(recorded: str, written: str) -> str:
-    """Return the submitted text if the recorded one withholds a part of it."""
+    """Return the submitted text if part of the recorded text was withheld."""
     return written if WITHHELD in recorded and written else recorded
 
 
@@ -155,7 +155,7 @@ def _text_or_empty(value: JsonValue) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleRow:
-    """A mention with its context."""
+    """A mention in its context."""
 
     mask: str
     category: str
@@ -165,7 +165,7 @@ class ExampleRow:
     after: str
     where: str  #: episode, step and kind of text
     decided_on: str  #: ISO day of the decision
-    was_sent: bool  #: whether the model had been sent these characters in that step
+    was_sent: bool  #: whether these characters had been sent to the model in that step
 
 
 def _no_rows() -> dict[str, int]:
@@ -192,8 +192,8 @@ class EpisodeCounts:
 
 
 class CategoryCounter:
-    """Counts episodes with one linter, with a cache of texts, which models repeat; records the
-    first `examples` of each category.
+    """Counts episodes with one linter, and caches texts, which models repeat; records the first
+    `examples` of each category.
     """
 
     def __init__(self, linter: RationaleLinter, examples: int = 0) -> None:
@@ -269,7 +269,9 @@ class CategoryCounter:
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:
-    """Count one text or step in the rows of its categories, and in each group that has one."""
+    """Count one text or step in the rows of its categories, and in each group that contains one of
+    them.
+    """
     for category in categories:
         counts[category] += 1
     for group, members in GROUPS.items():
@@ -288,7 +290,7 @@ def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]
 
 
 def subject_key(spec: EpisodeSpec) -> str:
-    """Return a key that is equal for episodes that differ only in mask, window and seed."""
+    """Return a key that is the same for episodes that differ only in mask, window and seed."""
     return dumps_canonical(
         [
             spec.model,
@@ -304,7 +306,7 @@ def subject_key(spec: EpisodeSpec) -> str:
 
 
 def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
-    """Return model, agent and mode, with their arguments if subjects differ only in these."""
+    """Return model, agent and mode, with their arguments if subjects differ only in arguments."""
     label = _short_label(spec)
     alike = {subject_key(other) for other in others if _short_label(other) == label}
     if len(alike) < 2:

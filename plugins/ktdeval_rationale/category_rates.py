@@ -32,10 +32,12 @@ HIDING = (
     ("date", "bright", "date_blind"),
     ("date", "stock_blind", "blinded"),
 )
-"""Identity that is hidden, and the masks before and after."""
+"""Hidden identity, and the masks before and after hiding it."""
 
 REMOVES: Mapping[str, str] = {"stock": "stock", "date": "calendar"}
-"""Hidden identity -> the row that should vanish with it, while the other should stay (Appendix A)."""
+"""Hidden identity -> the row that should vanish with it, while the other row should remain
+(Appendix A).
+"""
 
 _ROUNDING = 1e-9
 
@@ -55,8 +57,8 @@ class Share:
 
 @dataclass(frozen=True)
 class MaskRates:
-    """Shares of reasons and of steps that name something, over all episodes of one mask, by row of
-    the tables.
+    """Shares of reasons and of steps that mention something, over all episodes with one mask, by
+    table row.
     """
 
     episodes: int
@@ -64,7 +66,7 @@ class MaskRates:
     steps: int
     reason_rates: Mapping[str, Share]
     step_rates: Mapping[str, Share]
-    unsent_rates: Mapping[str, Share]  #: of steps that name something the model had not been sent
+    unsent_rates: Mapping[str, Share]  #: share of steps that mention something not sent to it
     sources: Mapping[str, Mapping[str, int]]  #: source of a text -> row, or `texts` -> texts
     #: of steps that resemble a leak, and of those of them that name nothing; unset: not requested
     resembling: Share | UnsetType = UNSET
@@ -77,7 +79,7 @@ class ShareDifference:
 
     value: float  #: the first minus the second
     interval: Interval
-    pairs: int  #: windows that both have; 0 if steps were taken as independent
+    pairs: int  #: windows common to both; 0 if steps were treated as independent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,7 @@ class HidingRow:
     low: float | None
     high: float | None
     method: str
-    verdict: str | None  #: on the paper's prediction; None without one
+    verdict: str | None  #: verdict on the paper's prediction; None without one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,7 @@ class IdentityEffectRow:
 
 
 def mask_rates(counts: Sequence[EpisodeCounts]) -> MaskRates:
-    """Return shares of reasons and of steps by row, over all episodes of one mask."""
+    """Return shares of reasons and of steps by row, over all episodes with one mask."""
     reasons = sum(count.reasons for count in counts)
     steps = sum(count.steps for count in counts)
     return MaskRates(
@@ -157,8 +159,8 @@ def share(successes: int, n: int) -> Share:
 
 
 def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[HidingRow]:
-    """Return the shares of steps before and after, and their difference, of each pair of masks that
-    differ in one identity.
+    """Return the shares of steps before and after, and their difference, for each pair of masks
+    that differ in one identity.
     """
     rows: list[HidingRow] = []
     for hidden, before, after in HIDING:
@@ -229,7 +231,7 @@ def difference(
 
     Steps are paired by window and seed if both masks have at least two windows in common and these
     differ. The result is then the mean over windows of the mean over seeds, with a t interval that
-    allows for shared days. Otherwise steps are taken as independent, the interval is Newcombe's,
+    allows for shared days. Otherwise steps are treated as independent, the interval is Newcombe's,
     and `pairs` is 0. None if a mask has no step with a text.
     """
     paired = _pair_windows({"first": first, "second": second}, row)
@@ -249,8 +251,8 @@ def difference(
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
-    """Return Newcombe's interval of a difference of two independent shares, given as successes and
-    trials, from their Wilson intervals.
+    """Return Newcombe's interval for a difference between two independent shares, given as
+    successes and trials, from their Wilson intervals.
     """
     ends = ends_of_difference(_with_interval(*first, level), _with_interval(*second, level))
     if ends is None:
@@ -271,7 +273,7 @@ def _with_interval(successes: int, n: int, level: float) -> tuple[float, Interva
 
 @dataclass(frozen=True, slots=True)
 class _PairedShares:
-    """Shares of steps of several sides in the windows that all have."""
+    """Shares of steps for several sides, in the windows that all sides have."""
 
     windows: Sequence[str]
     spans: Sequence[tuple[str, str]]  #: first and last day of each window
@@ -318,7 +320,7 @@ def _mean_over_windows(values: Vector, spans: Sequence[tuple[str, str]]) -> Mean
 
 
 def _steps(counts: Sequence[EpisodeCounts], row: str) -> tuple[int, int]:
-    """Return the number of steps that name something of a row, and of all steps."""
+    """Return the number of steps that mention something in a row, and of all steps."""
     return sum(count.steps_with[row] for count in counts), sum(count.steps for count in counts)
 
 

@@ -1,5 +1,5 @@
 """Agent with FinMem's layered memory: it stores documents, its own reasons and their outcomes,
-recalls the best of each layer, and credits memories by outcome.
+recalls the best memories of each layer, and credits memories by outcome.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ktdeval_memory.params import MemoryParams
 
 
 class MemoryAgent:
-    """Two strict phases, as in `react`, with what is remembered after the state of the day. If no
-    submission is valid it holds (`fallback`), remembers no reason, and forgets as on any other day.
-    Source: Yu et al. 2024 (FinMem), Li et al. 2025 (InvestorBench).
+    """Two strict phases, as in `react`, with remembered texts after the state of the day. If no
+    submission is valid, the agent holds (`fallback`), remembers no reason, and forgets as on any
+    other day. Source: Yu et al. 2024 (FinMem), Li et al. 2025 (InvestorBench).
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
     is_traded: bool | None = None  #: whether any order was filled; None: not known, or no order
 
     def book(self, state: ObservedState) -> None:
-        """Record what became of the orders, by the state of the next step."""
+        """Record what became of the orders, from the state of the next step."""
         for label in self.ordered:
             fill = fill_of(state, label)
             if fill is not None:
@@ -51,8 +51,9 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
     vectors: dict[str, str] = {}  #: of remembered texts, by their hash, if a server gives them
 
     def follow(self, today: MemoryDay, missed: int, most: int) -> None:
-        """Add a day's log returns after `missed` days without any; `most` are kept of each asset. A
-        day on which an asset rests is no session of it, and its price stays.
+        """Add a day's log returns after `missed` days without any; at most `most` are kept per
+        asset. A day on which an asset's exchange is closed is not a session for it, and its price
+        is unchanged.
         """
         for label in dict.fromkeys([*self.returns, *today.changes]):
             series = [*self.returns.get(label, []), *[None] * missed]
@@ -73,7 +74,7 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
                 decision.moves[label] = _add_change(move, change, missed)
 
     def momentum(self, label: str, days: int) -> float | None:
-        """Return the cumulative log return of an asset over its latest sessions; None if one of
+        """Return the cumulative log return of an asset over its latest sessions; None if any of
         them is unknown.
         """
         series = self.returns.get(label, [])

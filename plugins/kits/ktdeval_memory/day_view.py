@@ -1,4 +1,4 @@
-"""A day as an agent with a layered memory reads it, of an observation or of a lesson."""
+"""A day as an agent with a layered memory sees it, from an observation or from a lesson."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ktdeval.observation import (
 )
 
 MEMORY_COLUMN = "memory"
-"""Column of the table of documents with the ids of the memories that they became."""
+"""Column in the table of documents with the ids of the resulting memories."""
 _TEXT_COLUMNS = ("title", "text")
 _SIDES = {"BUY": 1, "SELL": -1}
 
 Changes = Mapping[str, float | None]
-"""Log returns of a day by asset; None where the price or the one before is not shown."""
+"""Log returns on a day by asset; None if the price or the previous price is not shown."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class MemoryDay:
 
     name: str  #: label of the day
     state: ObservedState
-    #: labels of the assets that are remembered for themselves; none: one memory for all
+    #: labels of the assets with separate memories; empty: one memory for all
     assets: tuple[str, ...]
     changes: Changes
-    #: assets without a session on the day, whose figures are those of their last one
+    #: assets without a session on the day, whose figures date from their last session
     resting: frozenset[str]
 
     @classmethod
     def of(cls, state: ObservedState | None, name: str) -> MemoryDay:
-        """Read a state; `name`: of the day if the task shows no state."""
+        """Return the facts in a state; `name`: label of the day if the task shows no state."""
         state = state or NOTHING_SHOWN
         changes = {}
         resting = set()
@@ -74,9 +74,9 @@ class MemoryDay:
 
 
 def _remembered_assets(state: ObservedState) -> tuple[str, ...]:
-    """Return the assets that are remembered for themselves: all that a decision is asked for or
-    that a lesson is about, the only asset shown, or else those held. Of the many candidates of an
-    order none can be preferred to another.
+    """Return the assets with separate memories: all that a decision is requested for or that a
+    lesson is about, the only asset shown, or otherwise the assets held. If an order may be for any
+    of many candidates, no candidate is preferred.
     """
     if state.outcomes:
         return tuple(state.outcomes)
@@ -92,8 +92,8 @@ def _log_return(change_pct: float | None) -> float | None:
 
 
 def growth(before: MemoryDay | None, today: MemoryDay) -> float:
-    """Return the growth factor since the lesson `before` of an account in equal parts on the sides
-    that its outcomes called for.
+    """Return the growth factor, since the lesson `before`, of an account with equal parts on the
+    sides that the lesson's outcomes called for.
     """
     if before is None or not before.outcomes:
         return 1.0
@@ -108,8 +108,8 @@ def growth(before: MemoryDay | None, today: MemoryDay) -> float:
 
 
 def with_memories(state: ObservedState, ids: Sequence[str], with_texts: bool) -> ObservedState:
-    """Return a state whose documents name the memories that they became, `ids` in their order, and
-    have title and text only where these are wanted. The text of all other sections stays the same.
+    """Return a state whose documents carry the ids of the resulting memories (`ids`, in document
+    order), and have title and text only if wanted. The text of all other sections stays the same.
     """
     news = as_object(state.values.get("news"))
     rows = table_rows(news)

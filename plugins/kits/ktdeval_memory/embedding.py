@@ -1,7 +1,7 @@
-"""Embeddings of texts: a local default without download and equal on every machine; local models of
-sentence-transformers, named by the hash of their files for verification; and models of an
-OpenAI-compatible server. The last go through the session: texts pass the leak guard, and vectors
-are recorded in the transcript, from which a verification takes the same vectors without a server.
+"""Text embeddings: a local default that needs no download and is equal on every machine; local
+sentence-transformers models, identified for verification by the hash of their files; and models on
+an OpenAI-compatible server. Calls to a server go through the session: texts pass the leak guard,
+and vectors are recorded in the transcript, from which a verification reads them without a server.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from ktdeval_memory.params import MemoryParams
 
 Vectors = NDArray[np.float32]
 Embedder = Callable[[Sequence[str]], Vectors]
-"""Encodes texts as [texts, floats] unit vectors (float32); that of a text without words may be all
-0.
+"""Encodes texts as unit vectors (float32), [texts, floats]; a text without words may give all
+zeros.
 """
 
 _WORD = re.compile(r"\w+")
 _SIZE = 256
-_CACHED = 1 << 15  #: vectors kept by text
+_CACHED = 1 << 15  #: maximum number of cached vectors
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _DIGITS = 32
-_READ = {".json", ".txt", ".model", ".safetensors"}  # files of a model
+_READ = {".json", ".txt", ".model", ".safetensors"}  # suffixes of a model's files
 _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
-# of a request to a server
+# timeout of a request to a server
 _TIMEOUT_S = 60.0
 _MAX_BYTES = 16 << 20
 _RETRIES = RetryPolicy(max_retries=6, max_wait_s=120.0)
@@ -76,7 +76,7 @@ class _CachingEmbedder:
 
 
 class HashingEmbedder(_CachingEmbedder):
-    """Signed hashing of words and pairs of words to 256 floats of unit length."""
+    """Signed feature hashing of words and word pairs into a unit vector of 256 floats."""
 
     def __init__(self) -> None:
         super().__init__(_hash_words)
@@ -88,13 +88,13 @@ def _hash_words(text: str) -> Vectors:
     encoded = [gram.encode("utf-8", "replace") for gram in (*words, *pairs)]
     hashes = np.array(list(map(zlib.crc32, encoded)), np.uint32)
     signs = np.where(hashes >> np.uint32(31), np.float32(1), np.float32(-1))
-    sums = np.bincount(hashes % _SIZE, signs, _SIZE)  # whole numbers: the same in any order
+    sums = np.bincount(hashes % _SIZE, signs, _SIZE)  # integers: the same in any order
 
     return unit(np.asarray(sums, np.float64))
 
 
 def unit(vector: NDArray[np.float64]) -> Vectors:
-    """Return a vector at unit length, float32; 0 stays 0."""
+    """Return a vector scaled to unit length, float32; 0 stays 0."""
     length = float(np.sqrt(np.sum(vector**2)))
     if length:
         vector = vector / length
@@ -105,9 +105,9 @@ class SentenceEmbedder(_CachingEmbedder):
     """A sentence-transformers model on the CPU. Each text is encoded separately, so that its vector
     does not depend on the others.
 
-    `name`: a folder of `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of its files;
-    if it is missing or wrong, the error shows the hash. Raises UsageError if the package or the
-    model is missing, or the hash differs.
+    `name`: a folder in `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of the model's
+    files; if it is missing or wrong, the error shows the hash. Raises UsageError if the package or
+    the model is missing, or the hash differs.
     """
 
     def __init__(self, name: str, weights: str) -> None:
@@ -126,7 +126,7 @@ class SentenceEmbedder(_CachingEmbedder):
         return unit(vector)
 
 
-@lru_cache(2)  # agents are made for each episode
+@lru_cache(2)  # agents are created for each episode
 def _load_model(name: str, weights: str) -> Any:
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -205,23 +205,25 @@ def weights_hash(folder: Path) -> str:
     return content_hash(hashes)[:_DIGITS]
 
 
-# ---- models of a server
+# ---- models on a server
 
 
 def _warn(*wait: Any) -> None:
-    """Tell the user of a wait, which no bar shows."""
+    """Tell the user about a wait, which no progress bar shows."""
     _LOG.warning("%s", wait_text(*wait))
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Follow no redirect: texts and a key must not be sent elsewhere."""
+    """Refuses redirects: texts and a key must not be sent elsewhere."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class RemoteEmbedding:
-    """A model of a server with `POST /embeddings`. Raises ConfigError if the address is not usable."""
+    """A model on a server with `POST /embeddings`. Raises ConfigError if the address is not
+    usable.
+    """
 
     def __init__(self, params: MemoryParams) -> None:
         _, _, self._model = params.embedding.partition(":")
@@ -292,7 +294,7 @@ class RemoteEmbedding:
         except (KeyError, TypeError, ValueError):
             raise bad_response(caller, "the reply has not a vector for each text") from None
 
-        list(map(unit_vector, packed))  # raises if one is invalid
+        list(map(unit_vector, packed))  # raises if any is invalid
         return packed
 
 
@@ -311,8 +313,8 @@ def unit_vector(packed: str) -> Vectors:
 
 
 class SessionEmbedder:
-    """Embedder of one step: vectors in `known`, by hash of the text, are not requested again;
-    `used` holds those in use.
+    """Embedder for one step: vectors in `known`, by hash of the text, are not requested again;
+    `used` holds the vectors in use.
     """
 
     def __init__(
@@ -354,8 +356,8 @@ class SessionEmbedder:
 
 
 def make_embedder(params: MemoryParams) -> Embedder | RemoteEmbedding:
-    """Return the embedder of the agent's arguments, or the server to make one with in each step.
-    Raises UsageError; ConfigError if an address is not usable.
+    """Return the embedder set in the agent's arguments, or the server with which each step makes
+    one. Raises UsageError; ConfigError if an address is not usable.
     """
     kind, _, name = params.embedding.partition(":")
     is_remote = bool(params.embedding_url or params.embedding_floats)

@@ -2,12 +2,12 @@
 their recall.
 
 A memory scores recency e^(−age/Q) + importance (capped at 100, /100) + cosine to the query. After
-every step it is a step older and its importance decays; it is purged below a recency of 0.05 or an
-importance of 5, and moves between layers by its importance.
+every step it is one step older and its importance decays; it is purged below a recency of 0.05 or
+an importance of 5, and moves between layers according to its importance.
 
-The set `generative_agents` is the ablation of the layers (Park et al. 2023): one stream, in which
-recency since the last recall, importance and cosine are each scaled to [0, 1] over all memories and
-added; nothing decays, is purged or credited.
+The set `generative_agents` ablates the layers (Park et al. 2023): a single stream, in which recency
+since the last recall, importance and cosine are each scaled to [0, 1] over all memories and added;
+nothing decays, is purged or credited.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Layer = Literal["short", "mid", "long", "reflection", "stream"]
 MIN_RECENCY = 0.05
 MIN_IMPORTANCE = 5.0
 MAX_IMPORTANCE = 100.0
-NEAR_EQUAL = 0.95  #: cosine from which a reflection is a repetition
-#: layers that memories move between, the shallowest first
+NEAR_EQUAL = 0.95  #: cosine similarity from which a reflection is a repetition
+#: layers between which memories move, shallowest first
 ORDER: tuple[Layer, ...] = ("short", "mid", "long")
-_DIGITS = 5  # of a score: sums of float32 differ between machines in further digits
+_DIGITS = 5  # digits of a score: sums of float32 differ between machines in further digits
 
 
-# importances that a new memory starts with, and their probabilities
+# initial importances of a new memory, and their probabilities
 Draws = tuple[tuple[float, float], ...]
 
 
 class LayerRule(Value):
-    """Rules of a layer."""
+    """Rules for one layer."""
 
     stability: float  #: Q of the recency, steps
     decay: float  #: factor of the importance at each step
@@ -54,7 +54,7 @@ class LayerRule(Value):
 
 
 class FeedbackRule(Value):
-    """Credit of the memories that a decision named."""
+    """How the memories that a decision named are credited."""
 
     kind: Literal["gain", "count", "sign", "none"]
     points: float
@@ -62,7 +62,7 @@ class FeedbackRule(Value):
 
 
 class ParameterSet(Value):
-    """One source's parameters."""
+    """Parameters from one source."""
 
     #: without `reflection`, reflections go to `long`; memories of other missing layers to the last
     layers: dict[Layer, LayerRule]
@@ -97,21 +97,23 @@ class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class MemoryQuery:
-    """Query for the best memories of each layer, of all memories or of those about some assets."""
+    """Query for the best memories in each layer, among all memories or those about certain
+    assets.
+    """
 
     text: str
-    about: str | None = None  #: label of the asset that the memories are about; None: of any
-    not_about: Set[str] = frozenset()  #: labels of assets that the memories are not about
+    about: str | None = None  #: label of the asset that the memories must concern; None: any
+    not_about: Set[str] = frozenset()  #: labels of assets that the memories must not concern
 
     def takes(self, memory: Memory) -> bool:
-        """Return whether a memory is one to choose from."""
+        """Return whether a memory is eligible for this query."""
         if self.about is not None:
             return self.about in memory.assets
         return self.not_about.isdisjoint(memory.assets)
 
 
 Recalled = dict[Layer, list[Memory]]
-"""Memories by layer, the best first."""
+"""Memories by layer, best first."""
 
 
 @cache
@@ -134,8 +136,8 @@ def recency(age: int, stability: float) -> float:
 
 
 def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
-    """Return [memories] scores from ages in steps, importances and cosines to the query, [memories]
-    each.
+    """Return scores, [memories], from ages in steps, importances and cosines to the query, each
+    [memories].
     """
     total = (
         np.exp(-ages / np.float32(stability))
@@ -149,8 +151,8 @@ def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability:
 def scaled_scores(
     ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float
 ) -> Vectors:
-    """Return [memories] sums of recency, importance and cosine, each scaled to [0, 1] over the
-    memories (all 0 if equal).
+    """Return the sums, [memories], of recency, importance and cosine, each scaled to [0, 1] over
+    the memories (all 0 if equal).
     """
     recencies = np.exp(-ages / np.float32(stability))
     total = np.zeros(len(ages), np.float32)
@@ -176,7 +178,7 @@ def _scale_values(values: Vectors) -> Vectors:
 
 
 def best(values: Vectors, count: int) -> list[int]:
-    """Return the indices of the `count` largest values, the largest first; of equal ones the lower
+    """Return the indices of the `count` largest values, largest first; ties go to the lower
     index.
     """
     count = min(count, len(values))
@@ -191,7 +193,7 @@ def best(values: Vectors, count: int) -> list[int]:
 
 
 def _draw_importance(initial: Draws, drawn: float) -> float:
-    """Return the importance that a draw from [0, 1) gives."""
+    """Return the importance for a draw from [0, 1)."""
     chances = itertools.accumulate(chance for _, chance in initial)
     index = bisect.bisect_right(list(chances), drawn)
     importance, _ = initial[min(index, len(initial) - 1)]
@@ -199,8 +201,9 @@ def _draw_importance(initial: Draws, drawn: float) -> float:
 
 
 class LayeredMemory:
-    """Memory under one parameter set. A step: `add` and `add_reflection`, `recall`, `credit`,
-    `end_step`. Equal calls give equal states: random draws depend on `seed` and the text.
+    """Memory under one parameter set. A step calls `add` and `add_reflection`, `recall`, `credit`,
+    `end_step`. Deterministic: equal calls give equal states, since random draws depend only on
+    `seed` and the text.
     """
 
     def __init__(
@@ -212,8 +215,7 @@ class LayeredMemory:
         withhold: Callable[[str], str] = str,
     ) -> None:
         """Restore `state`, as returned by `to_json`; None: no memories. `withhold` redacts each
-        text before it is remembered, as in a session. Raises StoreError if `state` has another
-        form.
+        text before it is remembered, as in a session. Raises StoreError if `state` is malformed.
         """
         self.rules = rules
         self._withhold = withhold
@@ -235,8 +237,8 @@ class LayeredMemory:
         return to_plain(self.state)
 
     def add(self, layer: Layer, text: str, assets: Sequence[str] = ()) -> str:
-        """Remember a text about some assets in a layer, or in the last one of a set without that
-        layer; returns its id.
+        """Remember a text about some assets in a layer, or in the last layer if the set lacks that
+        layer; return its id.
         """
         self.state.made += 1
         text = self._withhold(text)
@@ -251,8 +253,8 @@ class LayeredMemory:
         return memory.id
 
     def add_reflection(self, text: str) -> str | None:
-        """Remember a reflection; None if its layer has nearly the same (cosine of at least
-        0.95).
+        """Remember a reflection; return None if its layer holds nearly the same text (cosine of at
+        least 0.95).
         """
         layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
         text = self._withhold(text)
@@ -266,8 +268,8 @@ class LayeredMemory:
         return self.add(layer, text)
 
     def recall(self, queries: Sequence[MemoryQuery]) -> list[Recalled]:
-        """Return for each query the best memories of each layer. Under `one_score` all of these are
-        new again.
+        """Return for each query the best memories in each layer. Under `one_score`, recalled
+        memories become new again.
         """
         recalled = [self._best(query) for query in queries]
         if self.rules.one_score:
@@ -296,8 +298,8 @@ class LayeredMemory:
         return recalled
 
     def credit(self, ids: Sequence[str], sign: int) -> None:
-        """Credit memories that a decision named, if still there, with its outcome (1 a gain, −1 a
-        loss, 0 neither).
+        """Credit the memories that a decision named, if they still exist, with its outcome (1 a
+        gain, −1 a loss, 0 neither).
         """
         rule = self.rules.feedback
         named = frozenset(ids)
@@ -311,7 +313,7 @@ class LayeredMemory:
                 self._count("credited")
 
     def end_step(self, steps: int = 1) -> None:
-        """Decay, purge and flow, `steps` times."""
+        """Decay, purge and move memories between layers, `steps` times."""
         for _ in range(steps):
             self._decay()
             self._purge()
@@ -339,8 +341,8 @@ class LayeredMemory:
             self.state.layers[layer] = remaining
 
     def _flow(self) -> None:
-        """Promote and demote in one pass over the layers, the shallowest first. Only a promotion
-        resets a memory's age.
+        """Promote and demote in one pass over the layers, shallowest first. Only a promotion resets
+        a memory's age.
         """
         if self.rules.one_score:
             return
@@ -362,13 +364,13 @@ class LayeredMemory:
             self.state.layers[layer] = remaining
 
     def _pair_with_rules(self) -> Iterator[tuple[LayerRule, Memory]]:
-        """Yield each memory with the rule of its layer."""
+        """Yield each memory with its layer's rule."""
         for layer, rule in self.rules.layers.items():
             for memory in self.state.layers[layer]:
                 yield rule, memory
 
     def _home(self, layer: Layer) -> Layer:
-        """Return the layer that a memory goes to: its own, or the last one of a set without it."""
+        """Return the layer for a memory: its own, or the last layer if the set lacks it."""
         if layer in self.rules.layers:
             return layer
         return list(self.rules.layers)[-1]

@@ -1,5 +1,5 @@
-"""One step of an agent with a layered memory: the warm-up before the first one, what is shown and
-asked, what is remembered, and what came of earlier decisions.
+"""One step of an agent with a layered memory: the warm-up before the first step, what the model is
+shown and asked, what is remembered, and the outcomes of earlier decisions.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from ktdeval_memory.prompts import (
 )
 from ktdeval_memory.session_wrapper import MemorySession
 
-# roles under which calls are recorded, besides the agent's own name
+# roles under which calls are recorded, in addition to the agent's own name
 WARM_UP = "warm_up"
 REFLECTION = "reflection"
 SUMMARY = "summary"
 _REASON_CHARACTERS = 300
-# no bracket within, so that many openings take linear time
+# no bracket inside, so that many opening brackets take linear time
 _NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)
 _ID = re.compile(r"M[1-9][0-9]*")
 
@@ -74,7 +74,7 @@ class MemoryStep:
     # --- the step
 
     def decide(self, observation: Observation, is_first: bool) -> Decision:
-        """Decide one step, after the lessons of a warm-up if it is the first one."""
+        """Decide one step; before the first step, learn from a warm-up's lessons."""
         number = observation.step
         record = self.record
         today = MemoryDay.of(observation.state, f"step {number}")
@@ -115,7 +115,9 @@ class MemoryStep:
         return decision
 
     def _keep(self, number: int) -> None:
-        """Keep what is known so far if a later call of the step fails; the step is aged later."""
+        """Keep what is known so far in case a later call in the step fails; memories are aged
+        later.
+        """
         self.record.memory = self.memory.to_json()
         self.record.step = number - 1
         self.session.keep(to_plain(self.record))
@@ -158,14 +160,14 @@ class MemoryStep:
             # in case a later lesson's embedding fails
             self.session.keep(to_plain(msgspec.structs.replace(self.record, pending=[])))
 
-        # From here on, decisions are compared by the account of the task.
+        # From here on, decisions are compared by the task's account.
         scale = (first.nav or 0.0) / (value * growth(before, first))
         for decision in self.record.pending:
             decision.nav *= scale
 
     def _explain(self, system: str, lesson: Lesson, today: MemoryDay, shown: ShownMemories) -> str:
         """Return the model's explanation of a lesson; empty if the call fails, which is counted
-        under its kind.
+        under its failure kind.
         """
         state = self._shown_state(today)
         text = self._day_text(today, lesson.text, state, shown)
@@ -174,9 +176,10 @@ class MemoryStep:
         return self._answer(messages, WARM_UP, state)
 
     def _answer(self, messages: Sequence[Message], role: str, state: ObservedState | None) -> str:
-        """Return the model's reply; empty if the call fails, which is counted under its kind. So is
-        an empty reply. Questions about a day offer the tools of its decision, of which none may be
-        called, and a call is refused: providers count them among what their prompt caches reuse.
+        """Return the model's reply; empty if the call fails or the reply is empty, which is counted
+        under its failure kind. Questions about a day offer the tools of its decision, although none
+        may be called and a call is refused: providers include the tools in what their prompt caches
+        reuse.
         """
         request = ModelRequest(tuple(messages), state=state)
         if role != SUMMARY:
@@ -196,7 +199,7 @@ class MemoryStep:
     def _day_text(
         self, today: MemoryDay, text: str, state: ObservedState, shown: ShownMemories
     ) -> str:
-        """Return the profile of the assets, the day as the task shows it, momentum and memories."""
+        """Return the asset profiles, the day as the task shows it, momentum and memories."""
         words = wordings()
         if today.state.sections:
             text = text.replace(today.state.text, state.text)
@@ -209,7 +212,9 @@ class MemoryStep:
         )
 
     def _shown_state(self, today: MemoryDay) -> ObservedState:
-        """Return the state of the day with the ids of its documents, and their texts if wanted."""
+        """Return the state of the day with the memory ids of its documents, and their texts if
+        wanted.
+        """
         ids = [self.record.shown[_document_digest(document)] for document in today.documents]
         return with_memories(today.state, ids, self.params.texts == "full")
 
@@ -223,9 +228,7 @@ class MemoryStep:
     # --- what is remembered
 
     def _observe(self, today: MemoryDay, number: int) -> None:
-        """Remember the documents that were not shown at the last step, and the figures of the
-        day.
-        """
+        """Remember the documents that were not shown at the last step, and the day's figures."""
         record = self.record
         ids: dict[str, str] = {}
         for document in today.documents:
@@ -249,7 +252,7 @@ class MemoryStep:
                 record.histories[label] = self.session.withhold(history)
 
     def _store(self, document: ObservedDocument) -> str:
-        """Remember a document; returns its id."""
+        """Remember a document; return its id."""
         words = wordings()
         layer = words["layer_of_kind"].get(document.kind, "short")
         template = words["document_with_sentiment" if document.sentiment else "document"]
@@ -262,8 +265,8 @@ class MemoryStep:
         return self.memory.add(layer, _one_line(line), document.labels)
 
     def _shorten_text(self, document: ObservedDocument) -> str:
-        """Return a document's text, or if it is too long the model's summary, if requested and
-        answered; it is cut otherwise.
+        """Return a document's text. If it is too long, return the model's summary if one was
+        requested and answered, otherwise cut the text.
         """
         most = self.params.characters
         if not self.params.summarise or len(document.text) <= most:
@@ -284,7 +287,9 @@ class MemoryStep:
         shown: ShownMemories,
         nav: float | None = None,
     ) -> None:
-        """Remember the reason of a decision or lesson, and which of the memories shown it names."""
+        """Remember the reason of a decision or lesson, and which of the memories shown the reason
+        names.
+        """
         words = wordings()
         reason = self._line(_NAMED.sub("", text))
         memory = None
@@ -308,13 +313,13 @@ class MemoryStep:
             reason=self.session.withhold(brief),
             memory=memory or "",
             moves=dict.fromkeys(today.assets, 0.0),
-            reflected=number < 0,  # a lesson says what came of it
+            reflected=number < 0,  # a lesson includes its outcome
         )
         self.record.pending.append(pending)
 
     def _await_orders(self, decision: Decision, submitted: str, today: MemoryDay) -> None:
-        """Note which assets the latest decision is about: what becomes of their orders, and of
-        their prices, is shown later.
+        """Record which assets the latest decision concerns: the outcome of their orders, and their
+        prices, are shown later.
         """
         pending = self.record.pending
         if not pending or pending[-1].day != today.name:
@@ -343,8 +348,9 @@ class MemoryStep:
         number: int,
         shown: ShownMemories,
     ) -> None:
-        """Remember outcomes that are now known with what the model concludes from them, which it is
-        asked at the end of the day's message. Without an answer, the reason is remembered with it.
+        """Remember outcomes that are now known, with the model's conclusions, for which it is asked
+        at the end of the day's message. Without an answer, the reason is remembered with the
+        outcome.
         """
         due = [decision for decision in self._due(number) if not decision.reflected]
         if not due:
@@ -372,7 +378,7 @@ class MemoryStep:
             decision.reflected = True
 
     def _settle(self, number: int, today: MemoryDay, nav: float | None = None) -> None:
-        """Credit the memories of decisions whose outcome is now known."""
+        """Credit the memories behind decisions whose outcome is now known."""
         nav = today.nav if nav is None else nav
         if nav is None:
             return
@@ -380,14 +386,16 @@ class MemoryStep:
         for decision in self._due(number):
             self.record.pending.remove(decision)
             if decision.is_traded is False:
-                continue  # rejected: what the account made is not its outcome
+                continue  # rejected: the account's return is not its outcome
 
             gained = (nav > decision.nav) - (nav < decision.nav)
             self.memory.credit(decision.ids, gained)
 
 
 def _one_line(text: str) -> str:
-    """Return one line without a fence, so that a memory can't be read as the state of the day."""
+    """Return one line without code fences, so that a memory can't be mistaken for the state of the
+    day.
+    """
     return " ".join(text.replace("```", "'''").split())
 
 
@@ -397,7 +405,7 @@ def _document_digest(document: ObservedDocument) -> str:
 
 
 def _with_words(messages: Sequence[Message], text: str) -> list[Message]:
-    """Return a conversation with further words of the user's: in its last message, if that is the
+    """Return a conversation with additional user text: in its last message, if that is the
     user's.
     """
     *earlier, last = messages
@@ -407,7 +415,7 @@ def _with_words(messages: Sequence[Message], text: str) -> list[Message]:
 
 
 def _named_memories(text: str, shown: ShownMemories) -> list[str]:
-    """Return the ids of memories shown that a text names, each once."""
+    """Return the ids of the memories shown that a text names, without duplicates."""
     named: dict[str, None] = {}
     for ids in _NAMED.findall(text):
         for id_ in _ID.findall(ids):

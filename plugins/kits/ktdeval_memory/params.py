@@ -1,4 +1,4 @@
-"""Parameters of agents with a layered memory, in a module of their own so that listing them imports
+"""Parameters of agents with a layered memory; a separate module, so that listing the agents imports
 nothing else.
 """
 
@@ -12,7 +12,7 @@ from ktdeval.values import Address, option
 
 @dataclass(frozen=True)
 class MemoryParams:
-    """Parameters of a layered memory, and of the agent that has it."""
+    """Parameters of a layered memory, and of the agent that uses it."""
 
     parameters: Literal["paper", "finmem", "investorbench", "generative_agents"] = option(
         "paper",

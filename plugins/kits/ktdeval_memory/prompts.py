@@ -20,7 +20,7 @@ from ktdeval_memory.params import MemoryParams
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return the texts of these agents, by name."""
+    """Return these agents' texts, by name."""
     return load_yaml(Path(__file__).with_name("wording.yaml"))
 
 
@@ -31,7 +31,7 @@ def _profiles() -> Mapping[str, str]:
 
 
 def section(title: str, *lines: str) -> str:
-    """Return lines under a heading; empty without any."""
+    """Return lines under a heading; empty without lines."""
     return join_parts(f"# {title}", "\n".join(lines)) if lines else ""
 
 
@@ -39,7 +39,7 @@ def section(title: str, *lines: str) -> str:
 
 
 def role_text(params: MemoryParams, rules: ParameterSet, state: ObservedState) -> str:
-    """Return the role, and explanations of what the task shows: the same at each step."""
+    """Return the role, and explanations of what the task shows: the same in every step."""
     words = wordings()
     with_news = "news" in state.sections
     parts = [words["role"], _memory_text(rules, with_news)]
@@ -78,7 +78,7 @@ def _kind(asset: ObservedAsset | None) -> str:
 
 
 def history_of(asset: ObservedAsset, day: str) -> str:
-    """Return a text on an asset's past performance up to a day; empty if no figure is shown."""
+    """Return a text on an asset's performance up to a day; empty if no figure is shown."""
     words = wordings()
     figures = []
     for name, template in words["figures"].items():
@@ -92,8 +92,8 @@ def history_of(asset: ObservedAsset, day: str) -> str:
 
 
 def profile_lines(today: MemoryDay, histories: Mapping[str, str]) -> list[str]:
-    """Return a profile of each asset: a description by name if the label is the real name, else
-    only the kind of asset; and its past performance when it was first seen.
+    """Return a profile of each asset: a description by name if the label is the real name,
+    otherwise only the kind of asset; and its performance before it was first seen.
     """
     lines = []
     for label in today.assets:
@@ -114,8 +114,8 @@ def profile_lines(today: MemoryDay, histories: Mapping[str, str]) -> list[str]:
 
 
 def queries_of(today: MemoryDay) -> list[MemoryQuery]:
-    """Return what memories are recalled by: a query for each asset, and one for what is about none
-    of them. If one asset is all that the day is about, its query chooses from all memories.
+    """Return the queries for recall: one per asset, and one for memories that concern none of them.
+    If the day is about a single asset, its query chooses from all memories.
     """
     if today.is_of_one_asset:
         return [MemoryQuery(_query(today.assets[0], today))]
@@ -139,7 +139,7 @@ def _query(label: str, today: MemoryDay) -> str:
 
 
 def momentum_lines(params: MemoryParams, today: MemoryDay, record: AgentRecord) -> list[str]:
-    """Return the momentum of each asset that has one, with the character that follows from it."""
+    """Return the momentum of each asset that has one, and the character that follows from it."""
     words = wordings()
     lines = []
     for label in today.assets:
@@ -164,7 +164,7 @@ def momentum_lines(params: MemoryParams, today: MemoryDay, record: AgentRecord) 
 
 @dataclass(frozen=True)
 class ShownMemories:
-    """Memories that a prompt shows."""
+    """Memories shown in a prompt."""
 
     queries: Sequence[MemoryQuery]
     recalled: Sequence[Recalled]
@@ -182,7 +182,7 @@ class ShownMemories:
         return frozenset(ids)
 
     def text(self) -> str:
-        """Return the memories by query and layer, each text once, without layers that are empty."""
+        """Return the memories by query and layer, each text once, omitting empty layers."""
         parts = []
         seen: set[str] = set()
         for query, by_layer in zip(self.queries, self.recalled, strict=True):
@@ -239,8 +239,8 @@ def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -
 
 
 def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> list[str]:
-    """Return the labels of the assets that a decision may trade, each once. A task that asks for
-    decisions says what HOLD means, and may sell or rebalance by it.
+    """Return the labels of the assets that a decision may trade, without duplicates. A task that
+    asks for decisions defines HOLD, which may sell or rebalance.
     """
     known = {label_key(label): label for label in (*state.assets, *state.universe)}
     labels: dict[str, None] = {}
@@ -278,7 +278,7 @@ def called_for(outcome: ObservedOutcome) -> str:
 
 
 def _rounded_percent(percent: float) -> float:
-    """Return a change as it is written: two decimals, and 0 without a sign of a loss."""
+    """Return a change as written: two decimals, and 0 without a minus sign."""
     return round(percent, 2) or 0.0
 
 
@@ -299,7 +299,7 @@ def moved_since(decision: Pending, today: MemoryDay) -> str:
 
 
 def outcome_line(decision: Pending, today: MemoryDay, shown: ShownMemories) -> str:
-    """Return a decision with its outcome, and its reason where no memory shown has it."""
+    """Return a decision with its outcome, and its reason if no memory shown contains it."""
     words = wordings()
     reason = ""
     if decision.memory in shown.ids:

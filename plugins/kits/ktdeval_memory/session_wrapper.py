@@ -1,6 +1,4 @@
-"""Session of an agent with a layered memory: it shows models of this process what the prompt
-shows.
-"""
+"""Session for an agent with a layered memory: it passes the prompt's state to in-process models."""
 
 from __future__ import annotations
 
@@ -43,13 +41,13 @@ class MemorySession:
         self._session = session
         self._role = role
         self._state = state
-        self.submitted = ""  #: arguments of the submission that was accepted last
+        self.submitted = ""  #: arguments of the last accepted submission
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model. Raises ModelError when the call failed."""
+        """Call the model. Raises ModelError if the call failed."""
         state = request.state or self._state
         return self._session.ask(replace(request, role=self._role, state=state))
 

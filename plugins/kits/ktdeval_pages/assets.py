@@ -1,4 +1,4 @@
-"""Style and scripts of the kit, as texts that a site writes to files or a page holds inside."""
+"""Style and scripts of the kit, as texts that a site writes to files or a page embeds."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CHART_SCRIPTS = ("charts", "interval_charts")
 
 
 def stylesheet() -> str:
-    """Return the one stylesheet of all pages: tokens, then rules."""
+    """Return the shared stylesheet of all pages: tokens, then rules."""
     rules = _KIT.joinpath("styles", "pages.css").read_text(encoding="utf-8")
     return css_variables() + rules
 
 
 def shared_script(own_words: Path | None = None) -> str:
-    """Return the script that defines `kt`, the object that scripts of a page use. `own_words`: YAML
-    file of a site's own words, which are added to those of all pages.
+    """Return the script that defines `kt`, the object used by a page's scripts. `own_words`: YAML
+    file with a site's own words, which are added to the shared ones.
     """
     parts = ['"use strict";', f"window.kt = {{values: {_values_json()}}};"]
     if own_words is not None:
@@ -44,7 +44,7 @@ def shared_script(own_words: Path | None = None) -> str:
 
 
 def part_script(*names: str) -> str:
-    """Return a script of parts of the kit for a small page: `elements`, then the named parts that
+    """Return a script with parts of the kit for a small page: `elements`, then the named parts that
     depend on it.
     """
     parts = ['"use strict";', "window.kt = {};"]
@@ -54,7 +54,7 @@ def part_script(*names: str) -> str:
 
 def charts_script(own_specs: Path | None = None) -> str:
     """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
-    when a chart comes into view. `own_specs`: YAML file of the site's own chart specs.
+    when a chart comes into view. `own_specs`: YAML file with the site's own chart specs.
     """
     specs = dict(load_yaml(Path(__file__).with_name("chart_specs.yaml")))
     if own_specs is not None:
@@ -67,7 +67,7 @@ def charts_script(own_specs: Path | None = None) -> str:
 
 
 def vendor_files() -> Iterator[tuple[str, str]]:
-    """Yield name and content of the libraries of others, with their licences."""
+    """Yield name and content of third-party libraries, with their licences."""
     for item in sorted(_KIT.joinpath("vendor").iterdir(), key=lambda item: item.name):
         yield item.name, item.read_text(encoding="utf-8")
 
@@ -77,7 +77,7 @@ def _script(name: str) -> str:
 
 
 def _values_json() -> str:
-    """Return tokens and words as JSON, in the order of their files: pages list them in it."""
+    """Return tokens and words as JSON, in file order, in which pages list them."""
     light = {name: colour.light for name, colour in TOKENS.items()}
     dark = {name: colour.dark for name, colour in TOKENS.items()}
     values = {"light": light, "dark": dark, "series": SERIES, "words": WORDS}
@@ -85,13 +85,13 @@ def _values_json() -> str:
 
 
 def pack(data: bytes, level: int = 9) -> str:
-    """Return data as a page holds it: zlib, then base64. Nothing in it can end a script or an
-    element around it; `kt.unpack` reads it.
+    """Return data in the form in which a page embeds it: zlib, then base64. Nothing in it can end a
+    script or an element around it; `kt.unpack` reads it.
     """
     return base64.b64encode(zlib.compress(data, level)).decode()
 
 
 def source_hash(text: str) -> str:
-    """Return the hash by which a content security policy allows an inline script or style."""
+    """Return the hash with which a content security policy allows an inline script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

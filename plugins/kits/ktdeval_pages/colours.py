@@ -11,7 +11,7 @@ from ktdeval.values import load_yaml
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """Hex codes of a token."""
+    """Hex colour codes of a token."""
 
     light: str
     dark: str
@@ -28,16 +28,17 @@ def _read_tokens() -> dict[str, dict[str, Colour]]:
 _GROUPS = _read_tokens()
 
 TOKENS: Mapping[str, Colour] = _GROUPS["surfaces"] | _GROUPS["plots"] | _GROUPS["series"]
-"""Colour of each token by its name."""
+"""Colour of each token, by name."""
 
 SERIES: tuple[str, ...] = tuple(_GROUPS["series"])
-"""Tokens of the lines of a plot, in their order."""
+"""Tokens for the lines of a plot, in order."""
 
 
 def css_variables() -> str:
     """Return the rules that define the tokens as CSS variables.
 
-    A page follows the system unless its root names a theme (`data-theme`), and prints light.
+    A page follows the system theme unless its root sets one (`data-theme`), and prints in the light
+    theme.
     """
     light = _declarations("light", [colour.light for colour in TOKENS.values()])
     dark = _declarations("dark", [colour.dark for colour in TOKENS.values()])

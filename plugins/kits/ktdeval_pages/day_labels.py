@@ -1,4 +1,4 @@
-"""Which days a chart names below its axis, so that no date is printed over another."""
+"""Which days a chart labels below its axis, so that dates do not overlap."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _MIN_DISTANCE = 0.32
 
 
 def dated_positions(days: int) -> list[int]:
-    """Return the positions of the days to name, among `days` (at least one): the first, the last and
-    as many evenly between them, up to four, as have room.
+    """Return the positions of the days to label, among `days` (at least one): the first, the last
+    and as many evenly spaced days between them, up to four, as fit.
 
     Example:
         dated_positions(5)  # [0, 2, 4]

@@ -1,7 +1,7 @@
-"""Parts of which all figures are made, as Vega-Lite specs: layers, axes, legends and settings.
+"""Building blocks of all figures, as Vega-Lite specs: layers, axes, legends and settings.
 
-Colours are those of a light page. Their hex codes are those of the design tokens, so a dark page can
-replace each by that of its token.
+Colours are those of a light page. Their hex codes are the design tokens' codes, so that a dark page
+can replace each with its token's dark colour.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-SOLID = (1, 0)  #: strokes and gaps of a whole line
+SOLID = (1, 0)  #: dash pattern of a solid line
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class LegendEntry:
     """A name in a legend, and how its marks look."""
 
     name: str
-    token: str  # of its colour
+    token: str  # colour token
     dash: Sequence[int] = SOLID  # strokes and gaps of its line, in pixels
 
 
 def light(token: str) -> str:
-    """Return the colour of a design token on a light page."""
+    """Return a design token's colour on a light page."""
     return TOKENS[token].light
 
 
@@ -49,7 +49,7 @@ def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
 
 @cache
 def settings() -> Spec:
-    """Return the look of axes, legends and titles of a figure in a file."""
+    """Return the look of axes, legends and titles for a figure in a file."""
     colours = {name: colour.light for name, colour in TOKENS.items()}
     look: Spec = _colour_tokens(look_of("file"), colours)
     return look
@@ -57,7 +57,7 @@ def settings() -> Spec:
 
 @cache
 def look_of(place: Literal["file", "page"]) -> Spec:
-    """Return the shared look of figures with that of a place; colours are tokens such as `$ink`."""
+    """Return the shared look of figures, adapted to a place; colours are tokens such as `$ink`."""
     groups = load_yaml(Path(__file__).with_name("figure_settings.yaml"))
     look: Spec = dict(groups["shared"])
     for part, own in groups[place].items():
@@ -66,7 +66,7 @@ def look_of(place: Literal["file", "page"]) -> Spec:
 
 
 def _colour_tokens(part: Any, colours: Mapping[str, str]) -> Any:
-    """Return settings with the colour of each token in the place of its name."""
+    """Return settings with each token's colour in place of its name."""
     if isinstance(part, dict):
         return {name: _colour_tokens(value, colours) for name, value in part.items()}
     if isinstance(part, list):
@@ -77,26 +77,26 @@ def _colour_tokens(part: Any, colours: Mapping[str, str]) -> Any:
 
 
 def series_of(names: Iterable[str]) -> list[LegendEntry]:
-    """Return names in the colours of series, in their order."""
+    """Return names with the series colours, in order."""
     return [LegendEntry(name, token) for name, token in zip(names, SERIES, strict=False)]
 
 
 def finite(value: float | None, scale: float = 1.0) -> float | None:
-    """Return a number in the unit of an axis; None if it is undefined, and nothing is drawn."""
+    """Return a number in an axis's unit; None if it is undefined, so that nothing is drawn."""
     if value is None or not math.isfinite(value):
         return None
     return float(scale * value)
 
 
 def path_rows(xs: Iterable[float], ys: Iterable[float], **fields: Any) -> Rows:
-    """Return the points of one line: rows of `x`, `y` and the same `fields` in each."""
+    """Return the points of one line: rows with `x`, `y` and the same `fields` in each."""
     return [{"x": float(x), "y": finite(y), **fields} for x, y in zip(xs, ys, strict=True)]
 
 
 def band_rows(
     xs: Iterable[float], lows: Iterable[float], highs: Iterable[float], **fields: Any
 ) -> Rows:
-    """Return the points of one area: rows of `x`, `low`, `high` and the same `fields` in each."""
+    """Return the points of one area: rows with `x`, `low`, `high` and the same `fields` in each."""
     rows = []
     for x, low, high in zip(xs, lows, highs, strict=True):
         rows.append({"x": float(x), "low": finite(low), "high": finite(high), **fields})
@@ -104,7 +104,7 @@ def band_rows(
 
 
 def below_each_other(parts: list[Spec]) -> Spec:
-    """Return pictures as one, below each other, each with its own legend."""
+    """Stack pictures vertically into one, each with its own legend."""
     channels = ("stroke", "strokeDash", "fill")
     return {"vconcat": parts, "resolve": {"scale": dict.fromkeys(channels, "independent")}}
 

@@ -1,4 +1,4 @@
-"""Readers of logs, whichever program wrote them."""
+"""Readers for logs from any program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktdeval_audit.readers.fields import text_paths
 from ktdeval_audit.readers.forms import CHAT, NAMES, form_named, form_of
 from ktdeval_audit.readers.log_folder import read_folder
 
-_SAMPLE = 20  # records whose keys are examined
+_SAMPLE = 20  # number of records whose keys are examined
 _MAX_KEYS = 12
 _DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 
@@ -24,11 +24,11 @@ _DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 def read_log(
     path: Path, kind: str | None = None, named: Mapping[str, str] | None = None
 ) -> AgentLog:
-    """Return the log in a file, of a run folder of the suite, or of all logs in a folder.
+    """Return the log in a file, from a run folder of the suite, or from all logs in a folder.
 
-    `kind`: name of the form; None detects it from the keys of the records. `named`: paths of texts
-    in each record by the option that names them (`--messages`, `--prompt`, `--response`). Raises
-    UsageError if no form fits the file; DataError, StoreError if it can't be read.
+    `kind`: name of the format; None detects it from the keys of the records. `named`: paths of
+    texts in each record, by the option that sets them (`--messages`, `--prompt`, `--response`).
+    Raises UsageError if no format fits the file; DataError or StoreError if it can't be read.
     """
     if kind is not None and kind not in NAMES:
         raise UsageError(f"--from {kind!r} is not a kind of log{near_matches(kind, NAMES)}")
@@ -64,7 +64,7 @@ def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) ->
 
 
 def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, str] | None) -> str:
-    """Return why a log has no decision, with its keys and the options that accept them."""
+    """Return why a log contains no decision, with its keys and the options that accept them."""
     paths: dict[str, str] = {}
     for record in records[:_SAMPLE]:
         for item in objects_in(record.value):

@@ -1,6 +1,6 @@
-"""Group the items of a log into decisions, independent of the program that wrote it.
+"""Group the items in a log into decisions, independent of the program that wrote it.
 
-All spans of a trace, or all messages of a thread, are one decision. A record that holds a
+All spans of a trace, or all messages in a thread, form one decision. A record that holds a
 conversation is one decision, together with later requests that repeat and extend it.
 """
 
@@ -64,20 +64,20 @@ _MODELS = (
     "extra.metadata.ls_model_name",
     "metadata.ls_model_name",
 )
-_SYNTHETIC = "<synthetic>"  # Claude Code's messages on an error, not from a model
+_SYNTHETIC = "<synthetic>"  # Claude Code's messages about errors, not from a model
 _UNNAMED = "conversation "  # prefix of the name of an unnamed record
 
 
 @dataclass
 class LogReading:
-    """Decisions of a log, and notes on what was left out."""
+    """Decisions in a log, and notes on what was omitted."""
 
     decisions: list[LoggedDecision] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
-    """Return the decisions of a log, ordered by their start."""
+    """Return a log's decisions, ordered by their start."""
     items = list(find_items(records, form))
     reading = LogReading()
     if form.has_spans:
@@ -181,7 +181,7 @@ def _fields_of(item: Item, form: LogForm) -> dict[str, JsonValue]:
 
 
 def _continues(decision: LoggedDecision, before: LoggedDecision) -> bool:
-    """Return whether a record is the next request of the previous conversation: it repeats all
+    """Return whether a record is the next request in the previous conversation: it repeats all
     texts sent before and adds to them.
     """
     if not (before.name.startswith(_UNNAMED) and decision.name.startswith(_UNNAMED)):

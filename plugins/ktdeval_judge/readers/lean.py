@@ -1,7 +1,7 @@
 """Results of QuantConnect LEAN: orders, order events, and an equity chart.
 
-All times are UTC. Equity is sampled at midnight of the algorithm's clock, which stands for the
-previous day's close (`BaseResultsHandler.Sample`). Older versions capitalise keys.
+All times are UTC. Equity is sampled at midnight of the algorithm's clock, which is the previous
+day's close (`BaseResultsHandler.Sample`). Older versions capitalise keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Agreement of a printed figure with a number that was shown, in the units of both."""
+"""Agreement between a printed figure and a number that was shown, in the units of both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktdeval_rationale.claims.quantities import Quantity
 from ktdeval_rationale.claims.text_figures import TextFigure
 
 _PERCENT_FIELDS = ("mom_12_1", "rev_on", "mom_id", "high_52w")
-_SHOWN_DIGITS = 4  # of a number without decimals, at least
+_SHOWN_DIGITS = 4  # minimum digits of a number without decimals
 _NEAR_SHARE = 0.10
 _FAR_SHARE = 0.25
 
@@ -34,7 +34,7 @@ class FigureReading:
 
 
 def slack(number: float) -> float:
-    """Return half a unit of the last digit with which a number was shown."""
+    """Return half a unit of the last digit that was shown of a number."""
     if number == 0:
         return 0.0
 
@@ -47,7 +47,7 @@ def slack(number: float) -> float:
 def figure_verdict(
     figure: TextFigure, quantity: Quantity, field: str, number: float, reading: FigureReading
 ) -> ClaimVerdict:
-    """Return whether a figure agrees with the number of a field."""
+    """Return whether a figure agrees with a field's number."""
     factors = _factors(figure, quantity, field)
     if not factors:
         return ClaimVerdict.UNPLACED
@@ -60,14 +60,14 @@ def figure_verdict(
 
 
 def most_lenient(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict most in favour of a claim that can be read in several ways."""
+    """Return the verdict most favourable to a claim that can be read in several ways."""
     return min(verdicts, key=list(ClaimVerdict).index)
 
 
 def in_figure_units(
     figure: TextFigure, quantity: Quantity, field: str, number: float
 ) -> list[float]:
-    """Return a field's number in each unit that the figure can have."""
+    """Return a field's number in each unit that the figure may have."""
     return [number * factor for factor in _factors(figure, quantity, field)]
 
 

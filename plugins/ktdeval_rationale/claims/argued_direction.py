@@ -1,7 +1,7 @@
 """Direction that a reason argues for an asset, and whether the order agrees with it.
 
-Only words of a view count (`bullish`, `upside`, `看空`): one model buys after a fall, another sells.
-A sentence with words of both directions, a denial or a condition gives no view.
+Only words that express a view count (`bullish`, `upside`, `看空`), since one model buys after a fall
+and another sells. A sentence with words for both directions, a denial or a condition gives no view.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class DirectionClaim:
 def argued_directions(
     sentences: Sequence[Sentence], orders: Sequence[ArguedOrder], about: str | None
 ) -> list[DirectionClaim]:
-    """Return the views of a reason on assets with an order, one for each asset. Assets with views
-    of both directions are omitted.
+    """Return the views in a reason on assets with an order, one per asset. Assets with views in
+    both directions are omitted.
     """
     views: dict[str, set[bool]] = {}
     for sentence in sentences:
@@ -70,7 +70,7 @@ def argued_directions(
 
 
 def _view(text: str) -> bool | None:
-    """Return whether a sentence is bullish; None if it has words of neither or both directions, or
+    """Return whether a sentence is bullish; None if it has words for neither or both directions, or
     is doubtful.
     """
     is_bullish = _BULLISH.search(text) is not None

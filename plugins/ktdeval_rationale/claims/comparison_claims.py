@@ -1,4 +1,4 @@
-"""Comparisons of a reason, judged by what was shown: between assets, with a threshold, with another
+"""Comparisons in a reason, judged by what was shown: between assets, with a threshold, with another
 figure of the asset, with all candidates, and with 0.
 """
 
@@ -30,7 +30,7 @@ from ktdeval_rationale.claims.text_figures import TextFigure
 
 Kind = Literal["assets", "threshold", "own figures", "candidates", "sign"]
 
-_NEAR_AVERAGE = 0.02  # of a mean of closes, which a vendor may adjust in another way
+_NEAR_AVERAGE = 0.02  # tolerance for a mean of closes, which a vendor may adjust in another way
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ComparisonClaim:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A sentence with the facts that judge it."""
+    """A sentence with the facts by which it is judged."""
 
     sentence: Sentence
     facts: ShownFacts
@@ -75,7 +75,7 @@ class _Place:
 def comparison_claims(
     sentence: Sentence, facts: ShownFacts, about: str | None
 ) -> Iterator[ComparisonClaim]:
-    """Yield the comparisons of a sentence. `about`: as in `figure_claims`."""
+    """Yield the comparisons in a sentence. `about`: as in `figure_claims`."""
     place = _Place(sentence, facts, about)
     taken: list[tuple[int, int]] = []
     for kind, name, judge in _JUDGES:
@@ -207,7 +207,7 @@ def _over(number: float, figure: TextFigure, *, rises: bool) -> ClaimVerdict:
 
 
 def _agree_verdicts(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict of all readings; not placed if they differ."""
+    """Return the verdict common to all readings; not placed if they differ."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return ClaimVerdict.UNPLACED
@@ -264,7 +264,7 @@ def _among_first(
 
 
 def _right_or_agreed(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return right if one verdict is right, otherwise the verdict of all."""
+    """Return right if any verdict is right, otherwise the verdict common to all."""
     if ClaimVerdict.RIGHT in verdicts:
         return ClaimVerdict.RIGHT
     return _agree_verdicts(verdicts)
@@ -303,7 +303,7 @@ def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     if subject is None or figure.is_percent or figure.high is not None:
         return ClaimVerdict.UNPLACED
 
-    # The words do not tell which end of a volatility or a price is the top.
+    # The words do not say which end of a volatility or a price is the top.
     if quantity.unit != "change":
         return ClaimVerdict.UNPLACED
 

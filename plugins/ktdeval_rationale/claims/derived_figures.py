@@ -1,8 +1,8 @@
-"""Figures that follow from two shown numbers by one step of arithmetic: a difference, a ratio, a
-sum or a growth.
+"""Figures that follow from two shown numbers by one arithmetic step: a difference, a ratio, a sum
+or a growth rate.
 
-Many numbers are shown, and two of them give nearly any figure of two digits. So both numbers must
-have been shown, and be in the same sentence with a word of arithmetic.
+Many numbers are shown, and two of them give nearly any two-digit figure. So both numbers must have
+been shown, and appear in the same sentence with a word for arithmetic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def is_derived(
     others: Sequence[TextFigure],
     facts: ShownFacts,
 ) -> bool:
-    """Return whether a figure of a sentence follows from two other figures of it that were shown."""
+    """Return whether a figure in a sentence follows from two other figures in it that were
+    shown.
+    """
     figure = at[2]
     if figure.high is not None or not _WORDS.search(text):
         return False
@@ -42,7 +44,9 @@ def is_derived(
 
 
 def _results(first: float, second: float, *, is_percent: bool) -> Iterator[float]:
-    """Yield the results of one step on two numbers, ratios in per cent if the figure is one."""
+    """Yield the results of one arithmetic step on two numbers; ratios are in percent if the figure
+    is.
+    """
     yield first - second
     yield first + second
     yield (first + second) / 2

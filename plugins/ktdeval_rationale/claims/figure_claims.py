@@ -1,8 +1,8 @@
-"""Figures of a reason: whether each was shown, and, if its words place it, whether it is right.
+"""Figures in a reason: whether each was shown and, if its words place it, whether it is right.
 
-A figure is placed if the words next to it name a quantity (`momentum of 21.3`), and the sentence or
-the order names an asset. It is right if a shown number of that asset and quantity is printed in
-this way. A figure that is not placed is counted but not scored.
+A figure is placed if the words next to it give a quantity (`momentum of 21.3`), and the sentence or
+the order gives an asset. It is right if a shown number for that asset and quantity prints this way.
+A figure that is not placed is counted but not scored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SIZE_OF_ORDER = words_of("size_of_order")
 
 @dataclass(frozen=True, slots=True)
 class FigureClaim:
-    """A figure of a reason with its verdict."""
+    """A figure in a reason, with its verdict."""
 
     text: str  #: as printed, after normalisation
     is_shown: bool  #: a shown number rounds to it
@@ -79,8 +79,8 @@ class _Placement:
 def figure_claims(
     sentence: Sentence, facts: ShownFacts, about: str | None
 ) -> Iterator[FigureClaim]:
-    """Yield the figures of a sentence. `about`: the asset whose order the reason belongs to; None
-    if it belongs to no single order.
+    """Yield the figures in a sentence. `about`: the asset whose order the reason belongs to; None
+    if it does not belong to a single order.
     """
     placements = _placements(sentence)
     figures = sentence.figures()
@@ -166,8 +166,8 @@ def _has(match: re.Match[str], group: str) -> bool:
 
 
 def _add_loose(sentence: Sentence, found: dict[int, _Placement]) -> None:
-    """Place the figure of a clause that names one quantity and one figure, with other words between
-    them. It can be right, but is never called wrong.
+    """Place the figure of a clause that contains one quantity and one figure, with other words
+    between them. Such a figure may be judged right, but never wrong.
     """
     for start, end in _clauses(sentence.text):
         quantities = [mark for mark in sentence.marks("Q") if start <= mark[0] < end]
@@ -218,7 +218,9 @@ def _judge_unplaced(
     *,
     is_plan: bool,
 ) -> FigureClaim:
-    """Judge a figure without a quantity: right if it follows from others, otherwise not placed."""
+    """Judge a figure without a quantity: right if it follows from other figures, otherwise not
+    placed.
+    """
     figure = at[2]
     is_shown = facts.numbers.has(figure)
     if not is_plan and is_derived(sentence.text, at, others, facts):
@@ -287,7 +289,7 @@ def _judge_placed(
 def _numbers(
     facts: ShownFacts, subjects: Sequence[str], quantity: Quantity
 ) -> list[tuple[str, float]]:
-    """Return the shown numbers of a quantity, each with its field."""
+    """Return the numbers shown for a quantity, each with its field."""
     found: list[tuple[str, float]] = []
     for subject in subjects:
         own = facts.facts.get(subject, {})

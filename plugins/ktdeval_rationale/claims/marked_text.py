@@ -24,7 +24,7 @@ _MARK = re.compile(r"⟦([LQNWDO])(\d+)⟧")
 
 @dataclass(frozen=True, slots=True)
 class MarkedPart:
-    """A marked part of a sentence."""
+    """A marked part in a sentence."""
 
     kind: str  #: L, Q, N, W, D or O
     value: Any  #: label, `Quantity`, `TextFigure`, days of a window, or text
@@ -40,7 +40,7 @@ class Sentence:
     parts: Sequence[MarkedPart]  #: of the whole reason
 
     def part(self, match: re.Match[str], group: str) -> MarkedPart:
-        """Return the part whose index a group of a match holds."""
+        """Return the part whose index a match group holds."""
         return self.parts[int(match[group])]
 
     def figures(self) -> list[tuple[int, int, TextFigure]]:
@@ -52,7 +52,7 @@ class Sentence:
         return found
 
     def marks(self, kind: str) -> list[tuple[int, int, MarkedPart]]:
-        """Return the parts of a kind with the offsets of their marks."""
+        """Return the parts of one kind with the offsets of their marks."""
         return [
             (match.start(), match.end(), self.parts[int(match[2])])
             for match in _MARK.finditer(self.text)
@@ -81,7 +81,7 @@ def marked_sentences(
 
 
 def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) -> list[MarkedPart]:
-    """Return the parts of a text in order; of two that overlap, the longer one."""
+    """Return the parts of a text in order; among overlapping parts, the longer one."""
     found = [*_label_parts(text, labels)]
     for mention in quantity_mentions(text, shown_fields):
         found.append(MarkedPart("Q", mention.quantity, mention.span, mention.text))

@@ -54,7 +54,7 @@ def _has_known_words(clause: str) -> bool:
 
 @cache
 def _words() -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the words of the file: the English ones, and a pattern of the Chinese ones."""
+    """Return the words in the file: the English ones, and a pattern for the Chinese ones."""
     english: set[str] = set()
     chinese: set[str] = set()
     for line in _FILE.read_text(encoding="utf-8").splitlines():

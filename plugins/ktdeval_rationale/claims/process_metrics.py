@@ -1,4 +1,6 @@
-"""Metrics of the group `process`: how an episode's decisions were reasoned, without a judge."""
+"""Metrics in the group `process`: how an episode's decisions were reasoned, without a judge
+model.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _MAX_EXAMPLES = 5
 
 @dataclass
 class ProcessCounts:
-    """Claims of an episode, counted."""
+    """Counts of an episode's claims."""
 
     reasons: int = 0
     figures: int = 0
@@ -98,14 +100,14 @@ def process_counts(transcript: RecordedTranscript) -> ProcessCounts:
 
 
 def reason_shown(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the figures that were shown."""
+    """Return the share of figures that were shown."""
     counts = process_counts(transcript)
     n = counts.figures - counts.plans
     return _share(counts, counts.shown, n, "no figure in any reason", {"plans": counts.plans})
 
 
 def reason_right(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the placed figures that are right."""
+    """Return the share of placed figures that are right."""
     counts = process_counts(transcript)
     right = counts.verdicts[ClaimVerdict.RIGHT]
     wrong = counts.verdicts[ClaimVerdict.WRONG]
@@ -119,7 +121,7 @@ def reason_right(transcript: RecordedTranscript) -> MetricValue:
 
 
 def reason_comparisons(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the comparisons that hold."""
+    """Return the share of comparisons that hold."""
     counts = process_counts(transcript)
     right = counts.comparisons[ClaimVerdict.RIGHT]
     n = right + counts.comparisons[ClaimVerdict.WRONG]
@@ -131,7 +133,7 @@ def reason_comparisons(transcript: RecordedTranscript) -> MetricValue:
 
 
 def reason_unplaced(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the figures that could not be placed."""
+    """Return the share of figures that could not be placed."""
     counts = process_counts(transcript)
     unplaced = counts.verdicts[ClaimVerdict.UNPLACED]
     return _share(
@@ -140,7 +142,7 @@ def reason_unplaced(transcript: RecordedTranscript) -> MetricValue:
 
 
 def order_agrees(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the orders that agree with the view argued."""
+    """Return the share of orders that agree with the view argued."""
     counts = process_counts(transcript)
     return _share(
         counts, counts.agreeing[True], counts.agreeing.total(), "no reason argues a clear view"
@@ -148,7 +150,7 @@ def order_agrees(transcript: RecordedTranscript) -> MetricValue:
 
 
 def warning_heeded(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the warnings that orders followed."""
+    """Return the share of warnings that orders heeded."""
     counts = process_counts(transcript)
     n = counts.warnings.total()
     reason = "no warning on an asset of a decision"
@@ -156,7 +158,7 @@ def warning_heeded(transcript: RecordedTranscript) -> MetricValue:
 
 
 def research_used(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of the research results with a trace in the decision."""
+    """Return the share of research results that left a trace in the decision."""
     counts = process_counts(transcript)
     return _ratio(counts.research[True], counts.research.total(), "no research result", None)
 
@@ -168,8 +170,8 @@ def _share(
     reason: str,
     detail: dict[str, JsonValue] | None = None,
 ) -> MetricValue:
-    """Return a share over the claims of reasons; without a reason, null with the cause `no reason
-    text`.
+    """Return a share over the claims in reasons; if there are no reasons, null with the cause `no
+    reason text`.
     """
     if not counts.reasons:
         return MetricValue(None, 0, "no reason text")
@@ -204,5 +206,5 @@ def _figures() -> dict[str, FunctionMetric]:
 
 
 def figure(name: str) -> FunctionMetric:
-    """Return one of the figures."""
+    """Return one of the figures, by name."""
     return find_figure(GROUP, _figures(), name)

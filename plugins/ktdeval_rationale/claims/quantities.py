@@ -1,4 +1,4 @@
-"""Quantities that reasons name, and the fields of a state that have them.
+"""Quantities mentioned in reasons, and the state fields that hold them.
 
 `quantities.csv` has a row for each: its unit, its fields, and its words in English and Chinese. In
 the words, `{n}` is a window (`20-day`, `20日`), and `{d}` its number of days, which replaces `{d}`
@@ -42,7 +42,7 @@ _CJK = re.compile(r"[\u4e00-\u9fff]")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity as a reason names it."""
+    """A quantity as a reason mentions it."""
 
     name: str
     unit: Unit
@@ -73,7 +73,7 @@ class _Row:
 
 
 def quantity_mentions(text: str, shown_fields: Collection[str] = ()) -> list[QuantityMention]:
-    """Return the quantities of a normalised text in order; at each position the longest reading."""
+    """Return the quantities in a normalised text in order; at each position the longest reading."""
     found = [*_named_fields(text, shown_fields), *_find_worded(text)]
     found.sort(key=lambda mention: (-_length(mention), mention.span))
     kept: list[QuantityMention] = []
@@ -86,7 +86,7 @@ def quantity_mentions(text: str, shown_fields: Collection[str] = ()) -> list[Qua
 
 
 def return_over(days: int) -> Quantity:
-    """Return the quantity of a price's change over some trading days."""
+    """Return the quantity for a price change over some trading days."""
     row = next(row for row in _rows() if row.name == "return")
     fields = _fill_fields(row.fields, days)
     if days == 1:
@@ -95,14 +95,14 @@ def return_over(days: int) -> Quantity:
 
 
 def drawdown_over(days: int | None) -> Quantity:
-    """Return the quantity of a price's distance from its high."""
+    """Return the quantity for a price's distance from its high."""
     if days is None:
         return _name_quantity("any_drawdown", None)
     return _name_quantity("drawdown", days)
 
 
 def quantity_named(name: str) -> Quantity:
-    """Return a quantity of the table."""
+    """Return a quantity from the table."""
     return _name_quantity(name, None)
 
 
@@ -116,7 +116,7 @@ def _length(mention: QuantityMention) -> int:
 
 
 def _find_worded(text: str) -> Iterator[QuantityMention]:
-    """Yield mentions by the words of the table."""
+    """Yield mentions that use the table's words."""
     lengths = dict(windows(text))
     for row in _rows():
         for match in row.pattern.finditer(text):
@@ -200,7 +200,7 @@ _WINDOW_WORDS = (
 
 
 def _any(row: dict[str, str]) -> re.Pattern[str]:
-    """Return the pattern of all words of a row, the longest first."""
+    """Return a pattern for all words in a row, longest first."""
     words = sorted(row["words"].split("|"), key=len, reverse=True)
     parts = [_pattern(word, number) for number, word in enumerate(words)]
     return re.compile("|".join(parts), re.IGNORECASE)

@@ -19,7 +19,7 @@ from ktdeval_rationale.claims.figure_claims import FigureClaim, figure_claims
 from ktdeval_rationale.claims.marked_text import marked_sentences
 from ktdeval_rationale.claims.shown_facts import ShownFacts
 
-_LONGEST = 20_000  # characters of a reason that are read
+_LONGEST = 20_000  # maximum number of characters of a reason that are read
 
 
 @dataclass(frozen=True, slots=True)

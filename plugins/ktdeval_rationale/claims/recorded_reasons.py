@@ -21,7 +21,7 @@ _TESTED_PLAN = "risk_check"
 
 @dataclass(frozen=True)
 class RecordedReason:
-    """A reason, and the orders that it argues for."""
+    """A reason, and the orders for which it argues."""
 
     text: str
     orders: tuple[ArguedOrder, ...]
@@ -34,8 +34,8 @@ class RecordedStep:
     step: int
     reasons: Sequence[RecordedReason]
     orders: Sequence[ArguedOrder]
-    prompts: Sequence[str]  #: texts that the model was sent, without its own turns and results
-    results: Sequence[str]  #: of research tools, in order, without errors
+    prompts: Sequence[str]  #: texts sent to the model, without its own turns and results
+    results: Sequence[str]  #: results of research tools, in order, without errors
     plans: Sequence[Mapping[str, Any]]  #: rows of tested plans
 
 

@@ -16,7 +16,7 @@ from ktdeval.values import Finding
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.text_rules import finding_at
 
-WORDS = 8  #: number of consecutive words that make a quotation
+WORDS = 8  #: number of consecutive words in a quotation
 MIN_TITLE = 5  #: minimum number of words in a title that is a quotation as a whole
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
 _MAX_LETTERS = 20_000  # number of characters of a document that are compared

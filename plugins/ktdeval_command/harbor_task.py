@@ -57,7 +57,7 @@ class HarborContent:
     """Content from which containers are built."""
 
     wheel: Wheel  #: wheel of ktdeval, which is in no package index
-    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot; empty if not included
+    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot, if any
 
 
 def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, bytes]:

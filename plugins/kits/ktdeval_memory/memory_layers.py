@@ -54,7 +54,7 @@ class LayerRule(Value):
 
 
 class FeedbackRule(Value):
-    """How the memories that a decision named are credited."""
+    """Credit of the memories that a decision named."""
 
     kind: Literal["gain", "count", "sign", "none"]
     points: float

@@ -1,4 +1,4 @@
 """Kit that reads users' tables: prices, accompanying files, decisions, trades, account values.
 
-A library of plugins, not a plugin: it registers nothing and imports no other plugin.
+A library for plugins, not a plugin: it registers nothing and imports no other plugin.
 """

@@ -22,7 +22,7 @@ class AssetAnswer(Value):
 
 
 class Answers(Value):
-    """Decisions in one call."""
+    """Decisions of one call."""
 
     decisions: tuple[AssetAnswer, ...]
     overall_reason: str

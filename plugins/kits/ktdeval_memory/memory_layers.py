@@ -44,7 +44,7 @@ Draws = tuple[tuple[float, float], ...]
 
 
 class LayerRule(Value):
-    """Rules for one layer."""
+    """Rules of a layer."""
 
     stability: float  #: Q of the recency, steps
     decay: float  #: factor of the importance at each step
@@ -62,7 +62,7 @@ class FeedbackRule(Value):
 
 
 class ParameterSet(Value):
-    """Parameters from one source."""
+    """One source's parameters."""
 
     #: without `reflection`, reflections go to `long`; memories of other missing layers to the last
     layers: dict[Layer, LayerRule]

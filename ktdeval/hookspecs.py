@@ -1,6 +1,4 @@
-"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports what it needs when
-called.
-"""
+"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports its needs when called."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_shares_by_hand_and_at_their_ends():
     [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)],
 )
 def test_shares_and_levels_outside_their_range_are_refused(function, successes, n, level):
-    with pytest.raises(ValueError, match="lie"):
+    with pytest.raises(ValueError, match="must be between"):
         function(successes, n, level)
 
 

@@ -216,4 +216,4 @@ def _check_successes(successes: int, n: int, level: float) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"successes must be between 0 and {n}, got {successes!r}")
     if not 0.0 < level < 1.0:
-        raise ValueError(f"a level lies between 0 and 1, was {level!r}")
+        raise ValueError(f"a level must be between 0 and 1, got {level!r}")

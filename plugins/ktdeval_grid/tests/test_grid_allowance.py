@@ -223,7 +223,7 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
 
     # Of one that has spent nearly all by itself, its own limit would refuse before the shared one.
     saver = 0 if one < other else 1
-    with pytest.raises(BudgetError, match="workers share") as stopped:
+    with pytest.raises(BudgetError, match="shared by all workers") as stopped:
         budgets[saver].reserve(ASKED)
 
     assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1

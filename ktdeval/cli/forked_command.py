@@ -1,4 +1,4 @@
-"""ktdeval commands in forked child processes, which share what this process has imported and
+"""Commands in forked child processes, which share what this process has imported and
 loaded.
 
 A forked child has a copy of everything that its parent holds, but only the thread that forked. So

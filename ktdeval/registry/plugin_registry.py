@@ -2,8 +2,8 @@
 that offer them.
 
 `load_plugins()` returns a fresh object each time; it has no module-level state. Plugins come from
-entry points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so that
-listing models reads no task file.
+entry points (group `ktdeval`) and from `--plugin`. Each kind is collected when it is first used, so
+that listing models reads no task file.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def count_of(kind: str, count: int) -> str:
 
 @cache
 def hints() -> dict[str, Any]:
-    """Return the content of `hints.json`: hints for names from other suites or old habits, built-in
+    """Return the content of `hints.json`: hints for names of other suites or of habit, built-in
     commands, groups of options.
     """
     content: dict[str, Any] = json.loads(
@@ -80,7 +80,7 @@ def hints() -> dict[str, Any]:
 
 def hint(kind: str, name: str, value: str = "") -> str:
     """Return `; HINT` for a name that ktdeval does not have; empty without a hint. `kind`:
-    commands, options, models, model_args; `value`: the value given for a model argument.
+    commands, options, models, model_args; `value`: what a model's argument was given.
     """
     matches = (
         text for pattern, text in hints()[kind].items() if fnmatch.fnmatchcase(name, pattern)
@@ -90,7 +90,7 @@ def hint(kind: str, name: str, value: str = "") -> str:
 
 _OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
 """Groups of options that users often mistake for arguments of a model."""
-_LONGEST_VALUE = 20  # maximum length of an argument value repeated in an error, in characters
+_LONGEST_VALUE = 20  # longest value of an argument that an error repeats, in characters
 
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
@@ -125,25 +125,25 @@ def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """A loaded plugin."""
+    """A plugin that was loaded."""
 
     name: str  #: its module, such as `ktdeval_models`
-    #: the installed distribution that advertises it; "" if it was added with `--plugin`
+    #: the installed distribution that advertises it; "" if added by `--plugin`
     distribution: str
-    version: str  #: version of that distribution
-    hooks: tuple[str, ...]  #: names of the hooks that it implements, sorted
+    version: str  #: that distribution's version
+    hooks: tuple[str, ...]  #: the hooks it implements, sorted
 
 
-Warn = Callable[[str], None]  #: called with one line for each plugin that is skipped
+Warn = Callable[[str], None]  #: Called with one line for each plugin that is skipped
 
 
 def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
-    """Import every installed plugin's manifest and those in `extra` into a fresh registry. `extra`:
-    modules or paths (a .py file, a package folder or a task file), as given by `--plugin`; `warn`:
-    called once for each plugin that is skipped, even if its failure only shows later, when its
-    hooks are called. Raises PluginError if a plugin in `extra` can't be imported, or any plugin
-    misspells a hook. An installed plugin that can't be imported is listed in `broken` and otherwise
-    ignored.
+    """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
+    `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`;
+    `warn`: called once for each plugin that is skipped, even if its failure shows only later, when
+    its hooks are called. Raises PluginError: if a plugin of `extra` can't be imported, or any
+    plugin misspells a hook. An installed plugin that can't be imported is listed in `broken` and
+    otherwise ignored.
     """
     plugins = Plugins(warn)
     for entry in find_entry_points():
@@ -172,7 +172,7 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
 
 def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
-    """Return whether a provider's models are listed by full name, as builtin/hold is."""
+    """Return whether a provider's models are listed by full names, as builtin/hold is."""
     return any(name.startswith(f"{provider}/") for name in specs)
 
 
@@ -188,14 +188,14 @@ class Plugins:
 
     def __init__(self, warn: Warn | None = None) -> None:
         self._warn = warn
-        self.broken: dict[str, str] = {}  #: plugin name -> one-line reason why it was skipped
-        #: plugin name -> its details, in load order
+        self.broken: dict[str, str] = {}  #: plugin name -> one line saying why it was skipped
+        #: plugin name -> its details, in the order loaded
         self.info: dict[str, PluginInfo] = {}
-        #: path -> names of its tasks, for files outside any package
+        #: path -> names of its tasks, for files outside of any package
         self.task_files: dict[str, tuple[str, ...]] = {}
         self._manager = plugin_boundary.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
-        self._remote: dict[str, bool | None] = {}  # by model spec, once known
+        self._remote: dict[str, bool | None] = {}  # by spec of a model, once known
         self._derivations: dict[str, Spec] = {}
         own = [
             *(("commands", name) for name in hints()["built_in"]),
@@ -208,8 +208,8 @@ class Plugins:
     # ---- loading
 
     def add_entry_point(self, entry: EntryPoint) -> None:
-        """Import and register one advertised plugin; a failure is recorded in `broken`."""
-        if entry.value in self.info:  # a module that is advertised twice is one plugin
+        """Import and register one advertised plugin; a failure is noted in `broken`."""
+        if entry.value in self.info:  # the same module advertised twice is the same plugin
             return
 
         try:
@@ -221,7 +221,7 @@ class Plugins:
         self.add(plugin, entry.value, entry.distribution, entry.version)
 
     def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
-        """Register an imported plugin. Raises PluginError if it misspells a hook, lacks
+        """Register an imported plugin. Raises PluginError: if it misspells a hook, forgets
         `@hookimpl`, or implements a hook with arguments that the hook does not have.
         """
         if name in self.info or self._manager.is_registered(plugin):
@@ -237,7 +237,7 @@ class Plugins:
 
     def add_task_file(self, path: str) -> tuple[str, ...]:
         """Add the tasks of a YAML file that belongs to no package; return their names. Raises
-        ConfigError if it is not a task file.
+        ConfigError: if it is not a task file.
         """
         from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
 
@@ -251,15 +251,15 @@ class Plugins:
 
     def _skip(self, plugin: str, error: Exception) -> None:
         if plugin in self.info and not self.info[plugin].distribution:
-            # Requested explicitly with --plugin, so the user does not want to continue without it.
+            # Requested by name with --plugin, so the user does not want to continue without it.
             raise PluginError(f"plugin {plugin}: {error}") from error
         self.broken[plugin] = str(error)
         if self._warn is not None:
             self._warn(f"plugin {plugin} is skipped: {error}")
 
     def check(self) -> None:
-        """Reject implementations of hooks that do not exist. Raises PluginError with the plugin and
-        the hook.
+        """Refuse implementations of hooks that do not exist: PluginError names the plugin and the
+        hook.
         """
         try:
             self._manager.check_pending()
@@ -267,14 +267,14 @@ class Plugins:
             raise PluginError(one_line(error)) from error
 
     def register_observer(self, observer: object) -> None:
-        """Let an object with a `ktdeval_event` method (marked `@hookimpl`) receive the events of a
+        """Let an object with a `ktdeval_event` method (marked `@hookimpl`) see the events of a
         run.
         """
         self.add(observer, f"{type(observer).__qualname__}-{id(observer):x}")
 
     def emit(self, event: Event) -> None:
-        """Pass an event to every observer. An observer that raises is dropped with a warning, since
-        watching a run must not be able to end it.
+        """Tell every observer. An observer that raises is dropped with a warning: watching a run
+        must not be able to end it.
         """
         for implementation in self._manager.hook.ktdeval_event.get_hookimpls():
             name = implementation.plugin_name
@@ -291,8 +291,8 @@ class Plugins:
     # ---- names
 
     def specs(self, kind: str) -> dict[str, Spec]:
-        """Return everything of one kind that plugins offer, sorted by name. Raises PluginError if
-        two plugins offer the same name, or a hook returned anything other than Specs.
+        """Return everything of one kind that plugins offer, by name, sorted. Raises PluginError: if
+        two plugins offer one name, or a hook returned something other than Specs.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -313,7 +313,7 @@ class Plugins:
         specs: dict[str, Spec] = {}
         hook = f"ktdeval_{kind}"
         # Called one by one, not through pluggy's multicall, so that each name has an owner and one
-        # plugin's failure does not affect others.
+        # plugin's failure stays its own.
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
             plugin = implementation.plugin_name
             try:
@@ -341,8 +341,8 @@ class Plugins:
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """Return the spec for a name. Raises UsageError if the name is unknown; the message
-        suggests near names and lists skipped plugins.
+        """Return the spec of a name. Raises UsageError: if the name is unknown; it suggests near
+        names and lists skipped plugins.
         """
         specs = self.specs(kind)
         if name not in specs and kind == "tasks" and (made := self._derive_task(name)):
@@ -380,10 +380,10 @@ class Plugins:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
-        """Return the names of tasks that match patterns: a task, a group, a glob such as
-        `blinded_*`, or a task file, each optionally followed by `_spread`, `_sqrt` and `_compact`;
-        in order, without duplicates. Raises UsageError if no pattern is given, a pattern matches
-        nothing (with near names), or a task has no compact prompt or executes no orders.
+        """Return the task names that match patterns: a task, a group, a glob such as `blinded_*`,
+        or a task file, each optionally followed by `_spread`, `_sqrt` and `_compact`; in order,
+        each once. Raises UsageError: if no pattern is given, one matches nothing (with near names),
+        or a task has no compact prompt or executes no orders.
         """
         if not patterns:
             raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
@@ -416,11 +416,11 @@ class Plugins:
 
         return list(chosen)
 
-    # ---- making objects
+    # ---- making
 
     def make_task(self, name: str, items: str | None = None) -> Task:
-        """Make the task called `name`, with samples from another source if `items` gives one.
-        Raises UsageError if the task accepts no other samples.
+        """Make the task called `name`, with samples of another source if `items` names one. Raises
+        UsageError: if the task takes no other samples.
         """
         if items is None:
             return cast("Task", self.make("tasks", name))
@@ -446,8 +446,8 @@ class Plugins:
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
         """Return the model called `full_name`: a listed name such as `builtin/hold`, or
-        `PROVIDER/anything` for a listed provider. Raises UsageError if the name is unknown (with
-        near names), or is a provider without a model.
+        `PROVIDER/anything` of a listed provider. Raises UsageError: if the name is unknown (with
+        near names), or names a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
         params = self.spec("models", spec_name).params
@@ -469,8 +469,7 @@ class Plugins:
     def is_remote(self, full_name: str) -> bool | None:
         """Return whether the model called `full_name` is behind a network. The answer comes from
         its plugin's declaration, or from the model made without parameters, never from a run's
-        records. None if unknown: no plugin offers the model, or it can't be made without
-        parameters.
+        records. None if unknown: no plugin offers it, or it can't be made without parameters.
         """
         try:
             spec_name, _ = self.model_spec_name(full_name)
@@ -492,7 +491,7 @@ class Plugins:
             return None
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
-        """Return the spec name for a model's full name, and the argument for its maker (what
+        """Return the spec's name for a model's full name, and the argument of its maker (what
         follows the provider's slash).
         """
         specs = self.specs("models")
@@ -538,12 +537,12 @@ class Plugins:
         return cast("Venue", self.make("venues", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
-        """Return the plugin that offers each of the given names of a kind."""
+        """Return the plugin that each of some names of a kind comes from."""
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """Return the tools called `names`, in that order. Raises ConfigError if a tool is listed
-        twice, which providers reject.
+        """Return the tools called `names`, in that order. Raises ConfigError: if one is named
+        twice, which providers refuse.
         """
         if len(set(names)) < len(names):
             raise ConfigError(f"tools: a name appears twice: {', '.join(names)}")

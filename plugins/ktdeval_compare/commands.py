@@ -17,11 +17,11 @@ from ktdeval.cli import (
     RunPath,
     example,
     flag,
-    line_width,
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval.values import Address, dumps_pretty
+from ktdeval.values import Address
+from ktdeval_compare.study import show
 from ktdeval_compare.study_options import (
     CohortOptions,
     CommonOptions,
@@ -30,7 +30,7 @@ from ktdeval_compare.study_options import (
 )
 
 if TYPE_CHECKING:
-    from ktdeval_compare import functions
+    pass
 
 RUN_PATH = RunPath()
 _cards = click.argument("cards", nargs=-1, required=True, type=RUN_PATH, metavar="CARD…")
@@ -43,14 +43,6 @@ class TaskOptions:
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="only cards of these tasks, names or globs [default: all]"
     )
-
-
-def show(tables: functions.Tables, as_json: bool) -> None:
-    """Print a report as JSON, or its text."""
-    if as_json:
-        click.echo(dumps_pretty(tables.report), nl=False)
-    else:
-        click.echo(tables.text(line_width()))
 
 
 def settings_of(options: JsonOptions) -> dict[str, Any]:

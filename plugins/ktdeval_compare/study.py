@@ -9,11 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
-from ktdeval.cli import JsonOptions, OutputPath, RunPath, example, flag, options_of
+from ktdeval.cli import (
+    JsonOptions,
+    OutputPath,
+    RunPath,
+    example,
+    flag,
+    line_width,
+    options_of,
+)
 from ktdeval.errors import UsageError
 from ktdeval.values import (
     dumps_pretty,
@@ -23,12 +31,30 @@ from ktdeval.values import (
     to_object,
     write_atomic,
 )
-from ktdeval_compare.commands import show
 from ktdeval_compare.table_columns import Part, declared_table, note_parts
 from ktdeval_pages.rendering import svg_of
 
 COLUMNS = "columns.yaml"
 FIGURE = "figure.json"
+
+
+class Printable(Protocol):
+    """A report that is printed as JSON or as text."""
+
+    @property
+    def report(self) -> Any:
+        """Values of the report."""
+
+    def text(self, width: int | None) -> str:
+        """Return the report in lines of at most `width` columns; None: of any length."""
+
+
+def show(tables: Printable, as_json: bool) -> None:
+    """Print a report as JSON, or its text."""
+    if as_json:
+        click.echo(dumps_pretty(tables.report), nl=False)
+    else:
+        click.echo(tables.text(line_width()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,11 +159,11 @@ def without_a_word_on_its_book(run: Path) -> None:
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "record of calls deleted": (
         without("calls.sqlite", "replies.sqlite"),
-        "calls.sqlite: the record of calls is missing",
+        "calls.sqlite: the record of calls, begun at",
     ),
     "record of calls and card deleted": (
         without("calls.sqlite", CARD),
-        "calls.sqlite: the record of calls is missing",
+        "calls.sqlite: the record of calls, begun at",
     ),
     "record of calls of another run": (
         with_a_book_of_another_run,
@@ -260,7 +260,7 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a record of calls that is gone": (
         lambda run: (run / "calls.sqlite").unlink(),
-        "calls.sqlite: the record of calls is missing",
+        "calls.sqlite: the record of calls, begun at",
     ),
     "a record of calls with another time": (
         lambda run: in_book(

@@ -298,7 +298,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
     struct = msgspec.structs.replace
     wrong = struct(rules, snapshots=(struct(rules.snapshots[0], id="0" * 64),))
 
-    assert "market market is another one here" in str(
+    assert "market market differs from the board's" in str(
         OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0])
     )
 
@@ -605,4 +605,4 @@ def test_a_day_that_is_none_is_one_line(board: Path) -> None:
 
 
 def test_a_folder_without_a_board_is_one_line(tmp_path: Path) -> None:
-    assert "no board here" in error_line(ktdeval("leaderboard", "check", cwd=tmp_path))
+    assert "not a board" in error_line(ktdeval("leaderboard", "check", cwd=tmp_path))

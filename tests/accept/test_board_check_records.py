@@ -49,7 +49,7 @@ def moved(path: Path, away: Path) -> None:
     [
         (
             lambda source, _: (source / "manifest.json").write_text("{}"),
-            {("manifest.json", "hash", "of 2 bytes, the list says")},
+            {("manifest.json", "hash", "of 2 bytes, but the list says")},
         ),
         (
             lambda source, _: (source / "episodes" / "sitecustomize.py").write_text(

@@ -286,7 +286,7 @@ class Scripted:
             Scripted(Reply(usage={"input_tokens": 3})),
             "has a usage that is not a ktdeval.harness.Usage",
         ),  # type: ignore[arg-type]
-        (Scripted(ModelError("Rate Limited", "slow down")), "is not of"),
+        (Scripted(ModelError("Rate Limited", "slow down")), "may have only the letters"),
     ],
 )
 def test_the_kit_finds_defects_of_a_model(model: Scripted, message: str) -> None:

@@ -105,7 +105,7 @@ def test_what_can_not_be_called_ends_with_its_code_and_one_line(
 
     for words, message in (
         (("tools", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
-        (("tools", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
+        (("tools", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "are not JSON"),
         (("tools", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
         (("tols",), "did you mean 'tools'?"),
     ):

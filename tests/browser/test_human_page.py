@@ -277,7 +277,7 @@ def test_the_account_is_drawn_from_the_first_step_that_the_page_showed(
     wait_until(tab, "document.querySelector('.chart-plot svg')")
     tab.click("[aria-label='Table of the figures: Your account so far']")
 
-    cells = "[...document.querySelectorAll('.chart-table td')].map(one => one.textContent)"
+    cells = "[...document.querySelectorAll('.chart-table tbody :is(th, td)')].map(one => one.textContent)"
     assert tab.evaluate(cells) == ["1", "0.0000", "2", "−1.5000", "3", "2.5000"]
     assert is_shown(tab, "Day day_+2 has closed.")
     assert "(step" not in tab.inner_text("body")

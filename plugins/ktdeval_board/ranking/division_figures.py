@@ -103,6 +103,18 @@ class EpisodeSamples:
     planned: Vector
     windows: Collection[str]  #: windows that count for these entries
 
+    def _put_pooled_decisions(self, figures: Figures, chosen: Sequence[int]) -> None:
+        """Put the share of steps with a decision over all steps of the chosen cells: a median over
+        episodes would hide an episode without decisions.
+        """
+        pooled = figures[:, self.columns.index("decided")]
+        planned = self.planned[:, chosen].sum(axis=1)
+        share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
+        pooled["value"] = np.where(planned > 0, share, math.nan)
+        pooled["n"] = planned
+        pooled["low"] = math.nan
+        pooled["high"] = math.nan
+
     def over(self, windows: Collection[str]) -> Figures:
         """Return the figures over those of the given windows that count."""
         chosen = []
@@ -132,15 +144,8 @@ class EpisodeSamples:
         figures["planned"] = len(chosen)
         self._put_chance_ranges(values, figures)
 
-        # Steps are pooled: a median over episodes would hide an episode without decisions.
         if "decided" in self.columns:
-            pooled = figures[:, self.columns.index("decided")]
-            planned = self.planned[:, chosen].sum(axis=1)
-            share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
-            pooled["value"] = np.where(planned > 0, share, math.nan)
-            pooled["n"] = planned
-            pooled["low"] = math.nan
-            pooled["high"] = math.nan
+            self._put_pooled_decisions(figures, chosen)
 
         # An infinite median is shown as undefined, with the number of infinite episodes in its
         # reason.

@@ -37,7 +37,7 @@ from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, label, recorded_ledger
 
 if TYPE_CHECKING:
-    from ktdeval_compare.cutoffs.study import CutoffOptions
+    from ktdeval_compare.cutoffs.options import CutoffOptions
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
-from ktdeval.cli import JsonOptions, flag
+from ktdeval_compare.cutoffs.options import CutoffOptions
 from ktdeval_compare.study import CompareStudy, study_command
-from ktdeval_compare.study_options import LevelOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutoffOptions(LevelOptions, JsonOptions):
-    """Options of `compare cutoff`."""
-
-    cutoffs: tuple[str, ...] = flag(
-        (),
-        name="--cutoff",
-        type=click.STRING,
-        metavar="MODEL=DATE",
-        help=(
-            "end of the training data of a model or pattern of systems: a day, a month, none"
-            " (nothing trained), unknown"
-        ),
-    )
-
 
 _HELP = """Set a model's results in its training time against those after it.
 

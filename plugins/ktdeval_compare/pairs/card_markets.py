@@ -8,6 +8,7 @@ from ktdeval.errors import CardError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.values import Address
 from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 
@@ -16,7 +17,7 @@ class CardMarkets:
     """Opens the markets of cards, each only once."""
 
     without: str  #: what can't be computed without a market, for the note on a missing one
-    data: str | None = None  #: folder or provider of the market, if it has moved
+    data: Address | None = None  #: folder or provider of the market, if it has moved
     plugins: Plugins = field(default_factory=load_plugins)
     #: opened markets by snapshot id
     opened: dict[str, MarketSnapshot] = field(default_factory=dict)

@@ -20,8 +20,9 @@ from ktdeval.cli import (
     options_of,
 )
 from ktdeval.errors import UsageError
-from ktdeval_compare.commands import RUN_PATH, settings_of, show
+from ktdeval_compare.commands import RUN_PATH, settings_of
 from ktdeval_compare.plans.published_options import PublishedOptions
+from ktdeval_compare.study import show
 from ktdeval_compare.study_options import LevelOptions
 
 _spread = FiniteNumber(0, 1000)

@@ -617,7 +617,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]
     assert "all tasks, steps that are left" in lines
     assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
-    assert "  besides, 48 short questions at start and end (--canary)" in lines
+    assert "  in addition, 48 short questions at start and end (--canary)" in lines
     assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
     assert max(map(len, lines)) <= 132
 

@@ -35,7 +35,7 @@ The first rule that an order breaks rejects it. Details:
   was decided is judged by its target weight. A holding of more steps than fit into a ledger's
   integers breaks this rule too, which coins in steps of 1e-8 could reach.
 * **cash** If cash is short, a buy is cut to the largest number of whole lots that cash covers with
-  its fee (partially filled), or rejected if that is none. The value of shorts and their initial
+  its fee (partially filled), or rejected if cash covers none. The value of shorts and their initial
   margin can be spent only on buying back. A buy that turns a short into a holding is filled whole,
   or not. A sell whose fee exceeds its proceeds and the cash is rejected.
 * **volume** Where execution is on (`ktdeval.trading.execution_costs`): all orders of a day in one
@@ -191,7 +191,7 @@ class _BrokerState:
         self.opening = account.positions  # before the day's fills
         self.traded: dict[tuple[int, bool], int] = {}  # (asset, is a sell) -> steps
         self.ordered = 0  # steps of the last order that volume has cut
-        self.rests: dict[int, Order] = {}  # index of the order -> what goes on the next day
+        self.rests: dict[int, Order] = {}  # index of the order -> remainder for the next day
         self.limit: LimitFill | None = None  # of the order that is judged
         # What comes after the open must not pay for a fill that may have come before it.
         self.held_back = 0
@@ -293,7 +293,7 @@ class _BrokerState:
             self.traded[key] = self.traded.get(key, 0) + steps
 
     def keep_rest(self, index: int, order: Order, outcome: Outcome) -> None:
-        """Keep what the day's volume has cut of an order, where it goes on the next day."""
+        """Keep what the day's volume has cut of an order, if the rest is carried."""
         if outcome.rule != "volume" or order.asset is None:
             return
 

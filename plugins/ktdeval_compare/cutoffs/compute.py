@@ -144,12 +144,13 @@ def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: flo
         check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
         parse_cutoff_or_state(date, "--cutoff")
 
+    markets = CardMarkets(_NO_MARKET)
     rows: list[CutoffRow] = []
     notes: list[str] = []
     for entrant in label(entrants):
         known = _cutoff_of(entrant, dates)
         if isinstance(known, CutoffEntry):
-            series = _daily_series(entrant, known)
+            series = _daily_series(entrant, known, markets)
             notes += [f"{entrant.label}: {reason}" for reason in series.notes]
             rows += _cutoff_rows(entrant, known, series, alpha)
         else:
@@ -244,8 +245,8 @@ class _DailySeries:
     notes: Sequence[str]  #: notes on missing figures, with the reason
 
 
-def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry) -> _DailySeries:
-    market = CardMarkets(_NO_MARKET).find(entrant)
+def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry, markets: CardMarkets) -> _DailySeries:
+    market = markets.find(entrant)
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
     days_a_year: dict[str, int] = {}

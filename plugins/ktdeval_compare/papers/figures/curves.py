@@ -14,6 +14,7 @@ from ktdeval.cards import count
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.stats import benchmark_levels
+from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, by_task
 from ktdeval_compare.papers.ama_deepfund_tables import (
     BUY_AND_HOLD,
@@ -93,12 +94,13 @@ def system_curves(
             if "sharpe" in settings:
                 line.sharpe = card_value(entrant.card, settings["sharpe"])
 
+    markets = markets_of(choices, "without the market, its benchmark can't be drawn")
     rows: list[dict[str, Any]] = []
     for name, lines in panels.items():
         _check_count(lines)
         for line in lines.values():
             rows += _mean_rows(name, line, mean_of_paths(line.paths), "seed")
-        rows += _benchmark_rows(name, of_panel[name], figure, choices)
+        rows += _benchmark_rows(name, of_panel[name], figure, markets)
 
     frame = _frame_of(rows)
     has_band = bool((frame["low"] < frame["high"]).any())
@@ -175,13 +177,12 @@ def _at(ends: Values | None, day: int) -> float | None:
 
 
 def _benchmark_rows(
-    panel: str, path: DailyPath, figure: PaperFigure, choices: FigureChoices
+    panel: str, path: DailyPath, figure: PaperFigure, markets: CardMarkets
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the benchmark over the days of a path; nothing if its market has no
     benchmark.
     """
     card = path.entrant.card
-    markets = markets_of(choices, "without the market, its benchmark can't be drawn")
     market = markets.find(path.entrant)
     if isinstance(market, str):
         warn(market)

@@ -420,7 +420,7 @@ class Field:
                 breaches=seen.breaches,
             )
             outcome = session.decide(ReactAgent(), observation, None)
-            decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))
+            decision = replace(outcome.decision, action=seen.size_orders(outcome.decision.action))
             record = books.book(step, decision, outcome.counts)
             seen.follow(books.account, record)
         found = []

@@ -213,11 +213,11 @@ class BatchClient(ModelClient):
 
     # ---- what is to be asked
 
-    def wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
+    def make_wanted(self, episode: str, step: int, request: ModelRequest) -> WantedReply:
         """Return a request together with its key."""
         return WantedReply(episode, step, request_key(self._model, request), request)
 
-    def known(self, wanted: WantedReply) -> Reply | None:
+    def find_reply(self, wanted: WantedReply) -> Reply | None:
         """Return the reply to a request, without recording it; None if there is no reply yet, or
         the request is pending in a batch.
         """
@@ -271,7 +271,7 @@ class BatchClient(ModelClient):
         self._settle(found, tell, notify, fence)
 
         unfailed = [each for each in wanted if each.position not in self._failed]
-        rest = [each for each in unfailed if self.known(each) is None]
+        rest = [each for each in unfailed if self.find_reply(each) is None]
         if not rest:
             return
 

@@ -125,7 +125,7 @@ class Allowance(Protocol):
         nothing, since its caller has a paid reply to record.
         """
 
-    def needed(self, most: Amount) -> Mapping[str, float]:
+    def find_needed(self, most: Amount) -> Mapping[str, float]:
         """Return the limits that leave less than `most`, by option name, each with the smallest
         value that would leave `most`.
         """
@@ -374,7 +374,7 @@ class Budget:
         if max_tokens is not None and whole.tokens > max_tokens:
             needed["max_tokens"] = whole.tokens
         if self._use.allowance is not None:
-            needed.update(self._use.allowance.needed(asked))
+            needed.update(self._use.allowance.find_needed(asked))
 
         return needed
 

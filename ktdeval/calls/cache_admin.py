@@ -145,7 +145,7 @@ class CacheAdmin(Closing):
         `now` must be timezone-aware.
         """
         with self._file.wrap_errors():
-            chosen = list(self._chosen(rule, now))
+            chosen = list(self._choose_replies(rule, now))
             if not dry_run:
                 self._remove(chosen)
         return PrunedReplies(len(chosen), sum(reply.bytes for reply in chosen))
@@ -165,7 +165,7 @@ class CacheAdmin(Closing):
             for _, *columns in page:
                 yield ReplyRow(*columns)
 
-    def _chosen(self, rule: PruneRule, now: datetime) -> Iterator[_StoredReply]:
+    def _choose_replies(self, rule: PruneRule, now: datetime) -> Iterator[_StoredReply]:
         """Yield the replies that a rule removes, the newest first."""
         oldest_kept = ""
         if rule.older_than_days is not None:

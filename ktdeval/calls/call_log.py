@@ -150,7 +150,7 @@ class CallLog(Closing):
             self._openings[episode] += 1
             return self._openings[episode]
 
-    def paid(self) -> dict[str, float | None]:
+    def list_costs(self) -> dict[str, float | None]:
         """Return the cost in US dollars of the answered calls by episode (and for `canary`,
         `check`); None if a price is unknown. Labels without an answered call are omitted.
         """
@@ -229,7 +229,7 @@ class CallLog(Closing):
         waiting = _WaitingCall(call.episode, call.to_row(), entry)
         with self._lock:
             if self._is_closed:
-                raise self._closed()
+                raise self._closed_error()
 
             _add_paid(self._paid, call)
             self._waiting.append(waiting)
@@ -286,14 +286,14 @@ class CallLog(Closing):
             try:
                 self._queued = self._writer.submit(self._write_waiting)
             except RuntimeError as error:  # the log is closed, or the process ends
-                raise self._closed() from error
+                raise self._closed_error() from error
 
         if is_awaited:
             self._is_awaited.set()
 
         return self._queued
 
-    def _closed(self) -> StoreError:
+    def _closed_error(self) -> StoreError:
         return StoreError(f"{self.path}: the record of calls is closed")
 
     def _write_waiting(self) -> None:

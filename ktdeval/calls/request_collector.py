@@ -47,8 +47,8 @@ class WantingModel:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Return the reply that is known. Raises NotAsked."""
-        wanted = self._client.wanted(self._episode, self.step, request)
-        reply = self._client.known(wanted)
+        wanted = self._client.make_wanted(self._episode, self.step, request)
+        reply = self._client.find_reply(wanted)
         if reply is not None:
             return reply
 

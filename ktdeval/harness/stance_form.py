@@ -91,7 +91,7 @@ class StanceRule:
     exit: tuple[int, ...] = ()
 
     @staticmethod
-    def invested(fees: Fees, exposure: float) -> float:
+    def compute_invested(fees: Fees, exposure: float) -> float:
         """Return the share of a weight that is left to invest after a position worth `exposure` of
         the NAV is closed and the next position opened, given the costs in basis points.
         """

@@ -62,7 +62,7 @@ class ModelPort:
         messages = tuple(self.clearance.clear(message) for message in request.messages)
         asked = self._model_of(request)
         state = _state_in(request, messages, states)
-        sent = self._completed(replace(request, messages=messages, state=state), asked)
+        sent = self._complete_request(replace(request, messages=messages, state=state), asked)
         self._calls += 1
         if request.tool_choice == self._submissions.tool.name:
             self._recorder.counts.submissions += 1
@@ -121,7 +121,7 @@ class ModelPort:
             " further_models"
         )
 
-    def _completed(self, request: ModelRequest, asked: NamedModel) -> ModelRequest:
+    def _complete_request(self, request: ModelRequest, asked: NamedModel) -> ModelRequest:
         """Return a request completed with the run's parameters and what the session knows about the
         step.
         """

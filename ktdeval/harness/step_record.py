@@ -71,7 +71,7 @@ class StepRecorder:
             "tool_choice": sent.tool_choice,
             "seed": sent.params.seed,
         }
-        if schemas := self._offered.changed(sent.tools):
+        if schemas := self._offered.record_changes(sent.tools):
             exchange["schemas"] = schemas
         if sent.role is not None:
             exchange["role"] = self._guard.redact(encodable(sent.role))

@@ -267,7 +267,7 @@ class OfferedSchemas:
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self._by_name = {tool.name: dict(tool.parameters) for tool in tools}
 
-    def changed(self, tools: Iterable[ToolSpec]) -> dict[str, JsonValue]:
+    def record_changes(self, tools: Iterable[ToolSpec]) -> dict[str, JsonValue]:
         """Return, by name, the schemas of tools whose offered schema has changed."""
         schemas: dict[str, JsonValue] = {}
         for tool in tools:

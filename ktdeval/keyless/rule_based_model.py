@@ -56,7 +56,7 @@ class KeylessModel:
             intents = self._check_intents(conversation)
 
         orders = [intent.order(conversation) for intent in intents]
-        explained = self.explained(conversation, intents)
+        explained = self.explain_intents(conversation, intents)
         return conversation.submit(orders, conversation.reason(explained))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
@@ -113,7 +113,7 @@ class KeylessModel:
         """
         raise NotImplementedError
 
-    def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:  # noqa: ARG002 - whatever is shown
+    def explain_intents(self, conversation: Conversation, intents: Sequence[Intent]) -> str:  # noqa: ARG002 - whatever is shown
         """Return the overall reason."""
         return self.summary(intents)
 

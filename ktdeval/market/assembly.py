@@ -85,7 +85,9 @@ def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
     asset then has no bar on that day.
     """
     table = raw.table
-    is_bad = table.judged(is_impossible) | table.judged(is_non_positive) | is_incomplete(raw)
+    is_bad = (
+        table.judge_parts(is_impossible) | table.judge_parts(is_non_positive) | is_incomplete(raw)
+    )
     return _drop_bars(raw, is_bad)
 
 

@@ -300,7 +300,7 @@ class Lens:
                 same.sort(key=lambda row: (derive_seed("document", *documents[row].words), row))
             yield from same
 
-    def listed(self, documents: DocumentsView, rows: Iterable[int]) -> list[int]:
+    def sort_documents(self, documents: DocumentsView, rows: Iterable[int]) -> list[int]:
         """Return rows of documents in the order in which they are shown, newest first.
 
         Documents that became known at the same moment are ordered by handle, which the mask key
@@ -313,7 +313,7 @@ class Lens:
         them.
         """
         chosen = rows if len(rows) <= most else islice(self.in_turn(documents, rows), most)
-        return self.listed(documents, chosen)
+        return self.sort_documents(documents, chosen)
 
     def parse_document(self, text: str) -> int | None:
         """Return the row for a document handle, or None for any other text. The documents view

@@ -165,7 +165,7 @@ class TextMask:
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
 
-        spans = self.hidden(text, assets, unlisted, beside)
+        spans = self.find_hidden(text, assets, unlisted, beside)
         if spans is None:
             return None
 
@@ -236,7 +236,7 @@ class TextMask:
             return True
         return not self._finder.has_any(encode_basestring(prose.plain))
 
-    def hidden(
+    def find_hidden(
         self,
         text: str,
         assets: Collection[int] = (),

@@ -289,10 +289,10 @@ class ChangedPayloads:
         if self._change.operation == "reversed":
             return list(range(count))[::-1]
 
-        def drawn(index: int) -> int:
+        def draw_key(index: int) -> int:
             return derive_seed(self._seed, self._change.text, index)
 
-        return sorted(range(count), key=drawn)
+        return sorted(range(count), key=draw_key)
 
     # --- the state
 

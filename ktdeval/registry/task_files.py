@@ -281,7 +281,7 @@ def _resolve(
             "extends": variant.extends,
             "lineage": lineage,
         }
-        resolved_spec = _configured(
+        resolved_spec = _configure_spec(
             replace(spec, extra=extra), name, _merge_lineage(lineage), summary
         )
 
@@ -320,7 +320,7 @@ def _resolve_base(
     return base
 
 
-def _configured(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spec:
+def _configure_spec(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spec:
     """Return the task `name`: `spec` made with a different config."""
     make = partial(spec.extra["make"], name, config, spec.extra["where"])
     extra = MappingProxyType({**spec.extra, "config": config})
@@ -386,7 +386,7 @@ def compact_spec(spec: Spec, name: str) -> Spec:
         "prompt": "compact",
         "left_out": [*left_out, "open, high and low", "digits beyond three"],
     }
-    return _configured(spec, name, config, f"{spec.summary}; compact prompt")
+    return _configure_spec(spec, name, config, f"{spec.summary}; compact prompt")
 
 
 # ---- execution
@@ -413,7 +413,7 @@ def execution_spec(spec: Spec, name: str) -> Spec:
         "data_card": card,
         "trading": {**config["trading"], "execution": execution},
     }
-    return _configured(spec, name, changed, f"{spec.summary}; execution {execution}")
+    return _configure_spec(spec, name, changed, f"{spec.summary}; execution {execution}")
 
 
 def _not_modelled(words: str, execution: str) -> str:

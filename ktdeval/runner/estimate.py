@@ -274,7 +274,7 @@ class _Estimator:
             episodes=len(episodes),
             steps=sum(first.total_steps for first in rehearsal),
             finished=self._sum_finished(list(chain.from_iterable(done))),
-            left=self.left(episodes),
+            left=self.sum_rest(episodes),
             largest_prompt=None if self.remote is None else dict(measured.largest),
             is_observed=is_observed,
         )
@@ -311,7 +311,7 @@ class _Estimator:
         """Price of all tokens; None if it is unknown, or if the run has additional models."""
         return None if self.further else self.price
 
-    def left(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
+    def sum_rest(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
         """Return the remaining use of some episodes together, by scenario."""
         return {scenario: self._estimate_rest(episodes, scenario) for scenario in SCENARIOS}
 
@@ -363,7 +363,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     KtdevalError if an estimate is not possible.
     """
     run = _Estimator(config, plugins)
-    left = run.left(list(chain.from_iterable(part.episodes for part in run.parts)))
+    left = run.sum_rest(list(chain.from_iterable(part.episodes for part in run.parts)))
     return RunEstimate(
         model=run.config.model,
         protocol=run.protocol,

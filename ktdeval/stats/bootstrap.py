@@ -357,13 +357,13 @@ class Bootstrap:
                 "too few days moved: its upper end is more than a million times the capital"
             )
 
-        return growth.transformed(lambda value: math.expm1(n * value))
+        return growth.transform_ends(lambda value: math.expm1(n * value))
 
     def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
         """Interval for the annualised ratio of mean to standard deviation: the Sharpe ratio for
         returns, the information ratio for excess returns.
         """
-        return self._studentise(None, _ratio_terms, "ratio").transformed(
+        return self._studentise(None, _ratio_terms, "ratio").transform_ends(
             lambda value: value * math.sqrt(days_a_year)
         )
 
@@ -375,7 +375,7 @@ class Bootstrap:
         """Interval for the sum over the n days, such as the linked daily contributions in one line
         of an attribution.
         """
-        return self.mean().transformed(lambda value: value * len(self.values))
+        return self.mean().transform_ends(lambda value: value * len(self.values))
 
     def max_drawdown(self) -> Interval:
         """Interval for the maximum drawdown under the same process over the same number of days;

@@ -48,7 +48,7 @@ class Interval:
         ):
             raise ValueError("the ends of an interval are finite and in order")
 
-    def transformed(self, function: Callable[[float], float]) -> Interval:
+    def transform_ends(self, function: Callable[[float], float]) -> Interval:
         """Return the interval for an increasing function of the figure."""
         if self.low is None or self.high is None:
             return self

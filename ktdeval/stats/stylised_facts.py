@@ -247,7 +247,7 @@ class _Sample:
 
         return np.vstack([np.ones(days), counts])
 
-    def measured(self, figures: FloatArray, assets: int) -> _Measured:
+    def make_figure(self, figures: FloatArray, assets: int) -> _Measured:
         """Return a figure of the sample, the first of [1 + draws], with its percentile interval.
         Raises _UndefinedError if it is NaN.
         """
@@ -281,7 +281,7 @@ class _Sample:
                 f"no asset has {MIN_RETURNS} days with all that the figure needs, and variance"
             )
 
-        return self.measured(np.nanmedian(figures[:, known], axis=1), int(known.sum()))
+        return self.make_figure(np.nanmedian(figures[:, known], axis=1), int(known.sum()))
 
 
 def _centre_values(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -469,7 +469,7 @@ def _correlation(sample: _Sample) -> _Measured:
     returns = _standardisable(sample)
     count = returns.shape[1]
     _, total = _standardised_product(weights, returns, np.ones((len(weights), count)))
-    return sample.measured((total - count) / (count * (count - 1)), count)
+    return sample.make_figure((total - count) / (count * (count - 1)), count)
 
 
 def _first_eigenvalue(sample: _Sample) -> _Measured:
@@ -488,7 +488,7 @@ def _first_eigenvalue(sample: _Sample) -> _Measured:
         vectors = product / np.linalg.norm(product, axis=1, keepdims=True)
 
     _, largest = _standardised_product(weights, returns, vectors)
-    return sample.measured(largest / count, count)
+    return sample.make_figure(largest / count, count)
 
 
 def _advancing(sample: _Sample) -> FloatArray:
@@ -510,12 +510,12 @@ def _breadth(sample: _Sample) -> _Measured:
     weights = sample.weights
     known, centred, means = _centre_values(_advancing(sample))
     figures = means + weights @ centred / (weights @ known)
-    return sample.measured(figures[:, 0], sample.returns.shape[1])
+    return sample.make_figure(figures[:, 0], sample.returns.shape[1])
 
 
 def _breadth_spread(sample: _Sample) -> _Measured:
     variances = _variances(sample.weights, _advancing(sample))
-    return sample.measured(np.sqrt(variances[:, 0]), sample.returns.shape[1])
+    return sample.make_figure(np.sqrt(variances[:, 0]), sample.returns.shape[1])
 
 
 def _months_after(sample: _Sample, *, months: int, of_tenths: bool) -> _Measured:

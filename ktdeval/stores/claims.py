@@ -97,7 +97,7 @@ class ClaimBoard(Closing):
             return None
         return None if self.beats.is_expired(latest.holder) else latest.holder
 
-    def done(self, unit: str, data: bytes) -> bool:
+    def record_done(self, unit: str, data: bytes) -> bool:
         """Record that a unit is done, and return True; return False and drop `data` if it was
         already done.
         """
@@ -272,7 +272,7 @@ class Claim:
 
     def _is_recorded(self, data: bytes) -> bool:
         try:
-            if self._board.done(self.unit, data):
+            if self._board.record_done(self.unit, data):
                 return True
         except StoreUnavailable:
             self._may_be_recorded = True

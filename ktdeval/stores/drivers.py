@@ -82,9 +82,9 @@ class StoreDriver:
 
     def create(self, path: str, data: bytes, mark: str) -> None:
         """Write a new object with a mark. Raises FileExistsError if it exists."""
-        self.fs.pipe_file(path, data, mode="create", **self.marked(mark))
+        self.fs.pipe_file(path, data, mode="create", **self.mark_options(mark))
 
-    def marked(self, mark: str) -> dict[str, Any]:  # noqa: ARG002 - for others
+    def mark_options(self, mark: str) -> dict[str, Any]:  # noqa: ARG002 - for others
         """Return write options that store the mark with the object."""
         return {}
 
@@ -161,7 +161,7 @@ class S3Driver(StoreDriver):
         """Return the mark in an object's metadata."""
         return str(found.get("Metadata", {}).get(_MARK, ""))
 
-    def marked(self, mark: str) -> dict[str, Any]:
+    def mark_options(self, mark: str) -> dict[str, Any]:
         """Return options that store a mark in the metadata."""
         return {"Metadata": {_MARK: mark}}
 
@@ -201,7 +201,7 @@ class GcsDriver(StoreDriver):
         """Return the mark in an object's metadata."""
         return str((found.get("metadata") or {}).get(_MARK, ""))
 
-    def marked(self, mark: str) -> dict[str, Any]:
+    def mark_options(self, mark: str) -> dict[str, Any]:
         """Return options that store a mark in the metadata."""
         return {"metadata": {_MARK: mark}}
 
@@ -226,7 +226,7 @@ class AzureDriver(StoreDriver):
         kind: str = settings.get("content_type") or ""
         return kind.removeprefix(self._TYPE) if kind.startswith(self._TYPE) else ""
 
-    def marked(self, mark: str) -> dict[str, Any]:
+    def mark_options(self, mark: str) -> dict[str, Any]:
         """Return options that store a mark in the content type."""
         return {"content_settings": {"content_type": f"{self._TYPE}{mark}"}}
 

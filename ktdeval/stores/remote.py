@@ -192,12 +192,12 @@ class FsspecStore:
             reraise=True,
         )
 
-        def locked() -> T:
+        def request_alone() -> T:
             with self._driver.lock:
                 return request()
 
         try:
-            return retrying(locked)
+            return retrying(request_alone)
         except (FileNotFoundError, FileExistsError, IsADirectoryError):
             raise
         except self._driver.errors as error:

@@ -70,13 +70,13 @@ class SharedSum:
 
         me = self._beats.me
 
-        def drawn(state: SumState) -> SumState | None:
+        def draw(state: SumState) -> SumState | None:
             used = state.used + amount
             if self.limit is not None and used > self.limit:
                 return None
             return SumState(used=used, open={**state.open, me.session: Drawer(holder=me)})
 
-        return self._change(drawn)
+        return self._change(draw)
 
     def give_back(self, amount: int) -> None:
         """Return an unused amount that this process has drawn; a negative amount is counted as used
@@ -93,14 +93,14 @@ class SharedSum:
         """Like `give_back`, and also tell others that this process will return nothing more."""
         session = self._beats.me.session
 
-        def left(state: SumState) -> SumState | None:
+        def leave(state: SumState) -> SumState | None:
             if session not in state.open and not amount:
                 return None
 
             others = {name: drawer for name, drawer in state.open.items() if name != session}
             return SumState(used=max(state.used - amount, 0), open=others)
 
-        self._change(left)
+        self._change(leave)
 
     def state(self) -> SumState:
         """Return the current state. Raises StoreError."""

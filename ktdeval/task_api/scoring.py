@@ -62,7 +62,7 @@ class Environment(Protocol):
     #: receive the environment as their context
     tools: tuple[Tool, ...]
 
-    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return the answer to record and score: the submission plus the actions in the
         environment.
         """

@@ -126,7 +126,7 @@ def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
         near = near_matches(value, choices) if isinstance(value, str) else ""
         return Misfit(where, f"one of {listed}", quote_value(value), near)
 
-    return Misfit(where, _expected(hint, bounds, value), quote_value(value))
+    return Misfit(where, _describe_valid(hint, bounds, value), quote_value(value))
 
 
 def _member_for(union: Any, value: Any) -> Any:
@@ -176,7 +176,7 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
             yield f"[{index}]", get_args(hint)[0], item
 
 
-def _expected(hint: Any, bounds: Any, value: Any) -> str:
+def _describe_valid(hint: Any, bounds: Any, value: Any) -> str:
     """Return a description of valid values, or the bounds if a number is outside them."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if bounds is not None and is_number and (hint is float or isinstance(value, int)):

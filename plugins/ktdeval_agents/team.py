@@ -215,7 +215,7 @@ class TeamAgent:
                 self._reflect(team_memory, rule.reflection, session)
                 session.keep(to_plain(team_memory))
 
-            remembered = team_memory.shown(rule, state)
+            remembered = team_memory.write_entries(rule, state)
 
         procedure = two_phases(observation, session)
         meeting = TeamMeeting(observation, session, state, remembered, procedure)

@@ -119,7 +119,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
 
         self.entries = _in_order(self.entries, kept)
 
-    def shown(self, rule: MemoryRule, state: ObservedState) -> str:
+    def write_entries(self, rule: MemoryRule, state: ObservedState) -> str:
         """Return the text of the entries to show, by asset and day; empty without entries. Each
         asset of the decision shows its own latest entries, for at most `rule.assets` assets by
         priority. Entries on all other assets are taken in turn: the latest of each before the

@@ -54,7 +54,7 @@ def warm_up(
 
         state = practice_state(lesson.state, today)
         memory.settle(step, state)
-        submitted = _decide(state, memory.shown(rule, state), observation.system, session)
+        submitted = _decide(state, memory.write_entries(rule, state), observation.system, session)
         if submitted is not None:
             reason = submitted.overall_reason
             decision = Decision((), "model", reason)

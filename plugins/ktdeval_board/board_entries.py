@@ -261,7 +261,7 @@ def load_board(path: Path) -> Board:
     rules = load_rules(path)
     stated = load_errata(path)
     errata = stated.errata
-    entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
+    entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.list_cards())
     registrations = load_registrations(folder, rules, stated.registrations)
     markets = load_markets(folder, rules)
     entries = tuple(

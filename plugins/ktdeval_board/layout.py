@@ -124,12 +124,12 @@ class BoardFolder:
         """Return the file with the key that the board drew for a registration."""
         return self.path / KEYS / f"{registration_id}.json"
 
-    def registered(self) -> list[Path]:
+    def list_registrations(self) -> list[Path]:
         """Return the registration files, sorted by name; other files are ignored."""
         paths = sorted((self.path / REGISTRATIONS).glob("*.json"))
         return [path for path in paths if CARD_ID.fullmatch(path.stem) and not path.is_symlink()]
 
-    def imported(self) -> list[Path]:
+    def list_imports(self) -> list[Path]:
         """Return the files with imported results, sorted by name."""
         return sorted((self.path / IMPORTED).glob("*.json"))
 
@@ -137,7 +137,7 @@ class BoardFolder:
         """Return a path relative to the board, as in findings and on pages."""
         return path.relative_to(self.path).as_posix()
 
-    def submitted(self) -> Iterator[CardFiles]:
+    def list_cards(self) -> Iterator[CardFiles]:
         """Yield the files of each card, sorted by path; other files are ignored here and are
         reported by `check`.
         """

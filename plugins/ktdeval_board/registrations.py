@@ -206,7 +206,7 @@ def load_registrations(
     """
     most = rules.limits.bytes_of("card_mb")
     filed = []
-    for path in folder.registered():
+    for path in folder.list_registrations():
         registration = read_untrusted(path, Registration, most)
         if registration.id != path.stem:
             raise CardError(

@@ -227,7 +227,7 @@ class FrameworkAgent:
 
         self._has_acted = self._has_acted or bool(acting.acts)
         if error is None:
-            return FrameworkReport(memory=_withheld(_as_json(returned[0]), acting.withhold))
+            return FrameworkReport(memory=_withhold_names(_as_json(returned[0]), acting.withhold))
         if isinstance(error, ConfigError):
             raise error
 
@@ -261,10 +261,10 @@ def _complete_call(act: Act, desk: FrameworkDesk) -> JsonValue:
     if not inspect.isawaitable(returned):
         return returned
 
-    async def ended() -> JsonValue:
+    async def await_result() -> JsonValue:
         return await returned
 
-    return asyncio.run(ended())
+    return asyncio.run(await_result())
 
 
 def _as_json(memory: JsonValue) -> JsonValue:
@@ -278,12 +278,12 @@ def _as_json(memory: JsonValue) -> JsonValue:
     return memory
 
 
-def _withheld(value: JsonValue, withhold: Callable[[str], str]) -> JsonValue:
+def _withhold_names(value: JsonValue, withhold: Callable[[str], str]) -> JsonValue:
     """Return a value with identities withheld in its texts."""
     if isinstance(value, str):
         return withhold(value)
     if isinstance(value, Mapping):
-        return {withhold(name): _withheld(each, withhold) for name, each in value.items()}
+        return {withhold(name): _withhold_names(each, withhold) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_withheld(each, withhold) for each in value]
+        return [_withhold_names(each, withhold) for each in value]
     return value

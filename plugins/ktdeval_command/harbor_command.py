@@ -102,7 +102,7 @@ def _episode(
 ) -> HarborEpisode:
     spec = step.spec
     assert spec.window is not None
-    request = step.shown(with_lessons=False).requests[0]
+    request = step.play_shown(with_lessons=False).requests[0]
     rules = [each.content for each in request.messages if each.role == "system"]
 
     options = {"--tasks": spec.task, "--windows": spec.window.name, "--data": config.data}

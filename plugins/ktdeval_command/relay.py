@@ -43,7 +43,7 @@ class Relay(Closing):
             self._loop.run_forever()
 
     async def _serve(self, port: int, listener: socket.socket) -> None:
-        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             if task is None or len(self._open) >= _MAX_CONNECTIONS:
                 writer.close()
@@ -57,7 +57,7 @@ class Relay(Closing):
                 self._open.discard(task)
                 writer.close()
 
-        await asyncio.start_server(accepted, sock=listener, backlog=128)
+        await asyncio.start_server(accept, sock=listener, backlog=128)
 
 
 async def _connect(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

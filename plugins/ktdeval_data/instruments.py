@@ -61,12 +61,12 @@ class Listing:
         case. Texts that are neither stay unchanged.
         """
 
-        def normalised(cell: str) -> str:
+        def normalise_code(cell: str) -> str:
             text = plain_code(cell, self.code_width)
             instrument = self.of(parse_symbol(text) or text)
             return _code(text, self.venues[instrument.venue])
 
-        return with_texts(series, normalised)
+        return with_texts(series, normalise_code)
 
     @property
     def rules(self) -> dict[str, Venue]:

@@ -210,7 +210,7 @@ class TradingSimulation:
             exposure = abs(self.nav - self._account.cash_minor) / self.nav
 
         fees = market.tape.rules.venues[market.asset].fees
-        standing = Standing(market.rule.invested(fees, exposure))
+        standing = Standing(market.rule.compute_invested(fees, exposure))
         wanted = market.rule.side(DECISIONS[action], self.side)
         change = market.rule.trade(wanted, self.side, standing)
         if change is None:

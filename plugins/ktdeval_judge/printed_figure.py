@@ -256,18 +256,18 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
         own = figure.trial_variance
         shared = math.sqrt(max(figure.sampling_variance - own, 0.0))
 
-    def reached(luck: float) -> float:
+    def reach_ratio(luck: float) -> float:
         score = (ratio - shared * luck) / math.sqrt(own)
         return -math.expm1(trials * float(log_ndtr(score)))
 
     if not shared:
-        return reached(0.0)
+        return reach_ratio(0.0)
 
     # point from which the shared luck suffices; the integrand may be a step there
     needed = (ratio - expected_best_sharpe(trials, own)) / shared
     step = min(max(needed, -_WIDEST), _WIDEST)
     mean, _ = quad(
-        lambda luck: norm.pdf(luck) * reached(luck), -_WIDEST, _WIDEST, points=[step], limit=200
+        lambda luck: norm.pdf(luck) * reach_ratio(luck), -_WIDEST, _WIDEST, points=[step], limit=200
     )
     return min(float(mean), 1.0)
 

@@ -291,7 +291,7 @@ class RankModel(KeylessModel):
         self, screened: Sequence[Row], equal: Mapping[str, int], held: Sequence[Row]
     ) -> Ranking:
         """Rank by the screen; holdings that score below row `keep_rank` of the screen are sold."""
-        groups = self.ordered(Ranking(screened, None, "", equal).groups)
+        groups = self.order_groups(Ranking(screened, None, "", equal).groups)
         rows = list(chain.from_iterable(groups))
         places = places_of(groups)
         # If nothing is held or the look-up failed, holdings can't be ranked and are kept.
@@ -315,7 +315,7 @@ class RankModel(KeylessModel):
         on_offer = buyable([row for row in rows if row["stock_id"] in offered])
         return Ranking(on_offer, in_first, self.label, places_of(groups))
 
-    def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
+    def order_groups(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
         """Return groups of the screen's rows, best first. With a single figure, the screen's order
         is used.
         """
@@ -354,7 +354,7 @@ class LinearFactor(RankModel):
         super().__init__("a weighted sum of factors", False, params)
         self.weights = parse_coefficients(params.coefficients)
 
-    def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
+    def order_groups(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
         """Return the groups ordered by weighted sum; ties keep the screen's order."""
         return sorted(groups, key=lambda group: -self._score(group[0]))
 

@@ -239,10 +239,10 @@ class MemoryModel(RankModel):
 
         day = conversation.observed.day
 
-        def invented(row: Row) -> float:
+        def invent_figure(row: Row) -> float:
             return uniform_of(self.params.seed, "invented", row["stock_id"], day)
 
-        liked = sorted(ranking.buyable, key=invented)
+        liked = sorted(ranking.buyable, key=invent_figure)
         own = Ranking(liked, None, REMEMBERED)
         return rebalance(conversation, own, self._sizing(conversation))
 

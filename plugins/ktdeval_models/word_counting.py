@@ -106,7 +106,7 @@ class RecallModel(KeylessModel):
 
         return []
 
-    def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:
+    def explain_intents(self, conversation: Conversation, intents: Sequence[Intent]) -> str:
         """Return the votes as the overall reason, so that the agent remembers them."""
         votes = _votes(conversation)
         if not votes:

@@ -214,12 +214,12 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
         """Return the mean reconstruction loss, over batches that together contain all rows."""
         measure = super().pretrain_test_epoch
 
-        def measured(first: int, last: int) -> tuple[float, float]:
+        def measure_batch(first: int, last: int) -> tuple[float, float]:
             with self._batches_of(last - first):
                 loss = measure(x_train.iloc[first:last])
             return loss, loss
 
-        return mean_over_rows(len(x_train), self.batch_size, measured)[0]
+        return mean_over_rows(len(x_train), self.batch_size, measure_batch)[0]
 
 
 class DayByDay(OnFrames):

@@ -99,12 +99,12 @@ class OnFrames(TorchNetwork):
         """Return the mean loss and score over all rows."""
         measure = super().test_epoch  # type: ignore[misc]
 
-        def measured(first: int, last: int) -> tuple[float, float]:
+        def measure_batch(first: int, last: int) -> tuple[float, float]:
             with self._batches_of(last - first):
                 loss, score = measure(data_x.iloc[first:last], data_y.iloc[first:last])
             return loss, score
 
-        return mean_over_rows(len(data_x), self.batch_size, measured)
+        return mean_over_rows(len(data_x), self.batch_size, measure_batch)
 
 
 class OnWindows(TorchNetwork):
@@ -122,13 +122,13 @@ class OnWindows(TorchNetwork):
         """Return the mean loss and score over all rows."""
         measure, samples = super().test_epoch, data_loader.dataset  # type: ignore[misc]
 
-        def measured(first: int, last: int) -> tuple[float, float]:
+        def measure_batch(first: int, last: int) -> tuple[float, float]:
             loss, score = measure(
                 DataLoader(Subset(samples, range(first, last)), batch_size=last - first)
             )
             return loss, score
 
-        return mean_over_rows(len(samples), self.batch_size, measured)
+        return mean_over_rows(len(samples), self.batch_size, measure_batch)
 
     def predict(self, dataset: Any, segment: str = "test") -> Any:
         """Return the predictions for any segment."""

@@ -20,7 +20,7 @@ class SharedTexts:
         """Return the index of a text; a new text is added."""
         return self._indices.setdefault(text, len(self._indices))
 
-    def listed(self) -> list[JsonValue]:
+    def list_texts(self) -> list[JsonValue]:
         """Return the texts in the order of their indices."""
         return list(self._indices)
 

@@ -104,7 +104,7 @@ def episode_data(
     """Return the content of an episode's page."""
     texts = SharedTexts()
     days = _day_details(records, around.market, texts)
-    # Must precede `texts.listed()`: a day adds the texts that it shares with others.
+    # Must precede `texts.list_texts()`: a day adds the texts that it shares with others.
     lines = [dumps_canonical(redactor.value(day)) for day in days]
     head: dict[str, JsonValue] = {
         **_episode_facts(records, around),
@@ -123,7 +123,7 @@ def episode_data(
         scripts=_SCRIPTS,
         head=redactor.record(head),
         values={
-            "texts": redactor.value(texts.listed()),
+            "texts": redactor.value(texts.list_texts()),
             "closes": closes,
             "paths": redactor.value(paths.to_json()),
         },

@@ -56,7 +56,7 @@ def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book
         for code, weight in step.weights.items():
             today = TrackHolding(code, 1, weight, weight)
             before = holdings.get(code)
-            holdings[code] = today if before is None else before.joined(today)
+            holdings[code] = today if before is None else before.add_track(today)
 
     arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
     problem = no_market if market is None else _market_problem(ledger, market)

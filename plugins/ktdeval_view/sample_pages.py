@@ -127,7 +127,7 @@ def make_samples_page(records: SampleRecords, redactor: EnvironmentRedactor) -> 
 def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageData:
     """Return the content of the page of an episode's samples."""
     texts = SharedTexts()
-    # Must precede `texts.listed()`: a sample adds the texts that it shares with others.
+    # Must precede `texts.list_texts()`: a sample adds the texts that it shares with others.
     lines = [dumps_canonical(redactor.value(sample)) for sample in _samples(records, texts)]
     kinds = _grouping_facts(records.steps)
     head: dict[str, JsonValue] = {
@@ -145,7 +145,7 @@ def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageD
         template="samples.html",
         scripts=_SCRIPTS,
         head=redactor.record(head),
-        values={"texts": redactor.value(texts.listed())},
+        values={"texts": redactor.value(texts.list_texts())},
         days=lines,
     )
 

@@ -37,7 +37,7 @@ class SystemEpochs:
     members: tuple[EpochCard, ...]
     label: str = ""  #: name shown in tables
 
-    def shown(self, rule: Median) -> tuple[EpochCard, ...]:
+    def choose_epochs(self, rule: Median) -> tuple[EpochCard, ...]:
         """Return the epochs that figures are computed from: all, or for `trajectory` the epoch with
         the median Sharpe ratio (the lower median; ties go to the lowest seed). If no epoch has a
         Sharpe ratio, cumulative returns are ranked instead.
@@ -56,7 +56,7 @@ class SystemEpochs:
 
     def figure(self, name: str, rule: Median) -> float | str:
         """Return the median of a figure over the shown epochs that have it, or why no epoch has it."""
-        metrics = [epoch.episode.metrics[name] for epoch in self.shown(rule)]
+        metrics = [epoch.episode.metrics[name] for epoch in self.choose_epochs(rule)]
         values = [metric.value for metric in metrics if metric.value is not None]
         if values:
             return float(median(values))

@@ -188,7 +188,7 @@ def model_rows(
 
 def _model_row(group: SystemEpochs, rule: Median, classes: Sequence[ModelClasses]) -> Row:
     model = group.system.model
-    episodes = [epoch.episode for epoch in group.shown(rule)]
+    episodes = [epoch.episode for epoch in group.choose_epochs(rule)]
     kind, billions = classify(model, classes)
     if model == BUY_AND_HOLD:
         kind, billions = _HELD, None
@@ -343,7 +343,7 @@ def wilcoxon_rows(
     for (task, window), members in by_window:
         rewards: dict[str, FloatArray] = {}
         for group in members:
-            of_epochs = [_rewards(epoch, market_of, markets) for epoch in group.shown(rule)]
+            of_epochs = [_rewards(epoch, market_of, markets) for epoch in group.choose_epochs(rule)]
             rewards[group.label] = np.mean(of_epochs, axis=0)
 
         if len(rewards) < 2:

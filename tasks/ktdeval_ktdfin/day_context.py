@@ -1,6 +1,6 @@
 """Market-wide figures at a day's close: sectors, breadth and indices.
 
-They depend only on the market, so runs cache them by day (`MarketView.stored`), each computed from
+They depend only on the market, so runs cache them by day (`MarketView.load_arrays`), each computed from
 the view of its own day.
 """
 
@@ -45,7 +45,7 @@ def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
         is_same = market.is_exact and view.day == market.view.day
         return context_table(market if is_same else MarketDay(view, market.limit_ppm))
 
-    return market.view.stored("ktdfin context", _code_version(), make)
+    return market.view.load_arrays("ktdfin context", _code_version(), make)
 
 
 @cache

@@ -2,7 +2,7 @@
 their rendered texts.
 
 Nothing here depends on an account, a mask or an episode, so all episodes that reach a day share it
-(`MarketView.derived`). The mask fills in the identities in its texts (`Prepared`).
+(`MarketView.derive_figures`). The mask fills in the identities in its texts (`Prepared`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class MarketDay:
     def closes(self) -> LastCloses:
         """Last closes."""
         version = _code_version()
-        return LastCloses(*self.view.stored("ktdfin closes", version, closes_table)["closes"])
+        return LastCloses(*self.view.load_arrays("ktdfin closes", version, closes_table)["closes"])
 
     @cached_property
     def close_ticks(self) -> list[int]:
@@ -151,10 +151,10 @@ class MarketDay:
         """Every figure by which candidates can be ranked and compared: name -> [N], in the units
         shown to models.
         """
-        table = self._shown.stored("ktdfin dims", _code_version(), dims_table)["dims"]
+        table = self._shown.load_arrays("ktdfin dims", _code_version(), dims_table)["dims"]
         return dict(zip(DIM_NAMES, table, strict=True))
 
-    def shown(self, name: str, asset: int) -> Payload:
+    def show_figure(self, name: str, asset: int) -> Payload:
         """One of `dims` as a payload, null where undefined."""
         value = figure(self.dims[name][asset])
         if value is None:
@@ -179,7 +179,7 @@ class MarketDay:
 
     # --- rankings
 
-    def ranked(
+    def rank_groups(
         self, keys: Sequence[FloatArray], pool: BoolArray, most: int | None = None
     ) -> list[Sequence[int]]:
         """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,

@@ -73,7 +73,7 @@ def search_news(
     matches.sort(key=lambda match: -match.hits)
     best = matches[:limit]
     position: dict[int, int] = {}
-    for index, row in enumerate(lens.listed(documents, [match.row for match in best])):
+    for index, row in enumerate(lens.sort_documents(documents, [match.row for match in best])):
         position[row] = index
 
     best.sort(key=lambda match: (-match.hits, position[match.row]))

@@ -379,7 +379,7 @@ def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
 
 def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
     """Return an asset's row, which holds market figures only."""
-    figures = [step.shown(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
+    figures = [step.show_figure(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
     return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
 
 
@@ -398,7 +398,7 @@ def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
     rankings = []
     for name in FACTOR_NAMES:
         values = market.dims[name]
-        rankings.append(market.ranked([values], market.candidates & np.isfinite(values)))
+        rankings.append(market.rank_groups([values], market.candidates & np.isfinite(values)))
 
     longest = max(sum(map(len, ranking)) for ranking in rankings)
     chosen: list[int] = []

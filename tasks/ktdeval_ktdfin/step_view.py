@@ -99,7 +99,7 @@ class ResearchStep:
         """This day's market, shared by all episodes whose masks show figures as they are."""
         limits = self.stage.limit_ppm
         shown = self.shown_view
-        return shown.derived(self.stage.day_key, lambda: MarketDay(self.view, limits, shown))
+        return shown.derive_figures(self.stage.day_key, lambda: MarketDay(self.view, limits, shown))
 
     @property
     def has_bar(self) -> BoolArray:
@@ -149,11 +149,11 @@ class ResearchStep:
         """
         return self.market.dims
 
-    def shown(self, name: str, asset: int) -> Payload:
+    def show_figure(self, name: str, asset: int) -> Payload:
         """One of `dims` as a payload, null where undefined."""
-        return self.market.shown(name, asset)
+        return self.market.show_figure(name, asset)
 
-    def shared(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
+    def share_answer(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
         """Return the payload of `make`, which the day's market and `key` determine. Where the mask
         shows figures as they are, this is its text, rendered once for all episodes.
         """

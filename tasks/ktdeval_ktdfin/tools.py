@@ -86,7 +86,7 @@ def get_market_context(step: ResearchStep) -> Payload:
     return {
         "calendar": calendar,
         "indices": table(INDEX_COLUMNS, _index_rows(step)),
-        "breadth": step.shared("breadth", lambda: breadth(step.market)),
+        "breadth": step.share_answer("breadth", lambda: breadth(step.market)),
         "sectors": {"total": tone.total, "strongest_20d": strongest, "weakest_20d": weakest},
     }
 
@@ -114,7 +114,7 @@ def screen_candidates(
     equal = [group for group in groups if len(group) > 1]
     if not equal:
         key = ("screened", names, len(groups))
-        return step.shared(key, lambda: _screen_groups(step, screen, groups))
+        return step.share_answer(key, lambda: _screen_groups(step, screen, groups))
 
     # The order of equal names is the episode's own.
     result = _screen_groups(step, screen, step.in_turn(groups))
@@ -136,7 +136,7 @@ def get_stock_snapshot(
         lookback: trading days to look back, today included.
     """
     key = ("snapshot", stock_id, lookback)
-    return step.shared(key, lambda: _stock_snapshot(step, stock_id, lookback))
+    return step.share_answer(key, lambda: _stock_snapshot(step, stock_id, lookback))
 
 
 def compare_candidates(
@@ -152,7 +152,9 @@ def compare_candidates(
     """
     names = tuple(dict.fromkeys(dims))
     assets = tuple(dict.fromkeys(stock_ids))
-    return step.shared(("comparison", assets, names), lambda: _comparison(step, assets, names))
+    return step.share_answer(
+        ("comparison", assets, names), lambda: _comparison(step, assets, names)
+    )
 
 
 def portfolio_state(step: ResearchStep) -> Payload:
@@ -262,7 +264,7 @@ def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
         ranks = [_percentile_ranks(values[pool]) for values in signed]
         score[pool] = np.mean(ranks, axis=0)
 
-    groups = market.ranked([score, *signed], pool, MAX_SCREENED)
+    groups = market.rank_groups([score, *signed], pool, MAX_SCREENED)
     score_of = {asset: float(score[asset]) for asset in chain.from_iterable(groups)}
     return _MemberRanking(names, int(pool.sum()), groups, score_of)
 
@@ -275,7 +277,7 @@ def _screen_groups(
     rows = []
     for asset in chain.from_iterable(groups):
         identity = payloads.identity(step, asset)
-        figures = [step.shown(name, asset) for name in shown]
+        figures = [step.show_figure(name, asset) for name in shown]
         score = figure(screen.score[asset], 3)
         rows.append((*identity, payloads.last_close(step, asset), score, *figures))
 
@@ -305,7 +307,7 @@ def _stock_snapshot(step: ResearchStep, stock_id: int, lookback: int) -> Payload
             "no_buy_from_cny": payloads.price(stock_id, mark, today, 1 + limit),
             "no_sell_from_cny": payloads.price(stock_id, mark, today, 1 - limit),
         },
-        "factors": {name: step.shown(name, stock_id) for name in step.dims},
+        "factors": {name: step.show_figure(name, stock_id) for name in step.dims},
         "bars": payloads.bars(step, stock_id, lookback),
     }
 
@@ -313,7 +315,7 @@ def _stock_snapshot(step: ResearchStep, stock_id: int, lookback: int) -> Payload
 def _comparison(step: ResearchStep, assets: Sequence[int], names: Sequence[str]) -> Payload:
     rows = []
     for asset in assets:
-        figures = [step.shown(name, asset) for name in names]
+        figures = [step.show_figure(name, asset) for name in names]
         rows.append(
             (AssetRef(asset), step.status(asset), payloads.last_close(step, asset), *figures)
         )

@@ -34,7 +34,7 @@ def news(stage: EpisodeStage, view: MarketView, listed: Sequence[int]) -> Payloa
         columns.insert(_SENTIMENT_AT, "sentiment")
 
     rows: list[list[Payload]] = []
-    for row in stage.lens.listed(documents, chosen):
+    for row in stage.lens.sort_documents(documents, chosen):
         document = chosen[row]
         day = DayRef(documents.day_of(row))
         assets = list(document.assets)

@@ -119,7 +119,7 @@ def standings(
             closed = _closed_share(last, position)
 
         fees = stage.rules.venues[asset].fees
-        standing[asset] = Standing(StanceRule.invested(fees, weight), weight, closed)
+        standing[asset] = Standing(StanceRule.compute_invested(fees, weight), weight, closed)
 
     return standing
 

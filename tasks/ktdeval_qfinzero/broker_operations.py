@@ -308,7 +308,7 @@ def borrow(engine: Engine, given: arguments.BorrowQuery) -> answers.Borrow:
     rows: list[answers.BorrowShown] = []
     unknown: list[str] = []
     for ticker in tickers:
-        if engine.reference.listed(Instrument("STOCK", ticker), engine.now_ns):
+        if engine.reference.is_listed(Instrument("STOCK", ticker), engine.now_ns):
             rows.append(_locate(engine, ticker))
         else:
             unknown.append(ticker)

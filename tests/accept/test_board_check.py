@@ -84,7 +84,7 @@ def copied(board: Path, tmp_path: Path) -> Path:
 
 
 def files_of(board: Path) -> CardFiles:
-    (files,) = BoardFolder(board).submitted()
+    (files,) = BoardFolder(board).list_cards()
     return files
 
 

@@ -128,7 +128,9 @@ def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(
         environment = sample_set.sample(number).environment
         calls, environment.workspace = made(item)
         environment.calls.extend(calls)
-        scores = sample_set.score(number, environment.completed({"status": "done", "summary": ""}))
+        scores = sample_set.score(
+            number, environment.complete_answer({"status": "done", "summary": ""})
+        )
         assert (scores["paper_overall"], scores["end_state_match"]) == (100.0, True), item.task.id
 
 

@@ -32,7 +32,7 @@ class RepeatedRows:
 def bar_repeats(raw: RawMarket) -> RepeatedRows:
     """Find repeated bars, in the order of their table."""
     table = raw.table
-    again = table.duplicated()
+    again = table.find_duplicates()
     shared = np.flatnonzero(again | np.append(again[1:], False))
     if not len(shared):
         return _repeats(len(again), shared, pd.DataFrame(), [])

@@ -104,9 +104,9 @@ def is_incomplete(raw: RawMarket) -> BoolArray:
         return np.asarray(np.any(absent, axis=0))
 
     table = raw.table
-    lacks_close = table.judged(lambda part: ~np.isfinite(part["close"]))
+    lacks_close = table.judge_parts(lambda part: ~np.isfinite(part["close"]))
     is_close_only = raw.close_only[table.column]
-    lacking = np.where(is_close_only, lacks_close, table.judged(lacks_any))
+    lacking = np.where(is_close_only, lacks_close, table.judge_parts(lacks_any))
 
     return np.asarray(table.traded & lacking)
 
@@ -190,13 +190,15 @@ def _wrong_bars(raw: RawMarket) -> Iterator[Finding]:
         rounding = np.abs(np.floor(exact + 0.5) - exact)
         return np.asarray(part.traded & (rounding > _COARSE * np.abs(exact)).any(axis=0))
 
-    is_untradable = table.judged(lambda part: np.fmax(part["open"], part["close"]) >= MAX_PRICE)
-    lacks_volume = table.judged(lambda part: np.isnan(part["volume"]))
+    is_untradable = table.judge_parts(
+        lambda part: np.fmax(part["open"], part["close"]) >= MAX_PRICE
+    )
+    lacks_volume = table.judge_parts(lambda part: np.isnan(part["volume"]))
     masks = {
         "incomplete_bars": is_incomplete(raw),
-        "non_positive_price": table.judged(is_non_positive),
-        "impossible_bars": table.judged(is_impossible),
-        "coarse_ticks": table.judged(is_coarse),
+        "non_positive_price": table.judge_parts(is_non_positive),
+        "impossible_bars": table.judge_parts(is_impossible),
+        "coarse_ticks": table.judge_parts(is_coarse),
         "untradable_price": table.traded & is_untradable,
         "suspended_rows": table.suspended,
         "missing_volume_rows": table.traded & has_boards[table.column] & lacks_volume,
@@ -217,7 +219,7 @@ def _lacks_a_price(raw: RawMarket) -> BoolArray:
     missing: a missing high or low is derived from these two.
     """
     table = raw.table
-    ends = table.judged(lambda part: ~np.isfinite(part["open"]) | ~np.isfinite(part["close"]))
+    ends = table.judge_parts(lambda part: ~np.isfinite(part["open"]) | ~np.isfinite(part["close"]))
     return np.asarray(is_incomplete(raw) & ends)
 
 
@@ -239,7 +241,7 @@ def _gap_example(table: BarTable, row: int) -> str:
 
 def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    missing = table.judged(lambda part: part.traded & np.isnan(part["amount"]))
+    missing = table.judge_parts(lambda part: part.traded & np.isnan(part["amount"]))
     known = np.bincount(table.column[table.traded & ~missing], minlength=len(table.codes))
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
     fillable = int((missing & np.isfinite(table["volume"] * typical_price(table))).sum())

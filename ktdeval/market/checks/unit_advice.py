@@ -410,11 +410,11 @@ def _factor_options(raw: RawMarket, faults: UnitFaults) -> tuple[str, ...] | Non
 def _unit_text(unit: Unit, words: Mapping[str, float]) -> str:
     names = {scale: word for word, scale in words.items()}
 
-    def named(scale: float) -> str:
+    def name_scale(scale: float) -> str:
         return names.get(scale) or f"{scale:.12g}"
 
-    scopes = (f"{scope}={named(scale)}" for scope, scale in unit.scopes)
-    return ",".join((named(unit.scale), *scopes))
+    scopes = (f"{scope}={name_scale(scale)}" for scope, scale in unit.scopes)
+    return ",".join((name_scale(unit.scale), *scopes))
 
 
 def _examples(raw: RawMarket, faults: UnitFaults) -> Iterator[str]:

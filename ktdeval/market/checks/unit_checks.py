@@ -55,11 +55,11 @@ class UnitFaults:
 def unit_faults(raw: RawMarket) -> UnitFaults:
     """Check the units of a market's bars."""
     table = raw.table
-    known = table.judged(_is_known)
+    known = table.judge_parts(_is_known)
     powers = {0: _powers(raw, 0)}
     explained = known & (powers[0] != NO_POWER)
 
-    repeated = _of_codes(table, known, table.judged(_repeats) & (powers[0] != 0))
+    repeated = _of_codes(table, known, table.judge_parts(_repeats) & (powers[0] != 0))
     rate = _rates(raw, known, explained) & ~repeated
     known &= ~rate & ~repeated
     explained &= known
@@ -75,7 +75,7 @@ def unit_faults(raw: RawMarket) -> UnitFaults:
             own = factor_power == each
             power = np.where(own, powers[each], power)
 
-    may_be_raw = explained & (table.judged(_in_fen) | ~raw.in_fen[table.column])
+    may_be_raw = explained & (table.judge_parts(_in_fen) | ~raw.in_fen[table.column])
     is_raw = raw.has_factor or bool(may_be_raw.sum() > _NEARLY_ALL * known.sum())
     judged = known
 
@@ -226,7 +226,7 @@ def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray
     """[rows] power of the factor in the quotients of a bar's code: the most frequent power where
     the factor is visible.
     """
-    moved = known & table.judged(_is_moved)
+    moved = known & table.judge_parts(_is_moved)
     size = len(table.codes)
     count = np.bincount(table.column[moved], minlength=size)
     fitting = {}
@@ -337,4 +337,4 @@ def closes_in_fen(raw: RawMarket) -> bool:
     """Return whether most opens and closes of A-shares in their own currency are in whole fen."""
     table = raw.table
     own = table.traded & raw.in_fen[table.column] & np.isfinite(table["close"])
-    return bool(own.any() and table.judged(_in_fen)[own].mean() > _FEN)
+    return bool(own.any() and table.judge_parts(_in_fen)[own].mean() > _FEN)

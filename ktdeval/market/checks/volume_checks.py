@@ -42,8 +42,8 @@ def _price_finding(raw: RawMarket) -> Finding:
         above = volume >= part["low"] * (1 - _NOISE)
         return np.asarray(above & (volume <= part["high"] * (1 + _NOISE)))
 
-    known = table.judged(has_range)
-    odd = _codes_with(table, known, known & table.judged(is_price), _NEARLY_ALL)
+    known = table.judge_parts(has_range)
+    odd = _codes_with(table, known, known & table.judge_parts(is_price), _NEARLY_ALL)
     codes = np.asarray(table.codes)[odd].tolist()
     return finding_of("volume_is_price", len(codes), codes)
 
@@ -69,8 +69,8 @@ def _supply_finding(raw: RawMarket) -> Finding:
         beyond = volume > supply[part.column]
         return np.asarray(beyond | (volume * part["close"] > most[part.column]))
 
-    known = table.judged(lambda part: part.traded & (part["volume"] > 0))
-    odd = np.flatnonzero(_codes_with(table, known, known & table.judged(is_beyond), _MOST))
+    known = table.judge_parts(lambda part: part.traded & (part["volume"] > 0))
+    odd = np.flatnonzero(_codes_with(table, known, known & table.judge_parts(is_beyond), _MOST))
     examples = []
     for column in odd.tolist():
         own = known & (table.column == column)
@@ -83,7 +83,7 @@ def _supply_finding(raw: RawMarket) -> Finding:
     def may_be_value(part: BarTable) -> BoolArray:
         return np.asarray(part["volume"] / part["close"] <= supply[part.column])
 
-    plausible = _codes_with(table, known, known & table.judged(may_be_value), _NEARLY_ALL)
+    plausible = _codes_with(table, known, known & table.judge_parts(may_be_value), _NEARLY_ALL)
     codes = np.asarray(table.codes)[odd].tolist()
     fix = _fix(raw, codes, bool(plausible[odd].all()))
     return finding_of("volume_beyond_supply", len(odd), examples, fix=fix)

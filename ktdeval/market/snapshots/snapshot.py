@@ -549,7 +549,7 @@ class MarketView:
             snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
         )
 
-    def derived(self, name: str, make: Callable[[], T]) -> T:
+    def derive_figures(self, name: str, make: Callable[[], T]) -> T:
         """Figures that `make` computes from this view and nothing else, cached by `name` for other
         views of the market on this day: they are shared and must not be modified. The most recently
         computed days are kept, fewer if the market has many assets.
@@ -562,7 +562,7 @@ class MarketView:
 
         return figures
 
-    def stored(self, name: str, version: str, make: Callable[[MarketView], Arrays]) -> Arrays:
+    def load_arrays(self, name: str, version: str, make: Callable[[MarketView], Arrays]) -> Arrays:
         """Arrays that `make` computes from a view of this day and nothing else: kept in the user's
         cache, if the snapshot has one, for all processes and runs, and read-only. `version`:
         version of the code of `make` (`code_version`). Each array has the same shape on all days.

@@ -198,7 +198,7 @@ class RawMarket:
         for A-shares.
         """
         table = self.table
-        priced = table.judged(
+        priced = table.judge_parts(
             lambda part: np.any(
                 [np.isfinite(part[name]) for name in ("open", "high", "low")], axis=0
             )
@@ -278,12 +278,12 @@ def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Cate
     distinct text. A missing text becomes `no code`.
     """
 
-    def changed(text: Any) -> str:
+    def change_code(text: Any) -> str:
         if pd.isna(text):
             return change("no code")
         return change(str(text))
 
-    texts = pd.Categorical(column).map(changed, na_action=None)
+    texts = pd.Categorical(column).map(change_code, na_action=None)
     values = pd.Categorical(texts).remove_unused_categories()
     return values.reorder_categories(sorted(values.categories))
 
@@ -342,7 +342,7 @@ class BarTable:
         self.column = code.codes[self.order]
         self.row = rows.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])
-        self.suspended: BoolArray = self.judged(BarTable._find_suspensions)
+        self.suspended: BoolArray = self.judge_parts(BarTable._find_suspensions)
 
     def __getitem__(self, name: str) -> FloatArray:
         """[rows] values of a field."""
@@ -367,7 +367,7 @@ class BarTable:
 
             yield part
 
-    def judged(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
+    def judge_parts(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
         """[rows] result of `judge` for each bar, computed part by part to keep intermediate arrays
         small.
         """
@@ -409,7 +409,7 @@ class BarTable:
         """Quote fields that the source has."""
         return tuple(name for name in QUOTE_COLUMNS if name in self._source)
 
-    def duplicated(self) -> BoolArray:
+    def find_duplicates(self) -> BoolArray:
         """[rows] whether the bar repeats the previous bar's code and day."""
         return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
 

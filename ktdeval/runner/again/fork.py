@@ -229,7 +229,9 @@ class Forker:
             step=step,
         )
 
-    def recorded(self, spec: EpisodeSpec, step: int) -> tuple[dict[str, float], dict[str, str]]:
+    def read_decision(
+        self, spec: EpisodeSpec, step: int
+    ) -> tuple[dict[str, float], dict[str, str]]:
         """Return the weights and sides of the recorded decision, by code."""
         columns = self._snapshot.asset_index
         orders = []

@@ -287,7 +287,7 @@ class _Execution:
 
         if self._seen is None:
             return tuple(orders)
-        return self._seen.sized(tuple(orders))
+        return self._seen.size_orders(tuple(orders))
 
     def _scale_order(self, order: Order, asset: int) -> int:
         """Return the number of shares of an order by shares, scaled to this capital, in whole lots;

@@ -53,7 +53,7 @@ class BookAccount:
             working=(),
         )
 
-    def sized(self, action: Action) -> Action:
+    def size_orders(self, action: Action) -> Action:
         """Return orders unchanged: the executor turns weights into shares."""
         return action
 

@@ -124,7 +124,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
             history=None if self._is_at_book else partial(self._history, view),
         )
         outcome = session.decide(self._parts.agent, observation, self._memory)
-        decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))
+        decision = replace(outcome.decision, action=seen.size_orders(outcome.decision.action))
         # so that a resumed agent gets exactly the same memory
         memory = loads_strict(dumps_canonical(outcome.decision.memory))
 

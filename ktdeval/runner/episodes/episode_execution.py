@@ -109,7 +109,7 @@ class EpisodeFactory:
         """Return one of the tasks."""
         return self._tasks[name]
 
-    def compacted(self, name: str) -> EpisodeFactory | None:
+    def make_compact(self, name: str) -> EpisodeFactory | None:
         """Return the factory for a task's compact-prompt version, whose name has the suffix
         `COMPACT`; None if the task has no such version, or is itself compact.
         """

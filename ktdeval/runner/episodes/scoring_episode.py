@@ -91,7 +91,7 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         if outcome.taken is not None:
             completed: JsonObject = _json_object(outcome.taken)
             if environment is not None:
-                completed = environment.completed(completed)
+                completed = environment.complete_answer(completed)
 
             answer = _json_object(encodable(dumps_canonical(completed)))
 

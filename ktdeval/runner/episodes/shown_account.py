@@ -124,7 +124,7 @@ class SeenBooks:
         )
         self.account = Account(cash_minor, account.positions)
 
-    def sized(self, action: Action) -> Action:
+    def size_orders(self, action: Action) -> Action:
         """Return orders as intended: an order in shares that equals the shown position closes it.
         If the mask changes prices, orders are converted to shares at the shown prices, each sized
         as if earlier orders (in the executor's sequence) were filled.

@@ -75,7 +75,7 @@ def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None
             raise _explain_refusal(f"the agent {spec.agent} asks several models")
 
         where = f"task {name}, agent {spec.agent}: its first sample can't be shown"
-        calls = len(call_foreign(first.shown, where, False).requests)
+        calls = len(call_foreign(first.play_shown, where, False).requests)
         if calls != 1:
             raise _explain_refusal(
                 f"{name} with the agent {spec.agent} makes {calls:,} calls a sample"
@@ -132,10 +132,10 @@ def ask_in_batches(
         plugins.emit(CheckDelayed("batch", *wait))
 
     try:
-        left = [(spec, steps.unrecorded(spec)) for spec in work]
+        left = [(spec, steps.find_unrecorded(spec)) for spec in work]
         while True:
             requests = WantedRequests(client)
-            left = [(spec, steps.unanswered(spec, own, requests)) for spec, own in left]
+            left = [(spec, steps.find_unanswered(spec, own, requests)) for spec, own in left]
 
             if not requests.found:
                 return
@@ -156,7 +156,7 @@ class _OpenSteps:
         self._factory = factory
         self._stop = stop
 
-    def unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
+    def find_unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
         """Return the steps of an episode that are not recorded; empty if the episode can't be
         opened, which is reported when it runs.
         """
@@ -171,7 +171,7 @@ class _OpenSteps:
         records, _ = self._folder.load_recorded(spec)
         return range(len(records), total[0])
 
-    def unanswered(
+    def find_unanswered(
         self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
     ) -> Sequence[int]:
         """Return the steps of an episode that lack a reply, after adding their requests. A step

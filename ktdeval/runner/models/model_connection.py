@@ -120,9 +120,9 @@ class ModelAccess:
         that another run folder has for it.
         """
 
-    def paid(self) -> dict[str, float | None]:
-        """Return the cost in US dollars of each episode's calls, as in `CallLog.paid`."""
-        return {} if self.log is None else self.log.paid()
+    def list_costs(self) -> dict[str, float | None]:
+        """Return the cost in US dollars of each episode's calls, as in `CallLog.list_costs`."""
+        return {} if self.log is None else self.log.list_costs()
 
     def flush(self) -> None:
         """Make recorded calls readable from the run folder."""

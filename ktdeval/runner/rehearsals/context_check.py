@@ -83,7 +83,7 @@ def _compact_tokens(first: FirstStep) -> int | None:
     """Return the tokens of a typical prompt in a task's compact version; None if it has no compact
     version.
     """
-    compact = first.compacted()
+    compact = first.make_compact()
     return None if compact is None else measure_task([compact], None).largest["typical"]
 
 

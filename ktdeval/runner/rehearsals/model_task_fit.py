@@ -70,7 +70,7 @@ def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
     spec = first.spec
     with_lessons = model_traits(model).needs_lessons
     where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
-    shown: ShownStep = call_foreign(first.shown, where, with_lessons)
+    shown: ShownStep = call_foreign(first.play_shown, where, with_lessons)
     return shown.requests
 
 

@@ -61,7 +61,7 @@ class FirstStep:
             self._open(MeasuringModel(LOW, 0))
         return self._total_steps
 
-    def shown(self, with_lessons: bool) -> ShownStep:
+    def play_shown(self, with_lessons: bool) -> ShownStep:
         """Return the requests to a model, with or without the lessons of a warm-up."""
         has_lessons = with_lessons and self._learns
         if has_lessons not in self._shown:
@@ -76,8 +76,8 @@ class FirstStep:
         if not self._learns:
             return StepSize(0, NOTHING_SENT, 0.0, 0)
 
-        whole = self.shown(with_lessons=True).size
-        without = self.shown(with_lessons=False).size
+        whole = self.play_shown(with_lessons=True).size
+        without = self.play_shown(with_lessons=False).size
         return StepSize(
             whole.requests - without.requests,
             whole.sent.without(without.sent),
@@ -102,11 +102,11 @@ class FirstStep:
         for step in self.days.by_size():
             yield self._low_size(step)
 
-    def compacted(self) -> FirstStep | None:
+    def make_compact(self) -> FirstStep | None:
         """Return the first step of the same episode with a compact prompt; None if the task has no
         compact prompt.
         """
-        compact = self._factory.compacted(self.spec.task)
+        compact = self._factory.make_compact(self.spec.task)
         if compact is None:
             return None
         return FirstStep(replace(self.spec, task=f"{self.spec.task}{COMPACT}"), lambda: compact)

@@ -23,13 +23,13 @@ class Watcher(Protocol):
     run.
     """
 
-    def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:
+    def keep_request(self, spec: EpisodeSpec, request: ModelRequest) -> None:
         """Receive a request before the model is called."""
 
     def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:
         """Receive a piece of a reply that is still arriving, if the provider streams."""
 
-    def answered(self, spec: EpisodeSpec, reply: Reply) -> None:
+    def keep_reply(self, spec: EpisodeSpec, reply: Reply) -> None:
         """Receive a reply, once it is recorded."""
 
 
@@ -46,10 +46,10 @@ class _WatchedModel:
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer a request; errors are those of the model."""
-        self._watcher.asked(self._spec, request)
+        self._watcher.keep_request(self._spec, request)
         listener = partial(self._watcher.heard, self._spec)
         reply = self._model.reply(replace(request, listener=listener))
-        self._watcher.answered(self._spec, reply)
+        self._watcher.keep_reply(self._spec, reply)
         return reply
 
 

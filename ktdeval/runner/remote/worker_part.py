@@ -170,11 +170,11 @@ class RunPart(Closing):
         rules = own.folder.manifest.rules
         return compute_metric(definition, ledger, own.snapshot, rules, owner).value
 
-    def paid(self) -> dict[str, float | None]:
+    def list_costs(self) -> dict[str, float | None]:
         """Return the cost in US dollars of the calls of each episode, finished or not, and of
         `canary` and `check`; None if a price is unknown.
         """
-        return self._run.access.paid()
+        return self._run.access.list_costs()
 
     def write_card(
         self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence

@@ -97,7 +97,7 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
     if is_unix.all():
         return _local(_unix(texts), is_unix, clock)
 
-    stamps, offsets = _ordered(texts)
+    stamps, offsets = _parse_ordered(texts)
     if stamps.isna().any():
         form, found = _usual_format(texts, stamps)
         is_moment = pd.Series(_ZONED in form, index=texts.index)
@@ -149,7 +149,7 @@ def _to_zone(stamps: pd.Series, source: str, zone: str) -> pd.Series:
     return local
 
 
-def _ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
+def _parse_ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
     """Return stamps in the order year, month, day as they are written, NaT for others, and their
     offsets.
     """
@@ -162,10 +162,10 @@ def _ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
     minutes = pd.to_numeric(signed.str[:3], errors="coerce") * 60
     minutes += pd.to_numeric(signed.str[0] + signed.str[3:5], errors="coerce")
     minutes = minutes.where(~parts["offset"].isin(["Z", "UTC", "GMT"]), 0.0)
-    return _assembled(parts), pd.to_timedelta(minutes, unit="min")
+    return _assemble_moments(parts), pd.to_timedelta(minutes, unit="min")
 
 
-def _assembled(parts: pd.DataFrame) -> pd.Series:
+def _assemble_moments(parts: pd.DataFrame) -> pd.Series:
     """Return moments from texts of their parts, NaT where these make none."""
     known = [name for name in _PARTS if name in parts]
     numbers = parts[known].apply(lambda column: pd.to_numeric(column.str.replace(",", ".")))
@@ -205,7 +205,7 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
     elif form == ROC:
         parts = texts.str.extract(f"^{_ROC_DAY}$")
         parts["year"] = (pd.to_numeric(parts["year"]) + 1911).astype("string")
-        stamps = _assembled(parts)
+        stamps = _assemble_moments(parts)
     else:
         stamps = _read_stamps(texts, form)
 

@@ -108,7 +108,7 @@ class TextReader:
     ) -> Iterator[LogText]:
         own = role_of(value)
         kind = kind_of(value)
-        inner = _enveloped(value)
+        inner = _find_envelope(value)
         if inner:
             yield from self.texts(value[inner], own or role, f"{place}.{inner}")
             return
@@ -218,7 +218,7 @@ def _join(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
-def _enveloped(value: Mapping[str, JsonValue]) -> str:
+def _find_envelope(value: Mapping[str, JsonValue]) -> str:
     """Return the key of the message that an object wraps; empty if it does not wrap a message."""
     for key in ("message", "payload", "kwargs", "data", "item"):
         inner = value.get(key)

@@ -62,7 +62,7 @@ def rerun_baseline(
         difference = card_difference(_comparable(recorded.card), _comparable(again), text)
         if difference is not None:
             problem = f"differs from what the baseline gives when it is run again: {difference}"
-            return Evidence(recorded.refused(("ledger", FileMessage(CARD, problem))))
+            return Evidence(recorded.locate_faults(("ledger", FileMessage(CARD, problem))))
 
         run = RunFolder.load(path.parent.parent)
         snapshot = open_recorded_snapshot(run, plugins, {})

@@ -434,7 +434,7 @@ class ListInputs:
         """
         return self.records.stored == "repository"
 
-    def expected(self, is_whole: bool) -> set[str]:
+    def list_expected(self, is_whole: bool) -> set[str]:
         """Return the files that the card's records must include. `is_whole`: whether to include the
         completion marks of episodes.
         """
@@ -459,7 +459,7 @@ class ListInputs:
     @cached_property
     def surplus(self) -> Sequence[str]:
         """Listed files that are not among the card's records."""
-        return sorted(self.files.keys() - self.expected(is_whole=True) - {CANARY})
+        return sorted(self.files.keys() - self.list_expected(is_whole=True) - {CANARY})
 
 
 @rule("records", Stage.LIST)
@@ -476,7 +476,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
         if path not in inputs.files:
             yield f"files: {path[:120]}, from which the card was made, is missing"
 
-    for path in sorted(inputs.expected(inputs.is_here) - inputs.files.keys()):
+    for path in sorted(inputs.list_expected(inputs.is_here) - inputs.files.keys()):
         yield f"files: {path} is missing"
 
     for path in inputs.surplus:

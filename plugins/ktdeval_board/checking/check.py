@@ -287,7 +287,7 @@ class _RecordsChecker:
         if market is not None:
             described = self._markets.document(candidate.division)
             faults = description_problems(candidate.card, described)
-            refused = recorded.refused(
+            refused = recorded.locate_faults(
                 *((rule, FileMessage(CARD, message)) for rule, message in faults)
             )
             if refused:
@@ -298,7 +298,7 @@ class _RecordsChecker:
             return Evidence(notes=(missing,))
 
         definitions = definition_problems(candidate.card, self._plugins)
-        refused = recorded.refused(
+        refused = recorded.locate_faults(
             *(("metric", FileMessage(CARD, message)) for message in definitions)
         )
         if refused:

@@ -137,7 +137,7 @@ class RecordedCard:
         """Folder of the records on the board."""
         return self.folder.records(self.files.card_id)
 
-    def refused(self, *faults: Fault) -> tuple[Finding, ...]:
+    def locate_faults(self, *faults: Fault) -> tuple[Finding, ...]:
         """Return faults as findings, each with the path of its file on the board."""
         where = self.folder.relative(self.source)
         located = []
@@ -177,7 +177,7 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     total = sum(file.bytes for file in listed.values())
     most = recorded.limits.bytes_of("records_mb")
     if total > most:
-        return recorded.refused(
+        return recorded.locate_faults(
             ("size", FileMessage("", f"has {total:,} bytes; at most {most:,} are allowed"))
         )
 
@@ -196,7 +196,7 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     card.parent.mkdir(parents=True, exist_ok=True)
     card.write_bytes(read_text(recorded.files.card, recorded.limits.bytes_of("card_mb")).encode())
 
-    return recorded.refused(*faults)
+    return recorded.locate_faults(*faults)
 
 
 def _present(source: Path) -> Iterator[str]:
@@ -276,10 +276,10 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     problem = _run_job(job)
     if problem is not None:
         rule = "size" if problem.startswith("takes more") else "records"
-        return Evidence(recorded.refused((rule, FileMessage("", problem))))
+        return Evidence(recorded.locate_faults((rule, FileMessage("", problem))))
 
     result = read_own(out / RESULT, Result)
-    findings = recorded.refused(*_faults(recorded, result))
+    findings = recorded.locate_faults(*_faults(recorded, result))
     if findings:
         return Evidence(findings)
 
@@ -289,7 +289,9 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     except CardError as error:
         reason = str(error).removeprefix(f"{out}/")
         return Evidence(
-            recorded.refused(("records", FileMessage("", f"do not give a valid series: {reason}")))
+            recorded.locate_faults(
+                ("records", FileMessage("", f"do not give a valid series: {reason}"))
+            )
         )
 
     return Evidence(

@@ -55,7 +55,7 @@ def sign(board: Path, options: SignOptions) -> None:
 
     signed = 0
     found = set[str]()
-    for files in BoardFolder(board).submitted():
+    for files in BoardFolder(board).list_cards():
         verdict = BoardFolder(board).verdict(files.card_id)
         if (only and files.card_id not in only) or not verdict.is_file():
             continue

@@ -90,7 +90,7 @@ class PairedWindows:
         labels: npt.NDArray[np.int64] = np.unique(blocks, return_inverse=True)[1].reshape(-1)
         return labels
 
-    def shared(self, indices: Sequence[int]) -> bool:
+    def share_days(self, indices: Sequence[int]) -> bool:
         """Return whether any of these windows share days."""
         return bool(np.any(np.triu(self.correlation[np.ix_(indices, indices)], 1)))
 
@@ -157,7 +157,7 @@ def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
 
     return {
         "windows": days,
-        "overlap": windows.shared(range(len(windows.windows))),
+        "overlap": windows.share_days(range(len(windows.windows))),
         "effective_windows": round(stats.effective_count(windows.correlation), DIGITS),
         "cards": list(cards) if windows.windows else [],
         "fields": list(FIELDS),
@@ -312,8 +312,8 @@ def _test_row(differences: Vector, windows: PairedWindows) -> PairingTest:
     indices = np.flatnonzero(np.isfinite(differences)).tolist()
     values = differences[indices]
     moving = [index for index in indices if differences[index] != 0]
-    shared = windows.shared(indices)
-    shared_moving = windows.shared(moving)
+    shared = windows.share_days(indices)
+    shared_moving = windows.share_days(moving)
     # The simulated distribution covers all windows; one for each subset of them would take too
     # long.
     has_p = not shared_moving or len(moving) == len(differences)

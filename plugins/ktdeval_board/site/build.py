@@ -317,7 +317,9 @@ def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
         site.put("registrations", {"registrations": registrations_data(board)}, is_plain=True)
 
     most = board.rules.limits.bytes_of("card_mb")
-    imported = [to_plain(read_untrusted(path, Imported, most)) for path in board.folder.imported()]
+    imported = [
+        to_plain(read_untrusted(path, Imported, most)) for path in board.folder.list_imports()
+    ]
     site.put("imported", {"results": imported}, is_plain=True)
 
 

@@ -446,7 +446,7 @@ def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(
 def test_a_submission_without_a_verdict_is_not_trusted(
     small: Path, tmp_path: Path, field: str, value: Any, problem: str
 ) -> None:
-    files = next(BoardFolder(small).submitted())
+    files = next(BoardFolder(small).list_cards())
     BoardFolder(small).verdict(files.card_id).unlink()
     submission = json.loads(files.submission.read_text())
     files.submission.write_text(json.dumps({**submission, field: value}))
@@ -456,7 +456,7 @@ def test_a_submission_without_a_verdict_is_not_trusted(
 
 
 def test_an_unchecked_card_is_validated(small: Path, tmp_path: Path) -> None:
-    files = next(BoardFolder(small).submitted())
+    files = next(BoardFolder(small).list_cards())
     card = json.loads(files.card.read_text())
     card["metrics"]["total_return"]["value"] += 0.5
     text = json.dumps(card)

@@ -78,7 +78,7 @@ def reopen(board: Path) -> None:
 def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
     board: Path,
 ) -> None:
-    ids = {files.card_id for files in BoardFolder(board).submitted()}
+    ids = {files.card_id for files in BoardFolder(board).list_cards()}
     assert looked_at(board) == ([], ids)
     assert looked_at(board, every=True) == ([], ids)
 
@@ -94,7 +94,7 @@ def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
 
 def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path) -> None:
     reopen(board)
-    first, second = BoardFolder(board).submitted()
+    first, second = BoardFolder(board).list_cards()
     verdict = BoardFolder(board).verdict(first.card_id)
     verdict.unlink()
 
@@ -120,7 +120,7 @@ def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trus
     board: Path, how: str
 ) -> None:
     reopen(board)
-    first, _ = BoardFolder(board).submitted()
+    first, _ = BoardFolder(board).list_cards()
     verdict = BoardFolder(board).verdict(first.card_id)
 
     if how == "link":
@@ -152,7 +152,7 @@ def sizes_found(board: Path) -> list[str]:
 def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
     board: Path, surplus: int, message: list[str]
 ) -> None:
-    card_id = next(iter(BoardFolder(board).submitted())).card_id
+    card_id = next(iter(BoardFolder(board).list_cards())).card_id
     folder = board / "records" / card_id
     folder.mkdir(parents=True)
 
@@ -176,7 +176,7 @@ def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
 def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
     board: Path, count: int, message: list[str]
 ) -> None:
-    card_id = next(iter(BoardFolder(board).submitted())).card_id
+    card_id = next(iter(BoardFolder(board).list_cards())).card_id
     for index in range(count):
         (board / "records" / card_id / "episodes" / str(index)).mkdir(parents=True)
 
@@ -193,7 +193,7 @@ def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
 def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones(
     board: Path,
 ) -> None:
-    first, second = BoardFolder(board).submitted()
+    first, second = BoardFolder(board).list_cards()
 
     def card_of(card_id: str) -> dict[str, Any]:
         loaded = load_board(board)

@@ -150,7 +150,7 @@ def scoring_board(tmp_path: Path, model: str) -> Path:
 
 def check(scoring: Path, tier: str = "re-executed") -> str:
     """Give the one card of a scoring board a verdict; its id."""
-    (files,) = BoardFolder(scoring).submitted()
+    (files,) = BoardFolder(scoring).list_cards()
     put_json(BoardFolder(scoring).verdict(files.card_id), verdict_of(files.card_id, "probe", tier))
     return files.card_id
 
@@ -255,7 +255,7 @@ def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_ca
 
 
 def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path) -> None:
-    (files,) = BoardFolder(scoring).submitted()
+    (files,) = BoardFolder(scoring).list_cards()
     submission = json.loads(files.submission.read_text())
     files.submission.write_text(json.dumps({**submission, "submitter": "me"}))
 

@@ -508,7 +508,7 @@ def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) 
             continue
 
         point = by_place[decision.place.episode, decision.place.step]
-        weights, sides = point.forker.recorded(point.spec, point.step)
+        weights, sides = point.forker.read_decision(point.spec, point.step)
         same.append(not differ(decision, replace_decision(decision, weights, sides)))
 
     return None if not same else sum(same) / len(same)

@@ -63,7 +63,7 @@ def _seeds_parts(report: PowerReport) -> Iterator[Part]:
     unit = report.unit
     wanted = report.effect
 
-    def needed(row: SeedsRow) -> str:
+    def needed_text(row: SeedsRow) -> str:
         if wanted is None:
             return ""
         return "over 300" if row.windows_needed is None else str(row.windows_needed)
@@ -80,6 +80,6 @@ def _seeds_parts(report: PowerReport) -> Iterator[Part]:
         ReportColumn("", lambda _: unit_name(unit)),
         plain("a year", "effect_per_year", "", unit),
         plain("z test a year", "effect_normal_per_year", "", unit),
-        ReportColumn(head, needed),
+        ReportColumn(head, needed_text),
     )
     yield "  z test: the same by the normal approximation, which few windows do not justify"

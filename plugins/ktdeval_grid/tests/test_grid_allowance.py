@@ -104,7 +104,7 @@ def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     assert allowance.draw(Amount(0.1, 2000)) == "never"
-    assert allowance.needed(Amount(0.1, 2000)) == {"max_tokens": 2000}
+    assert allowance.find_needed(Amount(0.1, 2000)) == {"max_tokens": 2000}
     assert allowance.draw(Amount(1.0, 1000)) == "drawn"
 
 
@@ -283,10 +283,10 @@ def test_needed_is_the_least_limit_that_leaves_the_amount(tmp_path: Path) -> Non
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     assert allowance.draw(Amount(0.5, 500)) == "drawn"
 
-    assert allowance.needed(Amount(0.5, 500)) == {}
-    assert allowance.needed(Amount(0.75, 500)) == {"max_cost": 1.25}
-    assert allowance.needed(Amount(0.5, 501)) == {"max_tokens": 1001}
-    assert allowance.needed(Amount(0.75, 600)) == {"max_cost": 1.25, "max_tokens": 1100}
+    assert allowance.find_needed(Amount(0.5, 500)) == {}
+    assert allowance.find_needed(Amount(0.75, 500)) == {"max_cost": 1.25}
+    assert allowance.find_needed(Amount(0.5, 501)) == {"max_tokens": 1001}
+    assert allowance.find_needed(Amount(0.75, 600)) == {"max_cost": 1.25, "max_tokens": 1100}
 
 
 def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) -> None:

@@ -365,7 +365,7 @@ def test_nothing_is_published_before_a_call(grid: HandMade) -> None:
 class PaidParts(OpenRunFolders):
     """Open run folders whose calls have cost something."""
 
-    def paid(self) -> dict[str, dict[str, float | None]]:
+    def list_costs(self) -> dict[str, dict[str, float | None]]:
         return {FIRST: {unit_id(0, 0): 0.5, unit_id(0, 1): None, "canary": 0.125}}
 
 

@@ -104,7 +104,7 @@ class Gathering:
             if not self.board.is_done(job.name):
                 self._do(job, claim.check)
                 claim.check()
-                self.board.done(job.name, _DONE)
+                self.board.record_done(job.name, _DONE)
 
             self.view.done.add(job.name)
         except FencedError:

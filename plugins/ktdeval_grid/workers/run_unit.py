@@ -144,7 +144,7 @@ class UnitRunner:
             launch=self.view.launch,
             failed_at=_now(),
             needed=ended.needed,
-            cost_usd=self.parts.paid().get(turn.system, {}).get(turn.unit.id),
+            cost_usd=self.parts.list_costs().get(turn.system, {}).get(turn.unit.id),
         )
         if claim.is_ours():
             self.place.store.replace(failed_key(turn.unit.id), encode_value(failure))
@@ -161,7 +161,7 @@ class UnitRunner:
             before = find_value(store, key, WorkerPaid) or WorkerPaid()
 
         usd = dict(before.usd)
-        for slug, paid in self.parts.paid().items():
+        for slug, paid in self.parts.list_costs().items():
             usd[slug] = {unit: cost for unit, cost in paid.items() if unit not in self.view.done}
 
         now = WorkerPaid(usd=usd)

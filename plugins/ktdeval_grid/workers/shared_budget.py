@@ -134,7 +134,7 @@ class GridAllowance:
     def _is_drawn(self, most: Amount) -> bool:
         """Draw for a call, if the limits allow."""
         has_drawn = any(purse.has_drawn for purse in self.purses)
-        if not has_drawn and self._needed(most):
+        if not has_drawn and self._find_needed(most):
             return False
         if not self._take(most):
             return False
@@ -156,14 +156,14 @@ class GridAllowance:
             for purse in self.purses:
                 purse.free += purse.count_units(drawn) - purse.count_units(used)
 
-    def needed(self, most: Amount) -> dict[str, float]:
+    def find_needed(self, most: Amount) -> dict[str, float]:
         """Return the limits that leave less than `most`, by option, each with the smallest
         sufficient value.
         """
         with self._lock:
-            return self._needed(most)
+            return self._find_needed(most)
 
-    def _needed(self, most: Amount) -> dict[str, float]:
+    def _find_needed(self, most: Amount) -> dict[str, float]:
         needed = {purse.limit: purse.find_needed(most) for purse in self.purses}
         return {limit: least for limit, least in needed.items() if least is not None}
 

@@ -103,11 +103,11 @@ class OpenRunFolders(Closing):
             quiet=True,
         )
 
-    def paid(self) -> dict[str, dict[str, float | None]]:
+    def list_costs(self) -> dict[str, dict[str, float | None]]:
         """Return the US dollars spent on the calls recorded by open parts, by system and
         episode.
         """
-        return {slug: part.paid() for slug, part in list(self._open.items())}
+        return {slug: part.list_costs() for slug, part in list(self._open.items())}
 
     def interrupt(self) -> None:
         """Stop the episodes in all parts after the steps in progress."""

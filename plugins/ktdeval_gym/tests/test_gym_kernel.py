@@ -213,7 +213,7 @@ def test_decisions_come_to_the_orders_of_the_stance_rule(
 
     fees = market.tape.rules.venues[0].fees
     exposure = abs(nav - 1_000_000) / nav if nav > 0 else 0.0
-    standing = Standing(StanceRule.invested(fees, exposure))
+    standing = Standing(StanceRule.compute_invested(fees, exposure))
     now = int(np.sign(held))
 
     for action, decision in enumerate(DECISIONS):

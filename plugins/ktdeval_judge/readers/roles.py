@@ -117,7 +117,7 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
             if role == "return" and "nav" in roles:
                 columns = columns[:1]  # not read if there are account values
             if columns:
-                roles[role] = _checked(table, role, (*roles.get(role, ()), *columns))
+                roles[role] = _check_columns(table, role, (*roles.get(role, ()), *columns))
                 for column in columns:
                     del spelled[column]
 
@@ -167,7 +167,7 @@ def _columns_spelled(
     return columns
 
 
-def _checked(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _check_columns(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns of a role: all if the role may have several, else the first."""
     filled = [each for each in columns if (table.cells[each] != "").any()] or list(columns[:1])
     if role in _SEVERAL:

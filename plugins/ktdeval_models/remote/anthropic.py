@@ -461,7 +461,7 @@ class AnthropicModel(RemoteAdapter):
 
     # --- a refusal
 
-    def sent(self, body: Mapping[str, Any]) -> Collection[str]:
+    def list_fields(self, body: Mapping[str, Any]) -> Collection[str]:
         """Return the request fields that a refusal may blame and `omit` may list: all but
         `max_tokens`, which the API requires.
         """

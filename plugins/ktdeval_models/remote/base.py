@@ -244,7 +244,7 @@ class RemoteAdapter:
         """Return how a reply ended, by the server's stop reason; errors are those of `read_ending`."""
         return read_ending(word, content, calls, request, self.caller)
 
-    def sent(self, body: Mapping[str, Any]) -> Collection[str]:
+    def list_fields(self, body: Mapping[str, Any]) -> Collection[str]:
         """Return the request fields that a refusal may blame and `omit` may list."""
         return body
 
@@ -261,7 +261,7 @@ class RemoteAdapter:
         """Return the error for a refusal; a subclass may read more details from its provider's
         `content`.
         """
-        return error_of(refusal, self.caller, self.sent(body))
+        return error_of(refusal, self.caller, self.list_fields(body))
 
     def reply(self, request: ModelRequest) -> Reply:
         """Make one attempt. Thread-safe, without state between calls.
@@ -283,8 +283,8 @@ class RemoteAdapter:
         asked = request
         fixed = (*self.params.extra_body, *self.params.omit)
         while True:
-            request = self.own.fitted(asked)
-            body = self.own.added(self.encode_as(request, forms), request, fixed)
+            request = self.own.fit_request(asked)
+            body = self.own.add_own(self.encode_as(request, forms), request, fixed)
             answer = self._post(body, request, stream)
             if 200 <= answer.status < 300:
                 break
@@ -331,7 +331,7 @@ class RemoteAdapter:
             _LOG.warning(NO_TOOL_PARSER, f"{self.provider}/{self.name}")
         return replace(reply, notes=(*reply.notes, UNPARSED_CALL))
 
-    def answered(self, status: int, content: bytes, request: ModelRequest) -> Reply:
+    def read_answer(self, status: int, content: bytes, request: ModelRequest) -> Reply:
         """Return the reply in an answer that arrived separately from its request, such as from a
         batch; raises the same errors as `reply`.
         """
@@ -414,7 +414,7 @@ class RemoteAdapter:
 
     def _read(self, content: bytes, request: ModelRequest, body: Mapping[str, Any]) -> Reply:
         try:
-            answer = json_reply(content, self.caller, self.sent(body), self.loads)
+            answer = json_reply(content, self.caller, self.list_fields(body), self.loads)
             try:
                 reply = self.decode(answer, request, body)
             except ModelError as error:

@@ -319,7 +319,7 @@ class GoogleModel(RemoteAdapter):
 
     # --- a refusal
 
-    def sent(self, body: Mapping[str, Any]) -> Collection[str]:
+    def list_fields(self, body: Mapping[str, Any]) -> Collection[str]:
         """Return the request fields that a refusal may blame, in both spellings."""
         names = {*body, *body.get("generationConfig", {})} - {"generationConfig"}
         return names | {_snake(name) for name in names}

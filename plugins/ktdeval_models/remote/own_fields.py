@@ -50,7 +50,7 @@ class OwnFields:
         self._lock = threading.Lock()
         self._refused: set[str] = set()
 
-    def fitted(self, request: ModelRequest) -> ModelRequest:
+    def fit_request(self, request: ModelRequest) -> ModelRequest:
         """Return a request without settings that the server is known to refuse, and with an effort
         that the API knows.
         """
@@ -78,7 +78,7 @@ class OwnFields:
         known = [_EFFORTS.index(word) for word in self.form.efforts]
         return _EFFORTS[min(known, key=lambda each: (abs(each - place), -each))]
 
-    def added(
+    def add_own(
         self, body: dict[str, Any], request: ModelRequest, fixed: Collection[str]
     ) -> dict[str, Any]:
         """Return a body with the program's fields, if the program speaks this API. `fixed`: fields

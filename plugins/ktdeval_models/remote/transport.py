@@ -204,7 +204,7 @@ class _CallClock:
     until = 0.0
     is_sent = False
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds left; never 0, which would make a socket non-blocking."""
         return max(self.until - time.monotonic(), 1e-3)
 
@@ -224,13 +224,13 @@ class _TimedStream:
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:  # noqa: ARG002 - the clock says
         if time.monotonic() >= self._clock.until:
             raise self._httpcore.ReadTimeout
-        return self._stream.read(max_bytes, self._clock.left())
+        return self._stream.read(max_bytes, self._clock.seconds_left())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
         self._clock.is_sent = True
         # A server may answer and close before it has read everything: the answer gives the reason.
         with suppress(self._httpcore.WriteError):
-            self._stream.write(buffer, self._clock.left())
+            self._stream.write(buffer, self._clock.seconds_left())
 
     def start_tls(
         self,
@@ -238,7 +238,7 @@ class _TimedStream:
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002
     ) -> _TimedStream:
-        encrypted = self._stream.start_tls(ssl_context, server_hostname, self._clock.left())
+        encrypted = self._stream.start_tls(ssl_context, server_hostname, self._clock.seconds_left())
         return _TimedStream(encrypted, self._clock, self._httpcore)
 
 
@@ -257,7 +257,7 @@ class _TimedBackend:
         timeout: float | None = None,  # noqa: ARG002
         **options: Any,
     ) -> _TimedStream:
-        limit_s = min(self._clock.left(), _CONNECT_S)
+        limit_s = min(self._clock.seconds_left(), _CONNECT_S)
         stream = self._plain.connect_tcp(host, port, timeout=limit_s, **options)
         return _TimedStream(stream, self._clock, self._httpcore)
 

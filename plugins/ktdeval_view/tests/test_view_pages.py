@@ -577,7 +577,7 @@ def test_each_memory_is_shown_with_its_history() -> None:
         days, [entry_of("none"), entry_of("- M1: rain"), entry_of("")], texts
     )
 
-    assert texts.listed() == ["a system prompt", "rain", "sun"]
+    assert texts.list_texts() == ["a system prompt", "rain", "sun"]
     assert first["layers"] == ["short", "mid"]
     assert first["fields"] == ["importance", "count"]
     assert first["rows"] == [[0, 1, "M1", False, "new", 50.1235, 0]]

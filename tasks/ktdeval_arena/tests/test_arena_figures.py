@@ -342,7 +342,7 @@ def test_figures_of_any_decisions_match_the_public_code(
             (0,),
             account.positions,
             None,
-            {0: Standing(StanceRule.invested(Fees(buy_bps=5, sell_bps=5), worth), worth)},
+            {0: Standing(StanceRule.compute_invested(Fees(buy_bps=5, sell_bps=5), worth), worth)},
         )
         item = {
             "stock_id": "AAA",

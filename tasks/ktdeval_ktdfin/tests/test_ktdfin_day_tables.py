@@ -133,5 +133,5 @@ def test_the_first_groups_of_a_ranking_are_those_of_the_whole_one(
     day.__dict__["dims"] = {"key": keys}
     everyone = np.ones(count, dtype=bool)
 
-    whole = day.ranked([keys], everyone)
-    assert day.ranked([keys], everyone, most) == list(whole_groups(whole, most))
+    whole = day.rank_groups([keys], everyone)
+    assert day.rank_groups([keys], everyone, most) == list(whole_groups(whole, most))

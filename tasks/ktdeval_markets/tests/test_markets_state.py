@@ -257,7 +257,7 @@ def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() 
     stage = scene_of(snapshot)._stage
 
     assert set(shown_state.standings(stage, None, range(7)).values()) == {
-        Standing(StanceRule.invested(find_venue("us_equity").fees, 0.0))
+        Standing(StanceRule.compute_invested(find_venue("us_equity").fees, 0.0))
     }
 
     last = step_record(
@@ -289,7 +289,7 @@ def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() 
 
     fees = find_venue("us_equity").fees
     assert [one.invested for one in standings.values()] == [
-        StanceRule.invested(fees, one.weight) for one in standings.values()
+        StanceRule.compute_invested(fees, one.weight) for one in standings.values()
     ]
 
     ruined = step_record(

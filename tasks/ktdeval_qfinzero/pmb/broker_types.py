@@ -253,7 +253,7 @@ class Account:
         """Return the position in an instrument; a flat one is added if it is missing."""
         return self.positions.setdefault(instrument.id, Position(instrument))
 
-    def held(self, instrument_id: str) -> int:
+    def count_units(self, instrument_id: str) -> int:
         """Units held of an instrument; negative when short."""
         return self.positions[instrument_id].qty if instrument_id in self.positions else 0
 

@@ -104,7 +104,9 @@ def _marks_at_open(engine: Engine) -> dict[str, int]:
         if kind == "STOCK":
             carried[name] = engine.reference.ex_price(symbol, mark, engine.day)
 
-    missing = [instrument for instrument in engine.held() if instrument.id not in carried]
+    missing = [
+        instrument for instrument in engine.held_instruments() if instrument.id not in carried
+    ]
     return carried | _visible_at_open(engine, missing)
 
 

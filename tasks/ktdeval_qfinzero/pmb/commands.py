@@ -192,7 +192,7 @@ def _universe(
         raise invalid("universe", "give at least one stock or option")
 
     for number, symbol in enumerate(stocks):
-        if not TICKER.fullmatch(symbol) or not engine.reference.listed(
+        if not TICKER.fullmatch(symbol) or not engine.reference.is_listed(
             Instrument("STOCK", symbol), engine.now_ns
         ):
             raise invalid(f"universe.stocks[{number}]", "no such stock is listed as of the clock")

@@ -104,7 +104,9 @@ class Engine:
         """
         if self.frame is not None:
             marks = self.frame.marks_at(self.done)
-            missing = [instrument for instrument in self.held() if instrument.id not in marks]
+            missing = [
+                instrument for instrument in self.held_instruments() if instrument.id not in marks
+            ]
             return marks | self.visible_marks(missing, self.now_ns)
 
         # Without a frame each mark is a query: they are cached until the clock moves.
@@ -150,7 +152,7 @@ class Engine:
             if other is account:
                 continue
             for symbol in left:
-                left[symbol] -= max(0, -other.held(f"STOCK:{symbol}"))
+                left[symbol] -= max(0, -other.count_units(f"STOCK:{symbol}"))
 
         return left
 
@@ -180,9 +182,9 @@ class Engine:
         universe: Sequence[Instrument] = ()
         if self.session is not None:
             universe = self.session.universe
-        return tuple(dict.fromkeys((*_with_underlyings(universe), *self.held())))
+        return tuple(dict.fromkeys((*_with_underlyings(universe), *self.held_instruments())))
 
-    def held(self) -> tuple[Instrument, ...]:
+    def held_instruments(self) -> tuple[Instrument, ...]:
         """Return the instruments of all accounts' positions, with the underlyings of options."""
         held: list[Instrument] = []
         for account in self.state.accounts.values():

@@ -134,7 +134,7 @@ def exercise_problem(account: Account, instrument: Instrument, qty: int, today: 
     if instrument.contract is None:
         return "only options can be exercised"
 
-    held = account.held(instrument.id)
+    held = account.count_units(instrument.id)
     if not 0 < qty <= held:
         return f"{max(held, 0)} contracts are held, and from 1 to as many can be exercised"
     if today > instrument.contract.expiry:
@@ -181,7 +181,7 @@ def _cash_account_problem(
 ) -> str | None:
     shares = qty * CONTRACT_SIZE
     if contract.right == "P":
-        if account.held(f"STOCK:{contract.underlying}") >= shares:
+        if account.count_units(f"STOCK:{contract.underlying}") >= shares:
             return None
         return (
             f"a CASH account must hold the {shares} shares of {contract.underlying} that are to"

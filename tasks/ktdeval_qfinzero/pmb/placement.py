@@ -212,7 +212,7 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
     """
     account = engine.state.accounts[session.account_id]
     universe = session.stocks if instrument.kind == "STOCK" else session.options
-    held = account.held(instrument.id) != 0
+    held = account.count_units(instrument.id) != 0
     if instrument.symbol not in universe and not held:
         raise invalid(
             field, "the instrument is not in the session's universe; create the session with it"
@@ -225,7 +225,7 @@ def require_tradable(engine: Engine, session: Session, instrument: Instrument, f
         raise invalid(field, f"{deal.symbol} trades no more since {deal.day}")
     if instrument.kind == "STOCK":
         return
-    if not held and not engine.reference.listed(instrument, engine.now_ns):
+    if not held and not engine.reference.is_listed(instrument, engine.now_ns):
         raise invalid(field, "no such contract is listed as of the clock")
     if settlement_session(engine.hours, instrument) < engine.hours.session_day(engine.now_ns + 1):
         raise invalid(field, "the contract has expired")

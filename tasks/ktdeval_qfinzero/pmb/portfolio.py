@@ -368,7 +368,7 @@ class Portfolio:
         """Cash and the market value of everything."""
         return self.cash_e4 + sum(holding.value_e4 for holding in self.holdings.values())
 
-    def held(self, instrument: Instrument) -> int:
+    def count_units(self, instrument: Instrument) -> int:
         """Units held, negative when short."""
         holding = self.holdings.get(instrument.id)
         return 0 if holding is None else holding.qty
@@ -379,7 +379,7 @@ class Portfolio:
 
     def shares(self, ticker: str) -> int:
         """Shares held of a stock."""
-        return self.held(Instrument("STOCK", ticker))
+        return self.count_units(Instrument("STOCK", ticker))
 
     def options(self) -> list[OptionHolding]:
         """Option positions."""
@@ -410,13 +410,13 @@ class Portfolio:
 
     def closes(self, trade: WantedTrade) -> bool:
         """Return whether a trade only reduces a position."""
-        held = self.held(trade.instrument)
+        held = self.count_units(trade.instrument)
         closable = -held if trade.side == "BUY" else held
         return trade.qty <= closable
 
     def crosses(self, trade: WantedTrade) -> bool:
         """Return whether a trade closes a position and opens one on the opposite side."""
-        held = self.held(trade.instrument)
+        held = self.count_units(trade.instrument)
         return held * trade.change < 0 and trade.qty > abs(held)
 
 

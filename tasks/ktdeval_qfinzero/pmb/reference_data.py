@@ -84,7 +84,7 @@ class BrokerReference:
             if self._effective(row.ex_day) == day and row.declared_ns <= known_ns
         ]
 
-    def listed(self, instrument: Instrument, as_of_ns: int) -> bool:
+    def is_listed(self, instrument: Instrument, as_of_ns: int) -> bool:
         """Return whether a stock or a contract has been listed by then."""
         key = instrument.underlying if instrument.kind == "OPTION" else ""
         entry = self._listed.get(key)

@@ -524,7 +524,7 @@ class _FrameTick:
         if not order.forced:
             return order.open_qty
 
-        held = self._engine.state.accounts[order.account_id].held(order.instrument.id)
+        held = self._engine.state.accounts[order.account_id].count_units(order.instrument.id)
         closable = held if order.side == "SELL" else -held
         return max(0, closable)
 

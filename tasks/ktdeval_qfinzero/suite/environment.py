@@ -125,7 +125,7 @@ class DryEnvironment:
         self.tools = tools
         self.calls: list[RecordedCall] = []
 
-    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return the texts that were submitted, together with the calls."""
         texts = {name: encodable(str(text)) for name, text in submitted.items() if name != "calls"}
         return {**texts, "calls": to_plain(tuple(self.calls))}
@@ -137,12 +137,12 @@ class TextEnvironment(DryEnvironment):
     def __init__(self) -> None:
         super().__init__(())
 
-    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return what was submitted, each call under the dotted name of its tool."""
         calls = submitted["calls"]
         assert isinstance(calls, list)
         self.calls = [recorded_call(call["tool"], call["arguments"]) for call in calls]
-        return super().completed(submitted)
+        return super().complete_answer(submitted)
 
 
 class LiveEnvironment(DryEnvironment):
@@ -163,9 +163,12 @@ class LiveEnvironment(DryEnvironment):
         """Workspace that the calls act on."""
         return self._open()
 
-    def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return what was submitted, together with the calls and the state that they left."""
-        return {**super().completed(submitted), "end_state": to_plain(end_state(self.workspace))}
+        return {
+            **super().complete_answer(submitted),
+            "end_state": to_plain(end_state(self.workspace)),
+        }
 
 
 @cache

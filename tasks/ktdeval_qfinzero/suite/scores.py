@@ -190,7 +190,7 @@ def _score_of_points(
     scale = _SCALE.get(name, 1.0)
     interval = interval_of(name, points)
     if scale != 1.0:
-        interval = interval.transformed(lambda end: end * scale)
+        interval = interval.transform_ends(lambda end: end * scale)
 
     value = scale * (_average([value for _, value in points]) or 0.0)
     score = Score(value, len(points), interval, baseline, detail)

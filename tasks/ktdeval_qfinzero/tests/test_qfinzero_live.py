@@ -103,7 +103,7 @@ def test_calls_are_recorded_with_text_and_state_and_made_again_to_count_them(
     called(sample, "pmb_account_create", initial_cash=50_000)
     called(sample, "pmb_account_get", account_id="acct-000009")
     environment: Any = sample.environment
-    answer = environment.completed({field: "Half \ud800 done"})
+    answer = environment.complete_answer({field: "Half \ud800 done"})
 
     assert answer[field] == "Half ? done"
     assert [call["tool"] for call in answer["calls"]] == ["PMB.account.create", "PMB.account.get"]

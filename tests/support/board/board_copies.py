@@ -18,7 +18,7 @@ def copy_entrants(board: Path, cards: int) -> None:
     folder = BoardFolder(board)
     entrants = [
         files
-        for files in folder.submitted()
+        for files in folder.list_cards()
         if not files.card.relative_to(board / CARDS).parts[1].startswith("builtin--")
     ]
     for number in range(len(entrants), cards):

@@ -585,4 +585,4 @@ def _add_errata(forge: Forge, card_id: str, entrant: Entrant) -> None:
 
 def entry_ids(path: Path) -> Sequence[str]:
     """Ids of the cards of a board, in the order of their paths."""
-    return [files.card_id for files in BoardFolder(path).submitted()]
+    return [files.card_id for files in BoardFolder(path).list_cards()]

@@ -133,7 +133,7 @@ def findings(board: Path) -> list[tuple[str, str]]:
 def confirm(board: Path) -> Board:
     """Put a verdict on each card, as the check does of cards in order, which takes seconds."""
     folder = BoardFolder(board)
-    for files in folder.submitted():
+    for files in folder.list_cards():
         put_json(folder.verdict(files.card_id), verdict_of(files.card_id, DIVISION))
 
     return load_board(board)

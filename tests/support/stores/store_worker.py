@@ -105,7 +105,7 @@ def main(place: str, name: str, endpoint: str) -> None:
         "claim": claim,
         "is_ours": lambda unit: claims[unit].is_ours(),
         "finish": lambda unit, text: claims[unit].finish(text.encode()),
-        "done": lambda unit, text: board.done(unit, text.encode()),
+        "done": lambda unit, text: board.record_done(unit, text.encode()),
         "release": lambda unit: claims[unit].release(),
         "create": lambda key, text: board.store.create(key, text.encode()),
         "spend": spend,

@@ -128,7 +128,7 @@ def measure() -> Score:
     """Recall and false masking of the blinded mask on the labelled texts."""
     score, (_, mask) = Score(), text_mask()
     for one in labelled():
-        spans = mask.hidden(one.text) or ()
+        spans = mask.find_hidden(one.text) or ()
         labels = (*one.assets, *one.dates)
         score.mentions += len(labels)
         score.hidden += len(spans)

@@ -80,7 +80,9 @@ class Play:
         for step in range(len(self.records), len(self.records) + steps):
             observation, session = self.session(step)
             outcome = session.decide(ReactAgent(), observation, None)
-            decision = replace(outcome.decision, action=self.seen.sized(outcome.decision.action))
+            decision = replace(
+                outcome.decision, action=self.seen.size_orders(outcome.decision.action)
+            )
             self.records.append(self.books.book(step, decision, outcome.counts))
             self.seen.follow(self.books.account, self.records[-1])
 

@@ -370,7 +370,7 @@ class Shared:
     def settle(self, drawn: Amount, used: Amount) -> None:
         self.settled.append((drawn, used))
 
-    def needed(self, most: Amount) -> dict[str, float]:
+    def find_needed(self, most: Amount) -> dict[str, float]:
         return {"max_cost": most.usd + 1.0}
 
 

@@ -147,7 +147,7 @@ def test_calls_that_are_taken_over_replace_those_of_the_episode_and_are_paid_onc
         taken = log.take_over("e1", other.parent)
 
         assert attempts(taken) == [1, 5, 6]
-        assert log.paid() == {"e1": 0.75, "e4": 0.25}
+        assert log.list_costs() == {"e1": 0.75, "e4": 0.25}
         assert log.reply(key_of("first")) == entry_of("first").reply
         assert log.reply(key_of("second")) is None
         assert log.new_opening("e1") == 4
@@ -168,7 +168,7 @@ def test_an_episode_that_the_other_has_no_call_of_is_free(other: Path, tmp_path:
         log.record(call("e3", "mine", opening=2))
 
         assert log.take_over("e3", other.parent) == []
-        assert log.paid() == {}
+        assert log.list_costs() == {}
         assert log.new_opening("e3") == 1
 
     assert list(read_calls(own)) == []
@@ -181,4 +181,4 @@ def test_what_an_answer_without_a_price_has_cost_is_not_known(tmp_path: Path) ->
         log.record(call("e1", "c"))
         log.record(call_of("d", episode="e2", outcome="timeout", cost_usd=None))
 
-        assert log.paid() == {"e1": None}
+        assert log.list_costs() == {"e1": None}

@@ -268,6 +268,6 @@ def test_a_schema_is_recorded_where_it_is_not_the_one_before() -> None:
     plain = ToolSpec("a", "", {"type": "object"})
     own = ToolSpec("a", "", {"type": "array"})
     offered = OfferedSchemas([plain])
-    seen = [offered.changed([tool]) for tool in (plain, own, own, plain)]
+    seen = [offered.record_changes([tool]) for tool in (plain, own, own, plain)]
 
     assert seen == [{}, {"a": {"type": "array"}}, {}, {"a": {"type": "object"}}]

@@ -149,11 +149,11 @@ def test_rows_of_a_view_are_kept_by_day_and_a_changed_market_has_none_of_them(
     save_snapshot(random_snapshot(), tmp_path / "market")
     snapshot = load_snapshot(tmp_path / "market", ArrayCache(tmp_path / "arrays"))
     for day in (3, 0, len(snapshot.days) - 1):
-        row = snapshot.as_of(day).stored("closes", "1", last_closes)["close"]
+        row = snapshot.as_of(day).load_arrays("closes", "1", last_closes)["close"]
         assert np.array_equal(row, snapshot.close[day], equal_nan=True)
 
     # A copy keeps the id, but what was computed for the original is not its own.
     twin = replace(snapshot, close=snapshot.close * 2.0)
-    row = twin.as_of(3).stored("closes", "1", last_closes)["close"]
+    row = twin.as_of(3).load_arrays("closes", "1", last_closes)["close"]
 
     assert np.array_equal(row, snapshot.close[3] * 2.0, equal_nan=True)

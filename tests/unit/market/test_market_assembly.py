@@ -288,7 +288,7 @@ def test_derived_values_of_a_day_are_computed_once_for_all_views(
 ) -> None:
     def total(day: int, of: MarketSnapshot) -> list[float]:
         view = of.as_of(day)
-        return view.derived("total", lambda: [np.nansum(view.volume)])
+        return view.derive_figures("total", lambda: [np.nansum(view.volume)])
 
     other = dataclasses.replace(snapshot)
     first = total(1, snapshot)

@@ -127,7 +127,9 @@ def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settle
     play = Play(PLUGINS.make_task(TASK), Prober(), MARKET)
     asset = int(np.flatnonzero(MARKET.member[play.scene.lens.base_row])[3])
     buy = Order(asset, "BUY", 0.5, "", 0.1)
-    once, again, shares = play.seen.sized((buy, buy, Order(asset, "BUY", 0.5, "", None, 30_000)))
+    once, again, shares = play.seen.size_orders(
+        (buy, buy, Order(asset, "BUY", 0.5, "", None, 30_000))
+    )
     price = play.scene.lens.figures.known_price(
         asset, float(MARKET.close[play.scene.lens.base_row, asset]), play.scene.lens.base_row
     )
@@ -139,7 +141,7 @@ def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settle
     )
     assert shares.shares == 30_000
     assert shares.target_weight == pytest.approx((worth + 30_000) * price / 1e6, rel=1e-3)
-    assert play.seen.sized((Order(asset, "SELL", 0.5, "", 0.0),)) == (
+    assert play.seen.size_orders((Order(asset, "SELL", 0.5, "", 0.0),)) == (
         Order(asset, "SELL", 0.5, "", 0.0),
     )
 

@@ -102,7 +102,7 @@ def test_ambiguous_names_are_dropped_unless_the_document_resolves_them() -> None
     lens = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW)
     names = {
         (one.start, one.end, one.kind)
-        for one in TextMask(lens, SNAPSHOT).hidden("Twinned, 2023") or ()
+        for one in TextMask(lens, SNAPSHOT).find_hidden("Twinned, 2023") or ()
     }
 
     assert names == {(0, 7, "asset"), (9, 13, "date")}

@@ -323,7 +323,7 @@ class Counter:
         self.presses.append(arguments)
         return Exact({"presses": 1_234_567 + len(self.presses)})
 
-    def completed(self, submitted: Mapping[str, Any]) -> Mapping[str, Any]:
+    def complete_answer(self, submitted: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**submitted, "presses": list(self.presses)}
 
 

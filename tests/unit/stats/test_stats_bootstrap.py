@@ -358,7 +358,7 @@ def test_an_interval_is_two_finite_ends_or_a_reason(
 
 
 def test_an_interval_without_ends_keeps_its_reason_where_it_is_transformed() -> None:
-    assert no_interval("why", 3).transformed(math.exp) == no_interval("why", 3)
+    assert no_interval("why", 3).transform_ends(math.exp) == no_interval("why", 3)
 
 
 # -- episodes

@@ -294,7 +294,7 @@ def test_a_figure_that_most_resamples_lack_has_no_interval() -> None:
     sample = module._Sample(panel_of(noise(days=120)))
     figures = np.full(1 + module.DRAWS, np.nan)
     figures[:9] = 0.5
-    measured = sample.measured(figures, assets=3)
+    measured = sample.make_figure(figures, assets=3)
     assert measured.value == 0.5
     assert measured.interval.reason == "most resamples do not have the figure"
 

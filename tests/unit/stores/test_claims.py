@@ -247,7 +247,7 @@ def test_a_unit_that_is_done_is_never_claimed(of: Workers) -> None:
 
 def test_a_claim_of_a_unit_that_was_done_and_compacted_meanwhile_is_given_back(of: Workers) -> None:
     one = of.board("one")
-    one.done("u", b"result")
+    one.record_done("u", b"result")
     assert one.claim("u") is None
     assert one.holder("u") is None
 

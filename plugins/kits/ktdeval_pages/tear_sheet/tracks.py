@@ -34,7 +34,7 @@ class TrackHolding:
         """Mean weight over the days it was held."""
         return self.weight_sum / self.days
 
-    def joined(self, other: TrackHolding) -> TrackHolding:
+    def add_track(self, other: TrackHolding) -> TrackHolding:
         """Return the asset over two tracks."""
         largest = max(self.largest, other.largest, key=abs)
         total = self.weight_sum + other.weight_sum
@@ -198,7 +198,7 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
     for book in books:
         for code, holding in book.holdings.items():
             before = holdings.get(code)
-            holdings[code] = holding if before is None else before.joined(holding)
+            holdings[code] = holding if before is None else before.add_track(holding)
 
     return Book(
         **arrays,

@@ -55,7 +55,7 @@ class AnthropicBatches(AdapterBatches):
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
         """Return the results, always from this endpoint, whatever address the batch contains."""
         lines = self.lines(f"{self.path}/{batch}/results")
-        return self.gathered(tag, requests, lines)
+        return self.match_results(tag, requests, lines)
 
     def result(self, line: Mapping[str, Any], request: ModelRequest) -> Result:
         """Return the result in a line."""

@@ -261,7 +261,7 @@ class AdapterBatches:
         """Return the reply in the answer to one request; raises the same errors as
         `RemoteModel.reply`.
         """
-        return self.adapter.answered(status, json_content(answer), request)
+        return self.adapter.read_answer(status, json_content(answer), request)
 
     def left_out(self, word: str) -> ModelError:
         """Return the error for a request that was never started, by the provider's status: the
@@ -278,7 +278,7 @@ class AdapterBatches:
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
         """Return the results, with an error for each request that was never started."""
         answer = self.look_at(batch)
-        found = self.gathered(tag, requests, self.result_lines(answer))
+        found = self.match_results(tag, requests, self.result_lines(answer))
         status = self.status(answer)
         if status not in _LEFT:
             return found
@@ -296,7 +296,7 @@ class AdapterBatches:
         """Return the result in a line, or raise its error."""
         raise NotImplementedError
 
-    def gathered(
+    def match_results(
         self,
         tag: BatchTag,
         requests: Sequence[ModelRequest],

@@ -35,7 +35,7 @@ class RunUnderWay:
         """True once it has ended and its files are closed."""
         return self.thread is None or not self.thread.is_alive()
 
-    def asked(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
+    def keep_request(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
         """Keep the messages that a request adds to the one before."""
         new = request.messages[self._seen :] if self._seen else ()
         self._seen = len(request.messages) + 1  # the next request's messages include the reply
@@ -50,7 +50,7 @@ class RunUnderWay:
         else:
             self.coming += piece.name + piece.text
 
-    def answered(self, spec: EpisodeSpec, reply: Reply) -> None:  # noqa: ARG002 - one at a time
+    def keep_reply(self, spec: EpisodeSpec, reply: Reply) -> None:  # noqa: ARG002 - one at a time
         """Keep a whole reply."""
         self.exchanges[-1] = {**self.exchanges[-1], "reply": reply.to_json()}
         self.coming = ""

@@ -79,15 +79,21 @@ def write_schemas(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+class OversizeError(CardError):
+    """A document has more bytes than allowed, and was not read."""
+
+
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a file. Raises CardError, without reading the file, if it is too large, a
-    link, or not a regular file.
+    """Return the bytes of a file. Raises OversizeError, without reading the file, if it is too
+    large; CardError if it is a link or not a regular file.
     """
     try:
         with open_plain(path, follow=False) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > max_bytes:
-                raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are allowed")
+                raise OversizeError(
+                    f"{path}: has {size:,} bytes; at most {max_bytes:,} are allowed"
+                )
 
             return stream.read(max_bytes)
     except OSError as error:

@@ -34,7 +34,7 @@ from ktdeval_board.document_types import Imported, Records, Submission, Submitte
 from ktdeval_board.errata import Errata, Erratum, Excuse, load_errata
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
-from ktdeval_board.read_documents import parse_untrusted, read_own, read_text
+from ktdeval_board.read_documents import OversizeError, parse_untrusted, read_own, read_text
 from ktdeval_board.registrations import (
     NONE_FILED,
     FiledRegistration,
@@ -393,7 +393,7 @@ class _DocumentChecker:
             if not isinstance(value, dict):
                 faults.append(("json", "is not a JSON object"))
         except CardError as error:
-            rule = "size" if "are allowed" in str(error) else "json"
+            rule = "size" if isinstance(error, OversizeError) else "json"
             faults.append((rule, _message_without_path(error, path)))
 
         if faults or not is_known:

@@ -181,10 +181,11 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
             ("size", FileMessage("", f"has {total:,} bytes; at most {most:,} are allowed"))
         )
 
-    faults: list[Fault] = []
-    for name in _present(recorded.source):
-        if name not in listed:
-            faults.append(("records", FileMessage(name, "is not in the list of records")))
+    faults: list[Fault] = [
+        ("records", FileMessage(name, "is not in the list of records"))
+        for name in _present(recorded.source)
+        if name not in listed
+    ]
 
     for file in listed.values():
         target = run / file.path
@@ -273,10 +274,9 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
         seconds=_SPARE_SECONDS + _SECONDS_OF_EPISODE * len(recorded.card.episodes),
         file_bytes=_MAX_RESULT_BYTES,
     )
-    problem = _run_job(job)
-    if problem is not None:
-        rule = "size" if problem.startswith("takes more") else "records"
-        return Evidence(recorded.locate_faults((rule, FileMessage("", problem))))
+    failure = _run_job(job)
+    if failure is not None:
+        return Evidence(recorded.locate_faults(failure))
 
     result = read_own(out / RESULT, Result)
     findings = recorded.locate_faults(*_faults(recorded, result))
@@ -303,13 +303,13 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     )
 
 
-def _run_job(job: Job) -> str | None:
+def _run_job(job: Job) -> Fault | None:
     """Run a job in a separate process; return why it produced no result, or None."""
     seconds = 2 * job.seconds
     try:
         code = _ask(encode_canonical(job).encode() + b"\n", seconds)
     except TimeoutError:
-        return f"takes more than {seconds:,} seconds to execute again"
+        return "size", FileMessage("", f"takes more than {seconds:,} seconds to execute again")
 
     if code == 0 and (Path(job.out) / RESULT).is_file():
         return None
@@ -322,9 +322,10 @@ def _run_job(job: Job) -> str | None:
     last = stderr.splitlines()[-1] if stderr else f"exit code {code}"
     if code < 0 or "MemoryError" in stderr or "ArrowMemoryError" in stderr:
         allowed = f"{job.memory_bytes:,} bytes, {job.seconds:,} seconds"
-        return f"takes more memory or time to execute again than allowed ({allowed}): {last}"
+        problem = f"takes more memory or time to execute again than allowed ({allowed}): {last}"
+        return "size", FileMessage("", problem)
 
-    return f"can't be executed again: {last}"
+    return "records", FileMessage("", f"can't be executed again: {last}")
 
 
 def _ask(line: bytes, seconds: int) -> int:

@@ -67,8 +67,8 @@ ORDER_COLUMNS = (
     "filled_shares",
     "fill_price_cny",
     "cost_cny",
+    "limit_cny",  # only in tasks with limit orders
 )
-LIMIT_COLUMN = "limit_cny"  # position of the limit price in an order row, if present
 _PARTS: tuple[Literal["open", "high", "low", "close"], ...] = ("open", "high", "low", "close")
 LIMITS = (
     "max_positions",
@@ -208,13 +208,10 @@ def _list_decisions(record: StepRecord) -> dict[str, Payload]:
 
 
 def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -> Payload:
-    rows = [_order_row(stage, order, day) for order in orders]
-    if not stage.trading.limit_orders:
-        return filled_table(ORDER_COLUMNS, rows)
-
-    limits = [_limit(stage, order) for order in orders]
-    limited = [(*row, limit) for row, limit in zip(rows, limits, strict=True)]
-    return filled_table((*ORDER_COLUMNS, LIMIT_COLUMN), limited)
+    columns = ORDER_COLUMNS if stage.trading.limit_orders else ORDER_COLUMNS[:-1]
+    return filled_table(
+        columns, [_order_row(stage, order, day)[: len(columns)] for order in orders]
+    )
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
@@ -230,10 +227,10 @@ def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
 
 
 def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
-    """Return `ORDER_COLUMNS`."""
+    """Return `ORDER_COLUMNS`, in shares and CNY."""
     asset = stage.code_column.get(order.code or "")
     if asset is None:
-        return (*_book_order_row(stage, order), None, order.status, order.rule, 0, None, 0)
+        return (*_book_order_row(stage, order), None, order.status, order.rule, 0, None, 0, None)
 
     ordered = None
     if order.shares is not None:
@@ -243,6 +240,10 @@ def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Pa
     if order.filled_shares:
         fill_price = Price(asset, order.price_ticks / TICKS_PER_CNY, day, "open")
 
+    limit = None
+    if order.limit_ticks is not None:
+        limit = Price(asset, order.limit_ticks / TICKS_PER_CNY)
+
     return (
         *_book_order_row(stage, order),
         ordered,
@@ -251,14 +252,8 @@ def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Pa
         Shares(asset, order.filled_shares),
         fill_price,
         cny(order.fee_minor),
+        limit,
     )
-
-
-def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
-    asset = stage.code_column.get(order.code or "")
-    if asset is None or order.limit_ticks is None:
-        return None
-    return Price(asset, order.limit_ticks / TICKS_PER_CNY)
 
 
 def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Payload]:

@@ -37,9 +37,9 @@ ORDER_COLUMNS = (
     "filled_shares",
     "fill_price",
     "cost",
+    "limit",  # only in tasks with limit orders
 )
 WORKING_COLUMNS = ("stock_id", "side", "shares")
-LIMIT_COLUMN = "limit"  # position of the limit price in an order row, if present
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
 DUTY_COLUMNS = ("venue", "board", "kind", "side", "bps", "per_share", "most")
 
@@ -187,22 +187,20 @@ def _charges(stage: EpisodeStage, record: StepRecord) -> Payload:
 
 
 def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -> Payload:
-    rows = [_order_row(stage, order, day) for order in orders]
-    if not stage.trading.limit_orders:
-        return filled_table(ORDER_COLUMNS, rows)
-
-    limits = [_limit(stage, order) for order in orders]
-    limited = [(*row, limit) for row, limit in zip(rows, limits, strict=True)]
-    return filled_table((*ORDER_COLUMNS, LIMIT_COLUMN), limited)
+    columns = ORDER_COLUMNS if stage.trading.limit_orders else ORDER_COLUMNS[:-1]
+    return filled_table(
+        columns, [_order_row(stage, order, day)[: len(columns)] for order in orders]
+    )
 
 
 def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
+    """Return `ORDER_COLUMNS`, in the units of the asset's venue."""
     if order.code is None:
         # What was submitted is not repeated: it may be an identity that the mask hides.
         return (
             *(None, order.side, order.target_weight),
             *(None, order.status, order.rule),
-            *(0, None, 0),
+            *(0, None, 0, None),
         )
 
     asset, scale = stage.scale(order.code)
@@ -215,6 +213,10 @@ def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Pa
         bar = bar_of_fill(scale, day)
         price = Price(asset, order.price_ticks / scale.ticks_per_unit, *bar)
 
+    limit = None
+    if order.limit_ticks is not None:
+        limit = Price(asset, order.limit_ticks / scale.ticks_per_unit)
+
     return (
         AssetRef(asset),
         order.side,
@@ -225,15 +227,8 @@ def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Pa
         Shares(asset, order.filled_shares / scale.steps_per_unit),
         price,
         stage.money(order.fee_minor),
+        limit,
     )
-
-
-def _limit(stage: EpisodeStage, order: OrderRecord) -> Payload:
-    if order.code is None or order.limit_ticks is None:
-        return None
-
-    asset, scale = stage.scale(order.code)
-    return Price(asset, order.limit_ticks / scale.ticks_per_unit)
 
 
 # ---- the day's duties

@@ -339,12 +339,14 @@ def test_orders_of_the_last_step_are_shown_with_what_became_of_them() -> None:
     shown = state_of(scene, snapshot, last)["last_step"]
 
     assert (shown["decided_by"], shown["failures"]) == ("model_after_retry", {"schema": 1})
-    assert shown["orders"]["columns"] == list(shown_state.ORDER_COLUMNS)
-    assert shown["orders"]["rows"] == [
-        ["BBB", "BUY", None, 2.0, "partially_filled", "volume", 1.5, 119.0, 1.0],
-        ["CCC", "SELL", 0.25, None, "rejected", "cash", 0.0, None, 0.0],
-        [None, "BUY", 0.5, None, "rejected", "unknown", 0, None, 0],
-    ]
+    assert shown["orders"] == {
+        "columns": list(shown_state.ORDER_COLUMNS[:-1]),
+        "rows": [
+            ["BBB", "BUY", None, 2.0, "partially_filled", "volume", 1.5, 119.0, 1.0],
+            ["CCC", "SELL", 0.25, None, "rejected", "cash", 0.0, None, 0.0],
+            [None, "BUY", 0.5, None, "rejected", "unknown", 0, None, 0],
+        ],
+    }
 
 
 def record_of(snapshot: MarketSnapshot, *charges: ChargeRecord) -> Any:

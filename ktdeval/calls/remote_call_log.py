@@ -23,7 +23,7 @@ from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity
 from ktdeval.calls.record import CALL_COLUMNS, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.stores.concurrent_requests import at_once
-from ktdeval.stores.mirror import Mirror, key_at, mirror_at
+from ktdeval.stores.mirror import Mirror, mirror_at, mirrored_folder
 from ktdeval.stores.store import MissingKey, Stat
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.temporary import temporary_folder
@@ -290,12 +290,8 @@ class CallParts:
 
 def call_parts_at(folder: Path) -> CallParts | None:
     """Return the calls of a run folder that is at a store; None if the folder is on this machine."""
-    mirror = mirror_at(folder)
-    if mirror is None:
-        return None
-
-    key = key_at(mirror, folder)
-    return CallParts(mirror, f"{key}/" if key else "")
+    home = mirrored_folder(folder)
+    return None if home is None else CallParts(*home)
 
 
 def call_record(folder: Path) -> Path:

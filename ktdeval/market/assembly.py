@@ -39,7 +39,6 @@ from ktdeval.market.checks.unit_advice import drop_amount, match_units
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import (
     BAR_FIELDS,
-    BoolArray,
     FloatArray,
     Instrument,
     MarketSnapshot,
@@ -56,18 +55,13 @@ from ktdeval.market.sources.raw_tables import (
     IntArray,
     RawMarket,
     as_days,
+    drop_bars,
     membership,
 )
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.findings import Finding
 
 Repair = Callable[[RawMarket], tuple[RawMarket, int]]
-
-
-def _drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
-    """Drop the bars that a mask over the sorted table selects."""
-    keep = ~raw.table.in_source(mask)
-    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(mask.sum())
 
 
 def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -88,7 +82,7 @@ def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
     is_bad = (
         table.judge_parts(is_impossible) | table.judge_parts(is_non_positive) | is_incomplete(raw)
     )
-    return _drop_bars(raw, is_bad)
+    return drop_bars(raw, is_bad)
 
 
 def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:

@@ -153,29 +153,21 @@ def _first_cut(text: str, least: int) -> int:
 def _ends(text: str, most: int) -> Iterator[int]:
     """Yield offsets after a word, last first."""
     for index in range(min(most, len(text) - 1), 0, -1):
-        before = text[index - 1]
-        after = text[index]
-        if before.isspace():
-            continue
-
-        if after.isspace() or _is_break(before, after):
+        if not text[index - 1].isspace() and _is_break(text[index - 1], text[index]):
             yield index
 
 
 def _starts(text: str, least: int) -> Iterator[int]:
     """Yield offsets before a word, first first."""
     for index in range(max(least, 1), len(text)):
-        before = text[index - 1]
-        after = text[index]
-        if after.isspace():
-            continue
-
-        if before.isspace() or _is_break(before, after):
+        if not text[index].isspace() and _is_break(text[index - 1], text[index]):
             yield index
 
 
 def _is_break(before: str, after: str) -> bool:
-    """Return whether a line may break between two characters of which neither is a space."""
+    """Return whether a line may break between two characters."""
+    if before.isspace() or after.isspace():
+        return True
     if before in _COUNTING or after in _COUNTING:
         return False
     if before in "{[,:" and after in '{["':  # JSON without spaces

@@ -342,16 +342,14 @@ def _folded_mean(centre: float, spread: float) -> float:
     )
 
 
-def reliability_points(
-    forecasts: Sequence[Forecast], level: float = 0.95
-) -> list[dict[str, JsonValue]]:
-    """Bins as JSON, with a Wilson interval for the accuracy (`accuracy_low`, `accuracy_high`).
+def reliability_points(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
+    """Bins as JSON, with a 95 % Wilson interval for the accuracy (`accuracy_low`, `accuracy_high`).
     Orders on the same day share its market move, so the intervals are too narrow; the diagram's
     page says so.
     """
     points = []
     for entry in calibration_bins(forecasts):
-        interval = wilson(round(entry.n * entry.accuracy), entry.n, level)
+        interval = wilson(round(entry.n * entry.accuracy), entry.n)
         ends = {"accuracy_low": interval.low, "accuracy_high": interval.high}
         points.append(entry.to_json() | ends)
     return points

@@ -202,12 +202,11 @@ def estimate_mean(
 def mean_with_interval(
     values: npt.NDArray[np.float64],
     correlation: npt.NDArray[np.float64] | None = None,
-    confidence: float = 0.95,
 ) -> MetricValue:
     """Return `estimate_mean` as a metric's value. `detail` holds `low`, `high`, `se` and `t_p`,
     null with a `reason` where undefined.
     """
-    mean = estimate_mean(values, correlation, confidence)
+    mean = estimate_mean(values, correlation)
     if mean.value is None:
         return make_undefined(mean.reason or "", mean.n)
 

@@ -153,6 +153,12 @@ class Rolling:
     low: Series  #: [n]
     high: Series  #: [n]
 
+    def put(self, day: int, value: float, half: float) -> None:
+        """Set the figure of the window that ends at `day`, and its band of half-width `half`."""
+        self.values[day] = value
+        self.low[day] = value - half
+        self.high[day] = value + half
+
 
 def rolling_sharpe(
     returns: Series, window: int, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
@@ -173,10 +179,7 @@ def rolling_sharpe(
 
         shape = shape_of(days)
         error = math.sqrt(max(shape.error_variance, 0.0) / (window - 1))
-        half = reach * error * math.sqrt(days_a_year)
-        rolling.values[last] = ratio
-        rolling.low[last] = ratio - half
-        rolling.high[last] = ratio + half
+        rolling.put(last, ratio, reach * error * math.sqrt(days_a_year))
 
     return rolling
 
@@ -203,10 +206,7 @@ def rolling_beta(returns: Series, market_returns: Series, window: int) -> Rollin
         deviations = others - mean(others)
         errors = own_deviations - slope * deviations
         variance = float(errors @ errors) / (window - 2)
-        half = reach * math.sqrt(variance / float(deviations @ deviations))
-        rolling.values[last] = slope
-        rolling.low[last] = slope - half
-        rolling.high[last] = slope + half
+        rolling.put(last, slope, reach * math.sqrt(variance / float(deviations @ deviations)))
 
     return rolling
 

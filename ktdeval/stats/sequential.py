@@ -92,11 +92,6 @@ class NormalBoundaries:
     spent: Vector  #: [k] two-sided error spent up to each look
     z: Vector  #: [k] a look stops if |Z| reaches this; infinite where no error may be spent
 
-    @property
-    def nominal_p(self) -> Vector:
-        """[k] two-sided p-values of the critical values, as if each look were the only one."""
-        return np.asarray([2.0 * normal_probability(-value) for value in self.z])
-
 
 @dataclass(frozen=True, slots=True)
 class _Density:

@@ -9,10 +9,9 @@ CACHE/remote/<hash>/read.sqlite             version of each file that was fetche
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -118,7 +117,11 @@ class Mirror:
     def keep(self, key: str, version: str, data: bytes) -> None:
         """Write a local file derived from files of the store; `version` identifies their versions."""
         with self._versions.replacing(key, version):
-            self._write(key, data)
+            path = self.path / checked_key(key)  # a key from a listing must not be trusted
+            with wrap_os_error(f"{path}: can't keep the local copy", "free space"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+
+            write_atomic(path, data)
 
     def replace_local(self, key: str, version: str, source: Path) -> None:
         """Move a local file derived from files of the store into place."""
@@ -147,13 +150,6 @@ class Mirror:
 
     def _fetch(self, stat: Stat) -> None:
         self.keep(stat.key, str(stat.version), self.store.read(stat.key))
-
-    def _write(self, key: str, data: bytes) -> None:
-        path = self.path / checked_key(key)  # a key from a listing must not be trusted
-        with wrap_os_error(f"{path}: can't keep the local copy", "free space"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-
-        write_atomic(path, data)
 
 
 def is_url(text: str | Path) -> bool:
@@ -232,6 +228,18 @@ def key_at(mirror: Mirror, path: Path) -> str:
     return "" if key == "." else key
 
 
+def mirrored_folder(path: Path) -> tuple[Mirror, str] | None:
+    """Return the copy that holds a folder, and the prefix of the folder's keys; None for a folder
+    that is not the local copy of a URL.
+    """
+    mirror = mirror_at(path)
+    if mirror is None:
+        return None
+
+    key = key_at(mirror, path)
+    return mirror, f"{key}/" if key else ""
+
+
 def keep_file(path: Path, data: bytes | str) -> None:
     """Write a file atomically and durably: locally, and also in the store if its folder is the
     local copy of a URL. Raises StoreError.
@@ -241,20 +249,6 @@ def keep_file(path: Path, data: bytes | str) -> None:
     if mirror is not None:
         content = data.encode() if isinstance(data, str) else data
         mirror.put(key_at(mirror, path), content)
-
-
-@contextlib.contextmanager
-def mirrors_forgotten() -> Iterator[None]:
-    """Forget all opened copies, as a new process would: for tests."""
-    with _OPENING:
-        before = dict(_OPEN)
-        _OPEN.clear()
-
-    try:
-        yield
-    finally:
-        with _OPENING:
-            _OPEN.update(before)
 
 
 def _homes() -> Path:

@@ -30,14 +30,14 @@ Figure = tuple[str, float | None]
 """A sample, and its figure in one answer; None if the model call failed."""
 
 
-def unanswered_definition(source: str = "of our own", what: str = "samples") -> ScoreDefinition:
-    """Define the score `UNANSWERED`; `what` is the word for the samples."""
+def unanswered_definition() -> ScoreDefinition:
+    """Define the score `UNANSWERED`."""
     formula = (
-        f"{what} without a valid answer, over all {what}: where the model gave none, they count as"
+        "samples without a valid answer, over all samples: where the model gave none, they count as"
         " the worst figure of each score; where its call failed, they are missing and bound it"
     )
     return ScoreDefinition(
-        formula, f"fraction of {what}", (0.0, 1.0), "lower", source, headline=False
+        formula, "fraction of samples", (0.0, 1.0), "lower", "of our own", headline=False
     )
 
 

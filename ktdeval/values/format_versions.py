@@ -54,11 +54,11 @@ def format_version(name: str) -> int:
     return formats()[name][-1].version
 
 
-def stated_version(head: Mapping[str, msgspec.Raw], where: str, field: str = "version") -> object:
-    """Return the version that a file reports in a field of its JSON object; None if the field is
-    missing. Raises StoreError if it is not JSON.
+def stated_version(head: Mapping[str, msgspec.Raw], where: str) -> object:
+    """Return the version that a file reports in the field `version` of its JSON object; None if the
+    field is missing. Raises StoreError if it is not JSON.
     """
-    return decode_json(bytes(head.get(field, b"null")), object, f"{where}: {field}")
+    return decode_json(bytes(head.get("version", b"null")), object, f"{where}: version")
 
 
 def check_version(

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from fault_proxy import FAULTS, fault_proxy
+from forgotten_mirrors import mirrors_forgotten
 from ktdeval.calls.record import ANSWERED
-from ktdeval.stores.mirror import mirrors_forgotten
 from run_support import Running, assert_same, error_line, local_copy, preload, start
 from s3_place import Asked, S3Place, running_s3, skip_without_s3
 from stub_provider import Stub, running_stub, skip_without_sdks

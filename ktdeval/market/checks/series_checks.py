@@ -18,7 +18,13 @@ from ktdeval.market.checks.unit_inference import average_price
 from ktdeval.market.snapshots.quotes import QUOTE_COLUMNS
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.column_units import Unit
-from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
+from ktdeval.market.sources.raw_tables import (
+    PRICE_FIELDS,
+    BarTable,
+    IntArray,
+    RawMarket,
+    drop_bars,
+)
 from ktdeval.values.findings import Finding
 
 ACCEPT_BREAKS = "accept_breaks"
@@ -77,9 +83,7 @@ def drop_frozen(raw: RawMarket) -> tuple[RawMarket, int]:
     """Drop bars that repeat the previous bar, as found by `frozen_bars`; the first bar of a run
     stays.
     """
-    repeated = frozen_rows(raw.table)
-    keep = ~raw.table.in_source(repeated)
-    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(repeated.sum())
+    return drop_bars(raw, frozen_rows(raw.table))
 
 
 def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
@@ -89,8 +93,7 @@ def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
     for last, _ in breaks_after_gaps(raw):
         mask[: last + 1] |= table.column[: last + 1] == table.column[last]
 
-    keep = ~table.in_source(mask)
-    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(mask.sum())
+    return drop_bars(raw, mask)
 
 
 def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:

@@ -424,6 +424,12 @@ class BarTable:
         return unsorted
 
 
+def drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
+    """Drop the bars that a mask over the sorted table selects; also return their number."""
+    keep = ~raw.table.in_source(mask)
+    return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(mask.sum())
+
+
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
     """[T, N] whether a code is a member on that day, from intervals code, first, last, both ends
     inclusive.

@@ -32,7 +32,7 @@ from ktdeval.runner.records.run_file_names import (
     TASK_FILES,
 )
 from ktdeval.stores.concurrent_requests import at_once
-from ktdeval.stores.mirror import Mirror, key_at, mirror_at
+from ktdeval.stores.mirror import Mirror, mirrored_folder
 from ktdeval.stores.store import Stat
 from ktdeval.values.hashes import content_hash
 
@@ -243,12 +243,8 @@ class RemoteJournal:
 
 def remote_run_at(path: Path) -> RemoteRun | None:
     """Return the run at a URL that a folder is the local copy of; None for any other folder."""
-    mirror = mirror_at(path)
-    if mirror is None:
-        return None
-
-    key = key_at(mirror, path)
-    return remote_run(mirror, f"{key}/" if key else "")
+    home = mirrored_folder(path)
+    return None if home is None else remote_run(*home)
 
 
 def run_file(folder: Path, name: str) -> Path:

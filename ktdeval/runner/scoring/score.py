@@ -88,13 +88,11 @@ def source_revision() -> str | None:
     return None if found is None else found.decode("ascii").strip()
 
 
-def describe_environment(
-    wall_s: float, metrics: Mapping[str, str] = MappingProxyType({})
-) -> Mapping[str, JsonValue]:
-    """Return the provenance block of a card without calls; arguments as in
-    `describe_provenance`.
+def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
+    """Return the provenance block of a card without calls and additional metrics. `wall_s`: seconds
+    that the work took.
     """
-    fields = structs.asdict(describe_provenance(wall_s, None, metrics))
+    fields = structs.asdict(describe_provenance(wall_s, None, {}))
     del fields["calls"]
     return fields
 

@@ -14,13 +14,13 @@ import pytest
 
 from adapter_server import Prepared, PreparedServer, ask, prepared
 from batch_runs import PRICE, BatchRun
+from forgotten_mirrors import mirrors_forgotten
 from ktdeval.calls import OtherServer
 from ktdeval.calls.batch_api import BatchTag, batches_of
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.stores.mirror import mirrors_forgotten
 from ktdeval.task_api.events import BatchProgress, CheckDelayed
 from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from forgotten_mirrors import mirrors_forgotten
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.runner.records.run_claim import claim_url
 from ktdeval.runner.records.run_file_names import JOURNAL, LEDGER, MARK, TRANSCRIPT
 from ktdeval.stores import Stat, open_store
-from ktdeval.stores.mirror import is_url, mirrors_forgotten, open_mirror
+from ktdeval.stores.mirror import is_url, open_mirror
 from ktdeval.stores.remote import FsspecStore
 from run_support import (
     PLUGIN,

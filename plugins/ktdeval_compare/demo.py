@@ -4,6 +4,7 @@ without an API key.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class DemoOptions:
         metavar="DIR",
         help="folder of the runs; finished ones are not run again",
     )
-    quiet: bool = flag(False, help="no progress bar")
+    quiet: bool = flag(False, help="no progress: neither bars nor the name of what runs")
 
 
 @example("ktdeval demo")
@@ -86,13 +87,17 @@ def demo(options: DemoOptions) -> None:
 
 
 def _run_model(model: str, tasks: str, windows: tuple[str, ...], options: DemoOptions) -> Path:
+    shows_bars = sys.stderr.isatty()
+    if not shows_bars and not options.quiet:
+        click.echo(f"running {model} …", err=True)
+
     config = RunConfig(
         model=model,
         tasks=(tasks,),
         windows=windows,
         mask_key="0" * 32,
         out=str(options.out / model.partition("/")[2]),
-        quiet=options.quiet,
+        quiet=options.quiet or not shows_bars,
     )
     result = run_shown(config, load_plugins())
     check_finished(result)

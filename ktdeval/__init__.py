@@ -4,8 +4,8 @@ Example:
     import ktdeval
 
     run = ktdeval.evaluate("builtin/hold", "blinded_open_research", windows="W1", limit=3)
-    run.cards  # data frame: a row a card
-    run.episodes  # a row an episode, a column a metric
+    run.cards()  # data frame: a row a card
+    run.episodes()  # a row an episode, a column a metric
 
 `help(ktdeval.evaluate)` lists every option of a run, `ktdeval.load_run(FOLDER)` opens a run that is there,
 `ktdeval.compare(run, other)` compares two runs.

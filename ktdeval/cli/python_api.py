@@ -83,7 +83,7 @@ def evaluate(
 
     Example:
             run = ktdeval.evaluate(Parrot(), task, out="runs/first", quiet=True)
-            run.metrics["value"]
+            run.metrics()["value"]
     """
     objects = _ObjectPlugin()
     name = objects.model_name(model)
@@ -130,12 +130,12 @@ def load_run(folder: str | Path) -> Evaluation:
 class Evaluation:
     """A run with its decisions, their outcomes and its cards. Records are read-only.
 
-    Frames identify episodes by `task`, `window` and `seed`; money is in units of the ledger's
-    currency.
+    Every method returns a table. Tables identify episodes by `task`, `window` and `seed`; money is
+    in units of the ledger's currency.
 
     Example:
         run = ktdeval.load_run("runs/first")
-        run.metrics.loc[("sums", "right"), "value"]  # 1.0
+        run.metrics().loc[("sums", "right"), "value"]  # 1.0
     """
 
     folder: Path
@@ -157,25 +157,22 @@ class Evaluation:
         cards = [load_card(file) for file in files]
         return Cards(card for card in cards if isinstance(card, (TradingCard, ScoringCard)))
 
-    @cached_property
     def cards(self) -> pd.DataFrame:
-        """One row per card, sorted by task: model, windows, episodes, share of steps that the model
-        decided, whether it may be ranked, labels and headline figures.
+        """Return one row per card, sorted by task: model, windows, episodes, share of steps that the
+        model decided, whether it may be ranked, labels and headline figures.
         """
         return card_frame(self.typed_cards)
 
-    @cached_property
     def metrics(self) -> pd.DataFrame:
-        """One row per task and metric (or score): value over all episodes, ends, n, unit.
+        """Return one row per task and metric (or score): value over all episodes, ends, n, unit.
 
         `bounds` gives the kind of range in `low` and `high`: `interquartile` means quartiles over
         episodes, anything else a 95 % interval. `reason` says why a value is missing.
         """
         return figure_frame(self.typed_cards)
 
-    @cached_property
     def episodes(self) -> pd.DataFrame:
-        """One row per finished episode of a trading task, one column per metric."""
+        """Return one row per finished episode of a trading task, one column per metric."""
         keys = []
         rows = []
         for card in self.typed_cards:

@@ -53,7 +53,7 @@ def test_returns_of_one_episode_are_a_series_that_gives_the_cards_sharpe_ratio(
 
     assert isinstance(returns, pd.Series)
     assert returns.name == f"{TASK} W4 0"
-    assert sharpe(returns.to_numpy()).value == run.episodes.sharpe[TASK, "W4", 0]
+    assert sharpe(returns.to_numpy()).value == run.episodes().sharpe[TASK, "W4", 0]
 
 
 def test_positions_agree_with_the_ledger_and_transactions_with_the_orders(
@@ -86,9 +86,11 @@ def test_quantstats_takes_the_returns_as_they_are(run: ktdeval.Evaluation) -> No
     returns = run.returns(window="W4")
 
     assert quantstats.stats.sharpe(returns) == pytest.approx(sharpe(returns.to_numpy()).value)
-    assert quantstats.stats.comp(returns) == pytest.approx(run.episodes.total_return[TASK, "W4", 0])
+    assert quantstats.stats.comp(returns) == pytest.approx(
+        run.episodes().total_return[TASK, "W4", 0]
+    )
     assert -quantstats.stats.max_drawdown(returns) == pytest.approx(
-        run.episodes.max_drawdown[TASK, "W4", 0]
+        run.episodes().max_drawdown[TASK, "W4", 0]
     )
 
 

@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
 
 def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:
     (card,) = run.typed_cards
-    shown = run.metrics.loc[TASK]
+    shown = run.metrics().loc[TASK]
 
     assert list(shown.index) == [*card.task.config["metrics"]], "in the order of the panel"
 
@@ -49,10 +49,10 @@ def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None
         else:
             assert shown.bounds[name] == "interquartile"
 
-    assert [*run.episodes.index] == [
+    assert [*run.episodes().index] == [
         (TASK, episode.window, episode.seed) for episode in card.episodes
     ]
-    assert ktdeval.load_run(run.folder).metrics.equals(run.metrics)
+    assert ktdeval.load_run(run.folder).metrics().equals(run.metrics())
 
 
 def test_ledger_orders_and_equity_agree_in_three_ways(run: ktdeval.Evaluation) -> None:
@@ -67,7 +67,7 @@ def test_ledger_orders_and_equity_agree_in_three_ways(run: ktdeval.Evaluation) -
 
     path = equity[TASK, "W4", 1].dropna()
     assert path.iloc[0] == 1.0
-    assert path.iloc[-1] - 1 == run.episodes.total_return[TASK, "W4", 1]
+    assert path.iloc[-1] - 1 == run.episodes().total_return[TASK, "W4", 1]
     assert (equity[TASK, "W4", "benchmark"].dropna().index == path.index).all()
 
 
@@ -156,7 +156,7 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
 
     run = ktdeval.evaluate("builtin/chaos", questions, out=str(tmp_path / "sums"), quiet=True)
 
-    assert run.metrics.index.tolist() == [("sums", "accuracy"), ("sums", "unanswered")]
+    assert run.metrics().index.tolist() == [("sums", "accuracy"), ("sums", "unanswered")]
 
     run = ktdeval.evaluate(
         "builtin/hold",
@@ -168,7 +168,7 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
         quiet=True,
     )
 
-    assert run.metrics.value[TASK, "steps"] == 2.0
+    assert run.metrics().value[TASK, "steps"] == 2.0
 
 
 @pytest.mark.exhaustive
@@ -208,7 +208,7 @@ def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: P
 
 def test_cards_are_a_frame_with_a_row_for_each_card(run: ktdeval.Evaluation) -> None:
     (card,) = run.typed_cards
-    row = run.cards.loc[TASK]
+    row = run.cards().loc[TASK]
     assert (row.model, row.windows, row.episodes) == ("builtin/momentum", "W1, W4", 4)
     assert (row.decided, row.may_be_ranked) == (1.0, False)
     assert row.reasons == "every episode was cut after 4 steps"

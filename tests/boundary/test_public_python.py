@@ -59,7 +59,7 @@ def tables_of(folder: Path) -> Mapping[str, Any]:
     """Columns, index and first rows of the tables of a run."""
     run = ktdeval.load_run(folder)
     frames = {name: getattr(run, name)() for name in TABLES}
-    frames |= {"cards": run.cards, "episodes": run.episodes}
+    frames |= {"cards": run.cards(), "episodes": run.episodes()}
     return {name: _plain(frame) for name, frame in frames.items()}
 
 
@@ -96,7 +96,7 @@ def test_an_evaluation_has_the_tables_of_its_folder(folder: Path, tmp_path: Path
     again = play(scene, folder.with_name("market") / "market", "bright", tmp_path / "run")
 
     pd.testing.assert_frame_equal(again.ledger(), run.ledger())
-    pd.testing.assert_frame_equal(again.episodes, run.episodes)
+    pd.testing.assert_frame_equal(again.episodes(), run.episodes())
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_memory_helps_with_visible_codes_and_days_and_not_behind_the_mask(
 @pytest.mark.exhaustive
 def test_the_readme_shows_the_table_of_the_demo(demo: tuple[Path, Done]) -> None:
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    block = text.split("## A result")[1].split("```")[1]
+    block = text.split("## The demo")[1].split("```")[1]
     _, *rows = [line.strip() for line in block.splitlines() if line.strip()]
 
     assert len(rows) == 3

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import ktdeval
@@ -25,14 +27,14 @@ from make_docs import LLMS, generated_pages
 from paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
+AMA_TABLE = REPOSITORY / "plugins/ktdeval_compare/variances/tables/ama-1.csv"
+README = REPOSITORY / "README.md"
 #: Pages that people write; copies and generated pages are held to these
 WRITTEN = sorted(
     {*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md"), *brought_in()}
     - set(FOLDER.glob("*.md"))
     - set((DOCS / "reference").glob("*.md"))
 )
-#: Figures that `ktdeval judge` prints for a Sharpe ratio, which no page repeats
-PRINTED = ("2.1", "40.8")
 #: The size of a book that a stranger reads: pages that people write, and their words
 MAX_PAGES = 60
 MAX_WORDS = 118_500
@@ -164,7 +166,7 @@ def test_the_citation_has_the_version_of_the_package() -> None:
 def test_every_page_names_the_address_of_the_project() -> None:
     """One variable: the address in pyproject.toml, ADDRESS until there is one."""
     address = project()["project"]["urls"]["Repository"]
-    readme = _text(REPOSITORY / "README.md")
+    readme = _text(README)
     first_card = _text(DOCS / "start/first-card.md")
     citation = load_yaml(REPOSITORY / "CITATION.cff")
 
@@ -236,27 +238,56 @@ def test_every_command_has_a_section_of_its_own() -> None:
 # ---- results on the first pages
 
 
-@pytest.mark.parametrize("page", [REPOSITORY / "README.md", DOCS / "index.md"], ids=name_of)
-def test_results_of_a_front_page_stand_on_the_pages_that_they_link(page: Path) -> None:
-    rows = re.findall(r"^\| [^|]+\? \| (.*) \| `.*` \|$", _text(page), re.MULTILINE)
+def test_results_of_the_readme_stand_on_the_pages_that_they_link() -> None:
+    rows = re.findall(r"^\| [^|]+\? \| (.*) \| `.*` \|$", _text(README), re.MULTILINE)
     missing = []
     for row in not_empty(rows):
         (target,) = links(row)
-        source = _text(page.parent / target)
+        source = _text(REPOSITORY / target)
         for figure in re.findall(r"\d+\.\d+", row):
-            if figure not in source and figure not in PRINTED:
+            if figure not in source:
                 missing.append(f"{figure}: not in {target}")
 
-    assert len(rows) == 4
     assert missing == []
 
 
-def test_the_printed_sharpe_ratio_of_a_front_page_is_what_the_command_prints(
+def test_the_first_result_of_the_readme_is_what_its_command_prints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["judge", "--sharpe", "2.1", "--days", "170", "--trials", "12"]) == 0
-    shown = capsys.readouterr().out
-    assert all(figure in shown for figure in PRINTED)
+    command, shown = re.findall(r"^```\w+\n(.*?)^```", _text(README), re.DOTALL | re.MULTILINE)[:2]
+    program, *words = command.split()
+    assert (program, main(words)) == ("ktdeval", 0)
+    printed, _, _ = capsys.readouterr().out.partition("\n\n")
+    assert printed.split() == shown.split()
+
+
+def test_the_first_result_is_of_the_best_of_the_different_rows_of_the_paper() -> None:
+    """Days of returns: those at which the row's return, annualised, is its annual return."""
+    table = pd.read_csv(AMA_TABLE, comment="#")
+    runs = table[table.ensemble.isna()]
+    best = runs.loc[runs.sr.idxmax()]
+    days = 252 * np.log1p(best.cr / 100) / np.log1p(best.ar / 100)
+    tries = len(runs.drop(columns="model").drop_duplicates())
+
+    assert f"--sharpe {best.sr} --days {days:.0f} --trials {tries}" in _text(README)
+    assert (len(runs), best.agent, best.model, best.asset) == (
+        80,
+        "InvestorAgent",
+        "GPT-4.1",
+        "TSLA",
+    )
+
+
+def test_agents_of_the_readme_have_the_figures_of_the_findings() -> None:
+    """The page of findings is recomputed by a test of its own."""
+    findings = _text(DOCS / "findings.md")
+    rows = re.findall(
+        r"^\| (?:all|without) (\w+) \| (\d+) \| (.*) \| (.*) \|$", _text(README), re.M
+    )
+    for left_out, runs, share, assets in not_empty(rows):
+        agents, name = (4, "nobody") if left_out == "four" else (3, left_out)
+        assert int(runs) == agents * 5 * 4
+        assert f"| {name} | {assets} | {share} |" in findings
 
 
 def _rows(page: Path) -> list[list[str]]:
@@ -269,7 +300,7 @@ def _rows(page: Path) -> list[list[str]]:
 def test_each_figure_of_the_field_is_of_as_many_systems_as_it_says() -> None:
     """Counted in the table of systems; a range is of two systems and more."""
     systems = _rows(REPOSITORY / "leaderboards" / "README.md")
-    for kind, *figures in not_empty(_rows(REPOSITORY / "README.md")):
+    for kind, *figures in not_empty(_rows(README)):
         for place, figure in enumerate(figures):
             count = sum(row[1] == kind and row[3 + place] != "" for row in systems)
             assert figure.endswith(f"; n = {count}")

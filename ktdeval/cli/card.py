@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli.checklist import checklist
 from ktdeval.cli.examples import example
 from ktdeval.cli.options import (
@@ -240,7 +241,7 @@ def _check_cards(
             documents.append(findings_json(report.findings, **facts))
         print_json(documents)
     elif len(clean) < len(files) > 1:
-        click.echo(f"{len(clean)} of {len(files)} cards {passed}")
+        click.echo(f"{len(clean)} of {count(len(files), 'card')} {passed}")
 
     if failures:
         raise failures[0]

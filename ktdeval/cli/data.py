@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli.data_check import report_facts, report_form, report_market
 from ktdeval.cli.data_make import loaded_plugins, make, provider_kind
 from ktdeval.cli.examples import example
@@ -246,7 +247,8 @@ def _optional_facts(snapshot: MarketSnapshot) -> dict[str, str]:
     facts = {}
     minutes = snapshot.minutes
     if minutes:
-        facts["minutes"] = f"{len(minutes.rows)} bars of {len(minutes.codes)} assets"
+        assets = count(len(minutes.codes), "asset")
+        facts["minutes"] = f"{count(len(minutes.rows), 'bar')} of {assets}"
 
     texts = snapshot.documents
     if texts:

@@ -32,7 +32,8 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
     findings = with_repairs_that_work(raw, check(raw))
     days = raw.table.days
     summary = (
-        f"{raw.name}: {len(days)} days {days[0]}…{days[-1]}, {len(raw.codes)} assets,"
+        f"{raw.name}: {count(len(days), 'day')} {days[0]}…{days[-1]},"
+        f" {count(len(raw.codes), 'asset')},"
         f" {count(count_level(findings, 'error'), 'kind')} of error"
     )
     return report_findings(findings, _is_json(as_json), summary, market=raw.name)

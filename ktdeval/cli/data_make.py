@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli.completers import complete_names
 from ktdeval.cli.data_check import report_market
 from ktdeval.cli.examples import example
@@ -343,8 +344,9 @@ def _named_out(options: MakeOptions) -> Path:
 
 def _print_summary(stored: MarketSnapshot, out: Path) -> None:
     """Print the name, days, assets, repairs and notes of a stored snapshot."""
-    days = f"{len(stored.days)} days {stored.days[0]}…{stored.days[-1]}"
-    click.echo(f"{out}: {stored.meta.name}, {days}, {len(stored.codes)} assets, id {stored.id}")
+    days = f"{count(len(stored.days), 'day')} {stored.days[0]}…{stored.days[-1]}"
+    assets = count(len(stored.codes), "asset")
+    click.echo(f"{out}: {stored.meta.name}, {days}, {assets}, id {stored.id}")
     for repair in stored.meta.repairs:
         click.echo(f"repaired: {repair}")
 

@@ -140,7 +140,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
 def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
     """Print a task's table, and the size of its largest prompt."""
     done = task.finished.steps
-    steps = f"{task.steps:,} steps"
+    steps = count(task.steps, "step")
     if done:
         steps = f"{task.steps - done:,} of {task.steps:,} steps left"
 

@@ -25,7 +25,7 @@ from rich.table import Column
 from rich.text import Text
 
 from ktdeval.calls import wait_text
-from ktdeval.cards import clean
+from ktdeval.cards import clean, count
 from ktdeval.hookspecs import hookimpl
 from ktdeval.task_api import events
 from ktdeval.task_api.episode_spec import EpisodeSpec
@@ -80,12 +80,12 @@ class _EpisodeTotals:
         if self.day:
             parts.append(self.day)
             parts.append(f"NAV {self.nav:,.0f} {self.currency}")
-            parts.append(f"{self.orders:,} orders, {self.rejections:,} rejected")
+            parts.append(f"{count(self.orders, 'order')}, {self.rejections:,} rejected")
 
         if self.tokens >= _MILLION:
             parts.append(f"{self.tokens / _MILLION:.2f}M tokens")
         else:
-            parts.append(f"{self.tokens:,} tokens")
+            parts.append(count(self.tokens, "token"))
 
         if self.failed:
             parts.append(f"{self.failed:,} failed")

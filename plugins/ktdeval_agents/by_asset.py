@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ktdeval.cards import count
 from ktdeval.errors import ProviderError
 from ktdeval.harness import (
     Decision,
@@ -199,7 +200,7 @@ def _combined_submission(state: ObservedState, answers: Sequence[AssetAnswer]) -
     """Return the combined answers in the task's own form."""
     counts = Counter(answer.decision for answer in answers)
     listed = ", ".join(f"{count} {decision}" for decision, count in counts.items())
-    summary = f"{len(answers)} assets asked about: {listed}."
+    summary = f"{count(len(answers), 'asset')} asked about: {listed}."
 
     if state.limits.asks_decisions:
         return {"decisions": list(_decisions(state, answers)), "overall_reason": summary}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.cards import clean
+from ktdeval.cards import clean, count
 from ktdeval.market import MarketSnapshot
 from ktdeval.values import Finding, sort_by_level
 from ktdeval_audit.decision_days import DatedLog, DatedText, date_log
@@ -169,7 +169,7 @@ def _notes(
     if dated.undated:
         first = clean(dated.undated[0].title)
         yield (
-            f"{len(dated.undated)} decisions name no day and were not audited, such as {first}; "
+            f"not audited: {count(len(dated.undated), 'decision')} without a day, such as {first}; "
             "give their days with --day-field or --day-map."
         )
 

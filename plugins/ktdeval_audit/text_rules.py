@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.cards import clean
+from ktdeval.cards import clean, count
 from ktdeval.market import NO_MARKET, MarketSnapshot
 from ktdeval.masking import IdentityIndex, identities_of, normalise
 from ktdeval.values import LEVELS, Finding, Level
@@ -146,7 +146,7 @@ def _date_finding(
 
     what = f"{whose[dated.text.role]} names {period}"
     days = later.days_after(dated.day)
-    why = f"{what}, {days} days after the day of the decision, {dated.day}"
+    why = f"{what}, {count(days, 'day')} after the day of the decision, {dated.day}"
     if not later.has_year:
         why += "; it names no year, so the nearest one is assumed"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import (
     JsonOptions,
     OutputPath,
@@ -66,7 +67,7 @@ def new(name: str, options: NewOptions) -> None:
     folder = options.out or Path(name)
     write_package(folder, files)
 
-    click.echo(f"{folder}: {len(files)} files")
+    click.echo(f"{folder}: {count(len(files), 'file')}")
     click.echo(f"next    cd {folder} && pip install -e '.[test]' && pytest")
     click.echo(f"check   ktdeval plugin check {package}")
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 import ktdeval
 from ktdeval.calls import PRICE_PACKAGE, Package, installed_version, read_price_table
-from ktdeval.cards import listed_days
+from ktdeval.cards import count, listed_days
 from ktdeval.cli import terminal_width
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import KINDS, load_plugins
@@ -196,7 +196,7 @@ def _ages(days: Sequence[str], day: date) -> str:
     """
     first, last = days[0], days[-1]
     if first == last:
-        return f"looked up {last}, {_age(last, day):,} days ago"
+        return f"looked up {last}, {count(_age(last, day), 'day')} ago"
     return f"looked up {first} to {last}, {_age(first, day):,} to {_age(last, day):,} days ago"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import (
     JsonOptions,
     OutputPath,
@@ -279,7 +280,8 @@ def _run_doses(cards: tuple[Path, ...], options: MasksOptions) -> None:
     plan = plan_of(options.doses, options.seeds, options.controls, options.windows)
     out = options.out or Path("ktdeval-runs/dose-response")
     click.echo(
-        f"{plan.episodes} episodes in {len(list(plan.units()))} runs under {out}: about"
+        f"{count(plan.episodes, 'episode')} in {count(len(list(plan.units())), 'run')}"
+        f" under {out}: about"
         f" {plan.core_minutes:.0f} minutes of one core",
         err=True,
     )

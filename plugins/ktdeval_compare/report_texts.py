@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from ktdeval.cards import count
 from ktdeval_compare.forks.episode_distance import WORDS
 from ktdeval_compare.masks.mask_effects import EffectsReport, LadderRow
 from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest
@@ -186,7 +187,7 @@ def _identical(row: IdenticalRuns) -> str:
         whose = "across agents"
         names = [" × ".join(run) for run in row.runs]
 
-    line = f"{whose}: {len(row.runs)} runs ({', '.join(names)})"
+    line = f"{whose}: {count(len(row.runs), 'run')} ({', '.join(names)})"
     places = ", ".join(filter(None, row.places))
     if places:
         line += f" on {places}"

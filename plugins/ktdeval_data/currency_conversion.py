@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import QUOTE_COLUMNS, RawMarket
 from ktdeval_data.bar_column_checks import reading_of
@@ -61,7 +62,8 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
             named += f" and {len(codes) - _MAX_NAMED} more"
 
         notes.append(
-            f"prices of {len(codes)} assets in {currency} are converted to {account} by the rates"
+            f"prices of {count(len(codes), 'asset')} in {currency} are converted to {account} by the"
+            " rates"
             f" of each day: {named}"
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import (
     JsonOptions,
     OutputPath,
@@ -163,8 +164,8 @@ def _print_export(made: Export, out: Path, beside: Path) -> None:
     click.echo(f"rows    {out} ({metadata.rows} of {metadata.format}, {metadata.dialect})")
     click.echo(f"about   {beside}")
     click.echo(f"audit   {_describe_audit(metadata.audit)}")
-    for what, count in _left_out_counts(metadata.left_out, made):
-        click.echo(f"left out {count}: {what}")
+    for what, number in _left_out_counts(metadata.left_out, made):
+        click.echo(f"left out {number}: {what}")
 
     if metadata.allowed:
         click.echo(f"allowed {', '.join(metadata.allowed)}")
@@ -172,8 +173,8 @@ def _print_export(made: Export, out: Path, beside: Path) -> None:
 
 def _describe_audit(audit: AuditEntry) -> str:
     if not audit.left_out:
-        return f"{audit.steps} steps, no finding"
-    return f"{audit.steps} steps; {audit.left_out} left out, no finding in the others"
+        return f"{count(audit.steps, 'step')}, no finding"
+    return f"{count(audit.steps, 'step')}; {audit.left_out} left out, no finding in the others"
 
 
 def _left_out_counts(left_out: Mapping[str, int], made: Export) -> list[tuple[str, int]]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.market import MarketSnapshot, parse_day
 from ktdeval.registry import Plugins
@@ -399,7 +400,8 @@ def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> lis
     missing = sorted(set(range(rows[0], rows[-1])) - set(rows))
     if missing:
         raise DataError(
-            f"{source}: the NAV lacks {len(missing)} sessions, the first {snapshot.days[missing[0]]};"
+            f"{source}: the NAV lacks {count(len(missing), 'session')}, the first"
+            f" {snapshot.days[missing[0]]};"
             " give one value a session, or leave out --data"
         )
     return rows

@@ -77,7 +77,7 @@ def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
 def _subject(file: JudgeFile) -> Iterator[str]:
     what = _FORMS.get(file.form, file.form)
     if file.form != "nav":
-        what += f" ({file.program}), {file.decisions:,} rows, {count(file.codes, 'code')}"
+        what += f" ({file.program}), {count(file.decisions, 'row')}, {count(file.codes, 'code')}"
     yield f"Judged: {file.source}: {what}"
 
     span = f"{file.first} … {file.last}"

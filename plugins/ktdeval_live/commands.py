@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import (
     FilePath,
     JsonOptions,
@@ -185,7 +186,7 @@ def step(folder: Path, options: StepOptions) -> None:
     _print_report(report, time.now())
     if report.problems:
         raise StoreError(
-            f"{len(report.problems)} problems; the next step tries again what is not done"
+            f"{count(len(report.problems), 'problem')}; the next step tries again what is not done"
         )
 
 

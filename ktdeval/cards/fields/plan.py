@@ -238,7 +238,7 @@ def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
     """Return a description of the market; empty without a market."""
     if snapshot is None:
         return ""
-    return f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:12]}"
+    return f"{snapshot.name}, {count(snapshot.assets, 'asset')}, id {snapshot.id[:12]}"
 
 
 # ---- windows

@@ -246,9 +246,10 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
     fillable = int((missing & np.isfinite(table["volume"] * typical_price(table))).sum())
     fix = _amount_fix(fillable, int(missing.sum()))
+    single = missing & (known[table.column] > 0)
     findings = (
         finding_of("codes_without_amount", len(without), without, fix=fix),
-        bars_finding(raw, "missing_amount_rows", missing, fix=fix),
+        bars_finding(raw, "missing_amount_rows", single, fix=fix),
     )
 
     for finding in findings:

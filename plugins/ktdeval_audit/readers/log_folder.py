@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval_audit.log_types import AgentLog, LoggedDecision
 from ktdeval_audit.readers.run_folder import is_run
@@ -54,8 +55,7 @@ def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
     if without_texts:
         names = _name_some(list(without_texts))
         said.append(
-            f"{len(without_texts)} files have no model text, so they were not read as logs: "
-            f"{names}."
+            f"not read as logs, without model text: {count(len(without_texts), 'file')}: {names}."
         )
     return AgentLog(
         kind=", ".join(dict.fromkeys(kinds)),

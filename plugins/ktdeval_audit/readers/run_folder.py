@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import MANIFEST, RunFolder
@@ -43,7 +44,7 @@ def read(path: Path) -> AgentLog:
             title = f"episode {spec.id} step {entry.step}"
             decisions.append(_decision(record, entry, title, spec.model))
 
-    notes = (f"{others} questions have no day and were left out.",) if others else ()
+    notes = (f"Left out: {count(others, 'question')} without a day.",) if others else ()
     return AgentLog(kind=name, source=path.name, decisions=tuple(decisions), notes=notes)
 
 

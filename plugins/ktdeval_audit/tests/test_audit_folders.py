@@ -51,10 +51,7 @@ def test_all_logs_of_a_folder_are_one_report_in_the_order_of_their_paths(folder:
         f"3 decisions of 3 logs in agents (chat, tradingagents), {day()} to {day()}, 8 texts"
     )
     assert "error [date-after] b/log/log.jsonl:1, conversation 0, messages[2]" in result.output
-    assert (
-        "2 files have no model text, so they were not read as logs: a/config.json, a/pos"
-        in result.output
-    )
+    assert "not read as logs, without model text: 2 files: a/config.json, a/pos" in result.output
     files = [each.file for each in read_log(folder).decisions]
     assert files == ["a/log.jsonl", "a/state.json", "b/log/log.jsonl"]
 

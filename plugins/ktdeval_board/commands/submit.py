@@ -186,7 +186,8 @@ def _outcome_lines(outcome: Outcome, request: SubmitRequest) -> Iterator[str]:
     folders = set()
     for submitted in outcome.submitted:
         yield (
-            f"{submitted.model} in division {submitted.division}: {submitted.episodes} episodes,"
+            f"{submitted.model} in division {submitted.division}:"
+            f" {count(submitted.episodes, 'episode')},"
             f" {submitted.record_bytes / 1e6:.1f} MB of records"
         )
         for path in submitted.paths:

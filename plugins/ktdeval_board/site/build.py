@@ -91,7 +91,8 @@ def build_site(
         require_baselines(board)
         site = SiteWriter(folder)
         processes = usable_workers() if workers is None else workers
-        tell(f"ranking {len(board.entries):,} cards in {len(board.rules.divisions)} divisions")
+        divisions = count(len(board.rules.divisions), "division")
+        tell(f"ranking {count(len(board.entries), 'card')} in {divisions}")
         parts = _Parts(
             series=card_documents(
                 board, site, "series", partial(_derived_document, board.folder.series)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ktdeval.cards import count
 from ktdeval_compare.doses.dose_response import CurveLine, DoseLine, DoseReport, LimitLine
 from ktdeval_pages.marks import (
     LegendEntry,
@@ -102,6 +103,6 @@ def _told_apart(every: Sequence[CurveLine]) -> Spec:
         )
 
     rows += path_rows([0, 100], [0, 100], name=_CHANCE.name)
-    title = f"{chosen[0].windows} windows against a control"
+    title = f"{count(chosen[0].windows, 'window')} against a control"
     drawn = lines(rows, x, y, [*series_of(names), _CHANCE])
     return {"title": title, "layer": [drawn], **_PART}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ktdeval.cards import count
 from ktdeval_compare.doses.dose_response import (
     AlarmLine,
     CurveLine,
@@ -126,7 +127,8 @@ def alarm_text(row: AlarmLine) -> str:
 def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Part]:
     """Yield the parts of the report of `compare power --memory`."""
     yield (
-        f"A memory of {percent(report.memory)} of the facts, {report.windows} windows, level"
+        f"A memory of {percent(report.memory)} of the facts, {count(report.windows, 'window')},"
+        " level"
         f" {report.alpha:g}: seen with probability {report.power:.2f} (interval {report.low:.2f} …"
         f" {report.high:.2f})"
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.calls import StopSignal
+from ktdeval.cards import count
 from ktdeval.errors import DataError, ProviderError, StoreError, UsageError, wrap_os_error
 from ktdeval.harness import Model, Usage, model_traits
 from ktdeval.observation import EACH, CannotChangeError, InputChange, changes_of_each, parse_change
@@ -96,7 +97,7 @@ class ForkCost:
     @property
     def words(self) -> str:
         """Return the cost as one line of text."""
-        told = f"{self.decisions} decisions to ask"
+        told = f"{count(self.decisions, 'decision')} to ask"
         if self.done:
             told += f", {self.done} on record"
         if self.is_free:
@@ -328,7 +329,7 @@ class _Plan:
         if not reasons:
             return
         if made:
-            self.notes.append(f"{name}: left out at {len(reasons)} steps: {reasons[0]}")
+            self.notes.append(f"{name}: left out at {count(len(reasons), 'step')}: {reasons[0]}")
             return
         if not is_optional:
             raise UsageError(f"--change {name!r}: {reasons[0]}")
@@ -528,4 +529,4 @@ def _failures(decisions: Sequence[ForkedDecision]) -> list[str]:
         if decision.failure is not None:
             counts[decision.failure] = counts.get(decision.failure, 0) + 1
 
-    return [f"{count} decisions without an answer: {why}" for why, count in counts.items()]
+    return [f"{count(times, 'decision')} without an answer: {why}" for why, times in counts.items()]

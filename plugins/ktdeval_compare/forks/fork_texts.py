@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktdeval.cards import count
 from ktdeval.runner import FamilyFigures, ForkFile, VariantFigures
 from ktdeval_compare.table_columns import (
     UNDEFINED,
@@ -17,7 +18,7 @@ _NULL = "asked again"
 def fork_parts(file: ForkFile) -> Iterator[Part]:
     """Yield the parts of the text of a fork."""
     yield (
-        f"Forked: {len(file.places)} steps of {file.model} ({file.run}), asked again with one input"
+        f"Forked: {count(len(file.places), 'step')} of {file.model} ({file.run}), asked again with one input"
         " changed; never ranked"
     )
     yield f"  {_sampling(file)}"
@@ -42,7 +43,7 @@ def _sampling(file: ForkFile) -> str:
     if not file.draws:
         told = "the model is deterministic, so any difference is exact"
     else:
-        told = f"{file.samples} decisions of each change at each step"
+        told = f"{count(file.samples, 'decision')} of each change at each step"
 
     if file.as_recorded is None:
         return told

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import (
     OutputPath,
     RunPath,
@@ -92,7 +93,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
         content = _draw_figure(made, frame, options.out.suffix)
         make_folder(options.out.parent)
         write_atomic(options.out, content)
-        click.echo(f"figure  {options.out} ({made.name}, {len(frame)} rows)")
+        click.echo(f"figure  {options.out} ({made.name}, {count(len(frame), 'row')})")
         return
 
     _print_data(made, frame, options)

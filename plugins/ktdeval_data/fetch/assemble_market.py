@@ -16,6 +16,7 @@ import click
 import numpy as np
 import pandas as pd
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError, TooEarlyError, UsageError
 from ktdeval.market import (
     NO_INDEX,
@@ -102,8 +103,7 @@ def read_fetched(market: str, params: FetchParams) -> RawMarket:
         raw = convert(raw, LongParams(bars="", fx=fx, currency=currency), {})
 
     click.echo(
-        f"{params.vendor}: {answers.asked:,} requests answered, {answers.kept:,} answers were there"
-        " before",
+        f"{params.vendor}: {count(answers.asked, 'request')} sent, {answers.kept:,} answered earlier",
         err=True,
     )
     return raw

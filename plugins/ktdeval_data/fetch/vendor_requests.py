@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ktdeval.calls import RetryPolicy, one_line, wait_text
+from ktdeval.cards import count
 from ktdeval.errors import DataError, ModelError
 from ktdeval.secrets import hide_keys
 from ktdeval.values import (
@@ -244,8 +245,7 @@ class AnswerFolder:
 
         if self.asked % _REPORT_EVERY == 0:
             self._tell(
-                f"{self._vendor}: {self.asked:,} requests answered, {self.kept:,} answers were"
-                " there before"
+                f"{self._vendor}: {count(self.asked, 'request')} sent, {self.kept:,} answered earlier"
             )
 
         return self._read(path)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.cards import count as count_of
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.market.checks.quality import check, raw_from_snapshot
@@ -110,7 +111,7 @@ def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path
     )
     assert market.meta.notes[-2:] == (
         "rates not needed: GBP",
-        "prices of 1 assets in EUR are converted to USD by the rates of each day: SAP",
+        "prices of 1 asset in EUR are converted to USD by the rates of each day: SAP",
     )
     assert not [finding for finding in check(raw_from_snapshot(market)) if finding.level == "error"]
     assert read(tmp_path, fx=RATES.replace("1.1\n", "1.11\n")).id != market.id
@@ -385,7 +386,7 @@ def test_the_command_imports_and_shows_what_was_converted(
     words += ["--venue", "us_equity", "--fx", str(tmp_path / "fx.csv"), "--currency", "USD"]
 
     assert (
-        "note: prices of 1 assets in EUR are converted to USD by the rates of each day: SAP"
+        "note: prices of 1 asset in EUR are converted to USD by the rates of each day: SAP"
         in terminal.out(*words, "--map", "fx.currency=cur,fx.rate=level", "--out", tmp_path / "two")
     )
 
@@ -420,9 +421,10 @@ def test_the_note_names_eight_converted_assets_at_most(
     )
     notes = [note for note in read_long(params).notes if "are converted" in note]
     named = f"{', '.join(codes[:8])}{more}"
+    shown = count_of(count, "asset")
 
     assert notes == [
-        f"prices of {count} assets in EUR are converted to USD by the rates of each day: {named}"
+        f"prices of {shown} in EUR are converted to USD by the rates of each day: {named}"
     ]
 
 

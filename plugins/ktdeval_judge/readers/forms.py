@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.closed_trades import read_closed_trades
@@ -230,7 +231,7 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
         table = table.where(table.numbers(size, may_lack=True).fillna(0.0) != 0)
     left_out = total - len(table)
     if left_out:
-        table.note(f"Left out: {left_out} orders that were canceled or rejected.")
+        table.note(f"Left out, as canceled or rejected: {count(left_out, 'order')}.")
     if not len(table):
         raise DataError(f"{table.place}: has no order that was filled; write one row a fill")
     return table
@@ -247,7 +248,8 @@ def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
     if is_other.any() and not is_other.all():
         kinds = [kind for kind in table.texts("side")[is_other].unique() if kind]
         shown = f": {', '.join(kinds[:8])}" if kinds else ""
-        table.note(f"Left out: {int(is_other.sum())} rows without shares and price{shown}.")
+        rows = count(int(is_other.sum()), "row")
+        table.note(f"Left out: {rows} without shares and price{shown}.")
     return table.where(~is_other)
 
 

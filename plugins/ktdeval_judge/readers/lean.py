@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.frames import ordered_trades
 from ktdeval_judge.readers.role_table import RoleTable, days_of
@@ -139,7 +140,7 @@ def _with_orders(
     partly = int(((cells[names["lastfilltime"]] != "") & ~is_filled & ~has_events).sum())
     if partly:
         orders.note(
-            f"Left out: {partly} orders that were filled in part; the file of order events has their"
+            f"Left out, as filled in part: {count(partly, 'order')}; the file of order events has their"
             " fills."
         )
     whole = _fills_of_signs(

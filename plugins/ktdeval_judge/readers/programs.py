@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from msgspec import field
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values import Value, convert_value, load_yaml, near_matches
 from ktdeval_judge.readers.role_table import RoleTable
@@ -234,7 +235,7 @@ def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
         table.refuse(int(is_alone.to_numpy().argmax()), side, words)
     if is_paired.all():
         raise DataError(f"{table.place}: each trade was cancelled; export a period with others")
-    table.note(f"Left out: {int(is_cancelling.sum())} trades that were cancelled later.")
+    table.note(f"Left out, as cancelled later: {count(int(is_cancelling.sum()), 'trade')}.")
     return table.where(~is_paired)
 
 

@@ -314,7 +314,7 @@ BROKERS = [
             flex_trade("SELL", -4, "51"),
         ),
         [(20240103, "AAA", "sell", 4.0, 51.0), (20240103, "AAA", "buy", 10.0, 50.5)],
-        "Left out: 1 trades that were cancelled later.",
+        "Left out, as cancelled later: 1 trade.",
     ),
 ]
 

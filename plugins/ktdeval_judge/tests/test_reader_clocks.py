@@ -184,7 +184,7 @@ def test_an_order_of_lean_that_was_filled_in_part_needs_its_events(tmp_path: Pat
     assert found.trades is not None
     first = found.trades.iloc[0].tolist()
     assert first[:5] == [20250311, "009116.SZ", "buy", 7000.0, 25.4]
-    assert any("Left out: 1 orders that were filled in part" in note for note in found.notes)
+    assert any("Left out, as filled in part: 1 order;" in note for note in found.notes)
 
 
 STATEMENT = """\

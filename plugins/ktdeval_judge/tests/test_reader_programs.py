@@ -167,9 +167,7 @@ def test_rows_without_shares_and_price_are_left_out(tmp_path: Path) -> None:
     declared = read(tmp_path / "transactions.csv", text)
 
     assert len(trades_of(declared)) == 1
-    assert any(
-        "1 rows without shares and price: Credit Interest" in note for note in declared.notes
-    )
+    assert any("1 row without shares and price: Credit Interest" in note for note in declared.notes)
 
 
 def test_the_portfolio_of_rqalpha_is_its_total_value(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_orders_that_were_canceled_are_left_out(price: str, tmp_path: Path) -> N
     declared = read(tmp_path, text + "2025-06-24,AAPL,sell,100,202.59,executed\n")
     assert declared.trades is not None
     assert declared.trades["code"].tolist() == ["AAPL", "AAPL"]
-    assert declared.notes == ("Left out: 1 orders that were canceled or rejected.",)
+    assert declared.notes == ("Left out, as canceled or rejected: 1 order.",)
 
 
 @pytest.mark.parametrize("column", ["trade_type", "Transaction", "买卖方向"])

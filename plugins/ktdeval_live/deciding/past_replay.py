@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ktdeval.cards import count
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
 from ktdeval_live.days.clock import in_text
@@ -44,7 +45,8 @@ def replay_plan(
             report = LiveStep(folder, plugins, clock, InlineAsker(folder, plugins, clock)).run()
 
         show(
-            f"{in_text(time)}: {len(report.frozen)} days frozen, {len(report.decided)} decisions,"
+            f"{in_text(time)}: {count(len(report.frozen), 'day')} frozen,"
+            f" {count(len(report.decided), 'decision')},"
             f" {len(report.gaps)} gaps"
         )
         for problem in report.problems:

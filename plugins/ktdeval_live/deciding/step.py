@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Protocol
 
+from ktdeval.cards import count
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
 from ktdeval.trading import DECIDED
@@ -183,7 +184,7 @@ class LiveStep:
         body = Frozen(market=market, day=day, increment=increment.hash, number=number)
         self._chain.append(body, in_text(now))
 
-        words = f"{market} {day}: {len(increment.bars)} bars"
+        words = f"{market} {day}: {count(len(increment.bars), 'bar')}"
         if number:
             words += f" revised (revision {number})"
         self.report.frozen.append(words)
@@ -282,7 +283,7 @@ class LiveStep:
             return "failed", f"{record.provenance}: {failures}"
 
         self._chain.append(record.commitment(), in_text(now))
-        self.report.decided.append(f"{one.name}: {len(record.orders)} orders")
+        self.report.decided.append(f"{one.name}: {count(len(record.orders), 'order')}")
         return None
 
     def _note_unpublished(self) -> None:

@@ -93,7 +93,7 @@ def _certificate_facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "covers", f"{covers.mode}, version {covers.task_version}, key {covers.key[:_HASH]}"
     yield "mask", _mask_words(covers.mask)
     yield "tools", ", ".join(sorted(covers.tool_texts)) or "none"
-    yield "market", f"{snapshot.name}, {snapshot.assets} assets, id {snapshot.id[:_HASH]}"
+    yield "market", f"{snapshot.name}, {count(snapshot.assets, 'asset')}, id {snapshot.id[:_HASH]}"
     windows = ", ".join(f"{window.name} ({window.probes})" for window in probes.windows)
     yield "probes", f"{probes.count:,} of {certificate.exam.name}, seed {probes.seed}: {windows}"
     yield "boards", ", ".join(f"{board} {number}" for board, number in probes.boards.items())

@@ -167,9 +167,8 @@ def _cases_of_amounts() -> Iterator[Case]:
     bare = bars().assign(amount=bars()["amount"].mask(own))
     silent = bare.assign(volume=bars()["volume"].mask(own))
 
-    for kind in ("codes_without_amount", "missing_amount_rows"):
-        yield Case(kind, source(bare), way="--repair fill_amount")
-        yield Case(kind, source(silent), corrected=RIGHT)
+    yield Case("codes_without_amount", source(bare), way="--repair fill_amount")
+    yield Case("codes_without_amount", source(silent), corrected=RIGHT)
 
     yield Case("missing_amount_rows", source(cells(amount=np.nan)), way="--repair fill_amount")
     mixed = silent.assign(amount=silent["amount"].mask(silent.index == 0))

@@ -189,7 +189,6 @@ def test_each_instrument_is_judged_by_its_own_calendar() -> None:
         "no_factor",
         "short_history",
         "codes_without_amount",
-        "missing_amount_rows",
         "volume_not_whole",
     }
     assert kinds(mixed())["volume_not_whole"] == 3  # of the stock's three days

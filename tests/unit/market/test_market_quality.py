@@ -130,7 +130,6 @@ FINDINGS = [  # market, kind, count, first examples
     ),
     (market(ENDS), "unrecorded_member_days", 2, ("600519.SH 2024-01-02", "600519.SH 2024-01-08")),
     (market(BARE), "codes_without_amount", 1, ("600519.SH",)),
-    (market(BARE), "missing_amount_rows", 5, ("600519.SH 2024-01-02",)),
     (
         market(
             members=dated(
@@ -334,7 +333,7 @@ def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() ->
 
 NO_FACTOR = [1.0] * 10 + [np.nan] * 5
 LEFT = {
-    "drop_amount": ("codes_without_amount", "missing_amount_rows"),
+    "drop_amount": ("codes_without_amount",),
     "drop_before_gap": ("calendar_mismatch", "unrecorded_member_days"),
     "accept_breaks": ("calendar_mismatch",),
 }

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 import click
 
+from ktdeval.cards import count
 from ktdeval.cli import FilePath, example, flag, options_of
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
@@ -207,8 +208,8 @@ def replay(log: Path, options: ReplayOptions) -> None:
     if options.rules is not None:
         check_rules(entries, load_rules(options.rules), str(log))
 
-    held = f"{len(state.accounts)} accounts, {len(state.sessions)} sessions"
-    click.echo(f"{held}, {len(state.orders)} orders, {len(state.trades)} trades")
+    held = f"{count(len(state.accounts), 'account')}, {count(len(state.sessions), 'session')}"
+    click.echo(f"{held}, {count(len(state.orders), 'order')}, {count(len(state.trades), 'trade')}")
     for account in state.accounts.values():
         units = [
             f"{name} {position.qty}"

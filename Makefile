@@ -96,7 +96,7 @@ test-inspect: $(INSPECT_VENV)/.installed
 	cd $(INSPECT) && $(abspath $(INSPECT_VENV))/bin/python -m pytest -p no:logging -rs tests
 	cd $(INSPECT) && $(abspath $(INSPECT_VENV))/bin/inspect-evals-lint ktdeval_inspect
 
-# Engines that are not installed are skipped with the way to get them; see docs/reference/schemas.md.
+# Engines that are not installed are skipped with the way to get them; see benchmarks/schemas.md.
 test-schemas: $(VENV)/.installed-dev
 	@command -v npm >/dev/null && npm ci --no-audit --no-fund --silent --prefix tests/support/schemas/ajv || echo "no npm here: ajv is skipped"
 	$(PYTEST) -rs tests/contract/test_schema_engines.py

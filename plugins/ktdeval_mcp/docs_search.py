@@ -17,7 +17,7 @@ MAX_HIT_CHARS = 1500
 
 _WORD = re.compile(r"[a-z0-9_]+|[\u4e00-\u9fff]")
 _HEADING = re.compile(r"^#{1,4} +(.+)$", re.MULTILINE)
-_SKIPPED = frozenset({"packages/changelog.md", "reference/schemas.md"})
+_SKIPPED = "packages/changelog.md"
 _SATURATION = 1.2  #: k1: how fast further occurrences of a word stop counting
 _LENGTH_WEIGHT = 0.75  #: b: how much a long section is discounted
 _TITLE_WEIGHT = 4  #: weight of a word in a title, as occurrences in the text
@@ -77,7 +77,7 @@ def docs_sections() -> tuple[DocsSection, ...]:
     found: list[DocsSection] = []
     for path in sorted(folder.rglob("*.md")):
         page = path.relative_to(folder).as_posix()
-        if page not in _SKIPPED:
+        if page != _SKIPPED:
             found.extend(_sections_of(page, path.read_text(encoding="utf-8")))
 
     return tuple(found)

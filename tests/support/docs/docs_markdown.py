@@ -83,27 +83,6 @@ def bounds_text(field: dataclasses.Field[Any]) -> str:
     return f"{lowest} … {highest}".strip()
 
 
-def new_rows(
-    rows: Iterable[tuple[str, ...]], places: dict[tuple[str, ...], str], place: str
-) -> tuple[list[tuple[str, ...]], str]:
-    """Return the rows that no earlier place shows, and a sentence that names the others by place.
-    `places`: the place of each row shown so far; rows of this place are added.
-    """
-    new = []
-    shown: dict[str, list[str]] = {}
-    for row in rows:
-        first = places.setdefault(row, place)
-        if first == place:
-            new.append(row)
-        else:
-            shown.setdefault(first, []).append(row[0])
-
-    texts = [f"those of {code(first)}: {', '.join(names)}" for first, names in shown.items()]
-    if not texts:
-        return new, ""
-    return new, f"Also {'; '.join(texts)}."
-
-
 #: Head of a table of fields
 FIELDS_HEAD = ("field", "type", "default", "range", "meaning")
 

@@ -7,29 +7,24 @@ import re
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from docs_cards import card_fields, meaning
 from docs_commands import all_commands
 from docs_markdown import (
-    FIELDS_HEAD,
     code,
-    fields_rows,
     fields_table,
-    new_rows,
     page,
     plain_text,
     table,
     value_text,
 )
-from docs_tables import moved_commands, paper_tables, traits_table
+from docs_tables import moved_commands, traits_table
 from ktdeval import errors, hookspecs
 from ktdeval.cards.fields.words import read_words
-from ktdeval.cli.data_make import ProviderCommand
-from ktdeval.cli.options import RunOptionsCommand, group_options, run_options
-from ktdeval.cli.terminal_tables import params_of
+from ktdeval.cli.options import group_options, run_options
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig
@@ -52,8 +47,10 @@ CONFIGS = {
 
 #: Head of a table of options
 OPTIONS_HEAD = ("option", "value", "default", "meaning")
-#: Provider of `ktdeval data make` whose options others share
-OF_OTHERS = "long"
+#: Characters of a command's summary, above those of the longest
+MAX_HELP = 200
+#: Kinds of names, in the order of the page
+KINDS = ("tasks", "models", "agents", "metrics", "data", "venues", "runners", "tools", "cards")
 #: Options and arguments that moved, which no table of the code has
 MOVED_OPTIONS = table(
     ("option or argument before", "now"),
@@ -82,10 +79,8 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
         "hooks.md": hooks_page(),
         "config.md": config_page(),
         "names.md": names_page(plugins),
-        "metrics.md": metrics_page(plugins),
         "card-words.md": card_words_page(),
         "exit-codes.md": exit_codes_page(),
-        "paper-tables.md": paper_tables_page(),
         "board-rules.md": board_rules_page(),
     }
 
@@ -94,104 +89,22 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
 
 
 def commands_page() -> str:
-    """Return the page of all commands."""
-    parts = [
-        "Each command with its arguments and options, as `--help` of the installed version has"
-        " them. The options of a run are on a page of their own: [options](options.md).",
-        "[Exit codes](exit-codes.md) say how a command ended.",
-    ]
-    commands = list(all_commands())
-    places: dict[tuple[str, ...], str] = {}
-    for path, command in commands:
-        if command.name == OF_OTHERS and isinstance(command, ProviderCommand):
-            places = dict.fromkeys(option_rows(click.Command(path, params=command.own)), path)
-    parts += [command_part(path, command, places) for path, command in commands]
-    parts.append(
+    """Return the page of all commands: what each does."""
+    rows = []
+    for path, command in all_commands():
+        rows.append((code(path), plain_text(command.get_short_help_str(MAX_HELP))))
+
+    return page(
+        "Commands",
+        "What each command does. `COMMAND --help` prints its arguments and options, `ktdeval list"
+        " commands` this list. [Options of a run](options.md) are a page of their own, and"
+        " [exit codes](exit-codes.md) say how a command ended.",
+        table(("command", "does"), rows),
         "## Commands that moved\n\nAn old word works for one release, and one line on stderr says where it"
-        " moved."
+        " moved.",
+        moved_commands(),
+        MOVED_OPTIONS,
     )
-    parts += [moved_commands(), MOVED_OPTIONS]
-
-    return page("Commands", *parts)
-
-
-def command_part(path: str, command: click.Command, places: dict[tuple[str, ...], str]) -> str:
-    """Return the section of one command. `places`: the command that shows each option of data."""
-    depth = "#" * min(2 + path.count(" ") - 1, 4)
-    usage = " ".join([path, *_usage(command)])
-
-    if command.name == "run":
-        options = "All [options of a run](options.md)."
-    elif isinstance(command, ProviderCommand):
-        own = click.Command(path, params=command.own)
-        rows, others = new_rows(option_rows(own), places, path)
-        further = f"{others} Further options are those of `ktdeval data make`.".strip()
-        options = f"{table(OPTIONS_HEAD, rows)}\n\n{further}".strip()
-    elif isinstance(command, RunOptionsCommand):
-        options = f"{options_table(command)}\n\n{_run_options_part(command)}"
-    else:
-        options = options_table(command)
-
-    return "\n\n".join(
-        each
-        for each in (
-            f"{depth} {path}",
-            help_text(command),
-            f"```text\n{usage}\n```",
-            options,
-            f"```text\n{command.epilog}\n```" if command.epilog else "",
-        )
-        if each
-    )
-
-
-def _run_options_part(command: RunOptionsCommand) -> str:
-    """Return which options of a run a command takes besides its own."""
-    if not command.run_names:
-        return "Besides these, all [options of a run](options.md)."
-
-    names = ", ".join(code(f"--{name.replace('_', '-')}") for name in command.run_names)
-
-    return f"Besides these, of the [options of a run](options.md): {names}."
-
-
-def help_text(command: click.Command) -> str:
-    """Return a command's help as paragraphs; what is not to be wrapped stays as it is."""
-    paragraphs = []
-    for paragraph in (command.help or "").partition("\f")[0].split("\n\n"):
-        lines = paragraph.strip("\n").splitlines()
-        if lines and lines[0].strip() == "\b":
-            block = "\n".join(line.rstrip() for line in lines[1:])
-            paragraphs.append(f"```text\n{block}\n```")
-        elif lines:
-            paragraphs.append(plain_text(" ".join(line.strip() for line in lines)))
-
-    return "\n\n".join(paragraphs)
-
-
-def _usage(command: click.Command) -> list[str]:
-    arguments = [each for each in command.params if isinstance(each, click.Argument)]
-    context = click.Context(command)
-    words = ["[OPTIONS]", *(each.make_metavar(context) for each in arguments)]
-
-    if isinstance(command, click.Group):
-        words.append(command.subcommand_metavar)
-
-    return words
-
-
-def options_table(command: click.Command) -> str:
-    """Return the table of a command's options."""
-    return table(OPTIONS_HEAD, option_rows(command))
-
-
-def option_rows(command: click.Command) -> list[tuple[str, ...]]:
-    """Return the rows of a command's options."""
-    return [
-        option_row(command, each)
-        for each in command.params
-        if isinstance(each, click.Option) and not each.hidden
-    ]
 
 
 def option_row(command: click.Command, option: click.Option) -> tuple[str, str, str, str]:
@@ -325,100 +238,17 @@ def _fields(cls: type) -> Sequence[dataclasses.Field[Any]]:
     return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
 
 
-class Offer(NamedTuple):
-    """One name that a plugin offers."""
-
-    name: str
-    plugin: str
-    summary: str
-    #: fields of its parameters; empty if an earlier name of the kind has the same ones
-    params: tuple[dataclasses.Field[Any], ...]
-    sharing: tuple[str, ...]  #: names of the kind with the same parameters, this one included
-
-
-def offers_of(plugins: Plugins, kind: str) -> list[Offer]:
-    """Return all names of a kind, in the order of its listing."""
-    specs = plugins.specs(kind)
-    sharing: dict[type, list[str]] = {}
-
-    for name, spec in specs.items():
-        if spec.params is not None:
-            sharing.setdefault(spec.params, []).append(name)
-
-    offers = []
-    for name, spec in specs.items():
-        names = sharing.get(spec.params, []) if spec.params is not None else []
-        is_first = bool(names) and names[0] == name
-        params = tuple(params_of(spec)) if is_first else ()
-        owner = plugins.owner(kind, name)
-        offers.append(Offer(name, owner, spec.summary, params, tuple(names)))
-
-    return offers
-
-
 def names_page(plugins: Plugins) -> str:
-    """Return the page of all names that plugins offer, with their parameters."""
+    """Return the page of all names that plugins offer, by kind."""
     parts = [
-        "What the installed plugins offer, by kind. The same lists come from `ktdeval list KIND`;"
-        " `ktdeval list KIND NAME` explains one's parameters. Parameters of data that"
-        " `ktdeval data make` makes are its options: [commands](commands.md).",
+        "What the installed plugins offer, by kind. `ktdeval list KIND` says what each is, and"
+        " `ktdeval list KIND NAME` explains its parameters, or the formula, range and source of a metric.",
     ]
-    made = {command.name for _, command in all_commands() if isinstance(command, ProviderCommand)}
+    for kind in KINDS:
+        names = ", ".join(map(code, plugins.specs(kind)))
+        parts.append(f"## {kind.capitalize()}\n\n{names}")
 
-    for kind in ("tasks", "models", "agents", "data", "venues", "runners", "tools", "cards"):
-        rows = []
-        parameters = []
-        places: dict[tuple[str, ...], str] = {}
-        for offer in offers_of(plugins, kind):
-            rows.append((code(offer.name), offer.plugin, plain_text(offer.summary)))
-            is_command = kind == "data" and offer.name in made
-            if offer.params and not is_command:
-                parameters.append(_parameters_part(offer, places))
-
-        part = f"## {kind.capitalize()}\n\n" + table(("name", "plugin", "summary"), rows)
-        parts += [part, *parameters]
-
-    return page("Names: tasks, models, agents, data", *parts)
-
-
-def _parameters_part(offer: Offer, places: dict[tuple[str, ...], str]) -> str:
-    names = ", ".join(code(name) for name in offer.sharing)
-    rows, others = new_rows(fields_rows(offer.params), places, offer.sharing[0])
-    parts = [f"### Parameters of {names}", table(FIELDS_HEAD, rows), others]
-    return "\n\n".join(filter(None, parts))
-
-
-def metrics_page(plugins: Plugins) -> str:
-    """Return the page of metrics: formulas with their ids."""
-    rows = []
-    for name in plugins.specs("metrics"):
-        metric = plugins.make_metric(name)
-        low, high = metric.range
-        lowest = "" if low is None else f"{low:g}"
-        highest = "" if high is None else f"{high:g}"
-        limits = f"{lowest} … {highest}" if lowest or highest else "any"
-        formula_id, _, formula = metric.formula.partition(": ")
-        rows.append(
-            (
-                code(name),
-                code(formula_id),
-                plain_text(formula),
-                metric.unit,
-                limits,
-                metric.better or "–",
-                plain_text(metric.source),
-            )
-        )
-
-    header = ("metric", "formula id", "formula", "unit", "range", "better", "source")
-
-    return page(
-        "Metrics",
-        "All installed metrics. The formula id is on every card next to the figure: a rule that"
-        " changes gets another number. [Metrics](../metrics.md) explains the panel and its rule"
-        " sets, and says when a figure is not defined.",
-        table(header, rows),
-    )
+    return page("Names: tasks, models, agents, metrics, data", *parts)
 
 
 # ---- cards
@@ -472,16 +302,6 @@ def board_rules_page() -> str:
 
 
 # ---- exit codes
-
-
-def paper_tables_page() -> str:
-    """Return the page of the tables that `ktdeval paper table --like` prints."""
-    return page(
-        "Tables of the papers",
-        "`ktdeval paper table CARD… --like NAME` prints cards in the columns of a paper's table"
-        " ([how](../comparison.md#tables-of-the-papers)).",
-        paper_tables(),
-    )
 
 
 def exit_codes_page() -> str:

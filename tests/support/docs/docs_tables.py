@@ -15,12 +15,10 @@ from ktdeval.calls.prompt_size import (
 )
 from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
-from ktdeval.registry import load_plugins
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values import load_yaml
 from ktdeval_compare.papers.figures.definitions import known_figures
-from ktdeval_compare.papers.paper_tables import known_tables
 from ktdeval_models.remote.params import ProviderPreset, presets
 from ktdeval_tables.names import NOT_READ, columns_beside
 
@@ -56,17 +54,6 @@ def moved_commands() -> str:
         rows.append((code(f"ktdeval {' '.join(old)}"), code(f"ktdeval {' '.join(new)}")))
 
     return table(("before", "now"), rows)
-
-
-def paper_tables() -> str:
-    """Return the tables that `ktdeval paper table --like` prints: their rows, columns and source."""
-    rows = []
-    for name, spec in known_tables(load_plugins()).items():
-        heads = [head.strip() for head, _, _ in spec.columns]
-        shown = ", ".join(dict.fromkeys(heads)) or "by card"
-        rows.append((code(name), plain_text(spec.caption), shown, spec.source))
-
-    return table(("name", "shows", "columns", "source"), rows)
 
 
 def paper_figures() -> str:

@@ -3,7 +3,7 @@ tests/support/schemas/schema_table.py [--write]`.
 
 It prints what the engines of this machine do now; `--write` puts that into
 `tests/contract/test_schema_engines.yaml`, where the cells of engines that are not here stay as they
-are, and into `docs/reference/schemas.md`.
+are, and into `benchmarks/schemas.md`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schema_rules import RULES
 from sent_schemas import sent_schemas
 
 DATA = REPOSITORY / "tests" / "contract" / "test_schema_engines.yaml"
-PAGE = REPOSITORY / "docs" / "reference" / "schemas.md"
+PAGE = REPOSITORY / "benchmarks" / "schemas.md"
 GOOD = 20
 BAD = 40
 COLUMNS = (*(engine.name for engine in ENGINES), AJV, *RULES)

@@ -61,7 +61,7 @@ def test_no_text_uses_words_that_moved() -> None:
         if used is not None:
             found[name] = used[0]
 
-    assert found == {}, "write the new words (docs/reference/commands.md, Commands that moved)"
+    assert found == {}, "write the new words (ktdeval/cli/moved.csv)"
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,13 @@ from docs_markdown import (
     table,
     value_text,
 )
-from docs_tables import moved_commands, traits_table
+from docs_tables import traits_table
 from ktdeval import errors, hookspecs
 from ktdeval.cards.fields.words import read_words
 from ktdeval.cli.options import group_options, run_options
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig
-from ktdeval_board.checking.rules import rules_table
 
 #: Configs of tasks, by the title that a reader looks for
 CONFIGS = {
@@ -81,7 +80,6 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
         "names.md": names_page(plugins),
         "card-words.md": card_words_page(),
         "exit-codes.md": exit_codes_page(),
-        "board-rules.md": board_rules_page(),
     }
 
 
@@ -100,9 +98,8 @@ def commands_page() -> str:
         " commands` this list. [Options of a run](options.md) are a page of their own, and"
         " [exit codes](exit-codes.md) say how a command ended.",
         table(("command", "does"), rows),
-        "## Commands that moved\n\nAn old word works for one release, and one line on stderr says where it"
-        " moved.",
-        moved_commands(),
+        "## Arguments that moved\n\nA command that moved works for one release, and one line on stderr"
+        " names the new words. Arguments that moved:",
         MOVED_OPTIONS,
     )
 
@@ -285,20 +282,6 @@ def card_words_page() -> str:
     parts.append("## Units\n\n" + table(("unit", "shown as", "decimals", "times"), units))
 
     return page("Words of a card", *parts)
-
-
-# ---- rules of a board's check
-
-
-def board_rules_page() -> str:
-    """Return the page of the rules that a board's check refuses by."""
-    return page(
-        "Rules of a board's check",
-        "`ktdeval leaderboard check` refuses a submission that breaks one of these rules, and names the"
-        " file, what is wrong, the fix and the rule. [Leaderboards](../leaderboard.md) explains how to"
-        " submit, and why a card that was accepted may have no rank.",
-        rules_table(),
-    )
 
 
 # ---- exit codes

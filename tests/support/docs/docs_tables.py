@@ -13,7 +13,6 @@ from ktdeval.calls.prompt_size import (
     TOKEN_RATES,
     PromptBytes,
 )
-from ktdeval.cli.moved import moved_words
 from ktdeval.harness.traits import AgentTraits, ModelTraits
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
@@ -45,15 +44,6 @@ def with_table(text: str, name: str, content: str) -> str:
         raise ValueError(f"expected one pair of markers `<!-- table: {name} -->`, found {count}")
 
     return new
-
-
-def moved_commands() -> str:
-    """Return the table of commands that moved: what was typed before, and what is typed now."""
-    rows = []
-    for old, new in sorted(moved_words().items()):
-        rows.append((code(f"ktdeval {' '.join(old)}"), code(f"ktdeval {' '.join(new)}")))
-
-    return table(("before", "now"), rows)
 
 
 def paper_figures() -> str:

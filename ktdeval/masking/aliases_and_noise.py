@@ -29,13 +29,13 @@ def _shuffle_positions(count: int, seed: int, stream: str) -> list[int]:
 
 
 def asset_order(seed: int, count: int) -> tuple[int, ...]:
-    """Return the asset columns in the order in which a mask with this seed lists them."""
+    """Return the asset columns in the order in which a mask with this seed lists assets."""
     return tuple(_shuffle_positions(count, seed, "listing_order"))
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
-    """Return distinct numbers from 1..most in random order: the largest does not reveal how many
-    assets there are, or will be.
+    """Return distinct numbers from 1..most in random order. The largest one does not reveal how
+    many assets the market has or will have.
     """
     numbers: dict[int, None] = {}
     draws = (1 + derive_seed(seed, "asset_alias", draw) % most for draw in itertools.count())
@@ -47,7 +47,7 @@ def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
 class AliasMap:
     """Secret names of assets and industries, drawn once per episode from its mask seed. The three
     draws (asset numbers, sector numbers, listing order) are independent, so neither a number nor a
-    position in a list says anything about a code.
+    position in a list reveals a code.
     """
 
     def __init__(self, seed: int, n_assets: int, industries: Iterable[str]) -> None:
@@ -61,13 +61,15 @@ class AliasMap:
         self.order: tuple[int, ...] = asset_order(seed, n_assets)
 
     def asset_handle(self, asset: int) -> str:
-        """`asset_0042` for an asset column. Raises IndexError if the column does not exist."""
+        """Return `asset_0042` for an asset column. Raises IndexError if the column does not
+        exist.
+        """
         if asset < 0:
             raise IndexError(f"asset column {asset} is negative")
         return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
 
 
-_LETTERS = "bcdfghjkmnpqrstvwxyz"  # without vowels they spell no word, and no digits no code
+_LETTERS = "bcdfghjkmnpqrstvwxyz"  # no vowels, so no words; no digits, so no codes
 _HALF_BITS = 15
 _HANDLE_LETTERS = 7
 _ROUNDS = 6
@@ -75,15 +77,17 @@ _HALF = (1 << _HALF_BITS) - 1
 
 
 class DocumentAlias:
-    """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows. It
-    needs no stored state, and a name reveals neither row nor day.
+    """Secret names of documents: a keyed permutation (Feistel) of row numbers, drawn from a mask
+    seed. It needs no stored state, and a name reveals neither row nor day.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def handle(self, row: int) -> str:
-        """`doc_bcdfghj` of a row. Raises IndexError for a row below zero, or of 2^30 or more."""
+        """Return `doc_bcdfghj` for a row. Raises IndexError for a row below zero, or of 2^30 or
+        more.
+        """
         if not 0 <= row < 1 << 2 * _HALF_BITS:
             raise IndexError(f"document row {row} has no name")
 
@@ -101,8 +105,8 @@ class DocumentAlias:
         return "doc_" + "".join(letters)
 
     def row(self, handle: str) -> int | None:
-        """Row of a handle, None if the handle is invalid. Whether the market has such a row is not
-        checked.
+        """Return the row of a handle, None if the handle is invalid. The market may have no such
+        row.
         """
         letters = handle.removeprefix("doc_")
         if (
@@ -130,7 +134,7 @@ class DocumentAlias:
         return derive_seed(self._seed, "document", turn, half, bits=_HALF_BITS)
 
 
-Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices
+Part = Literal["open", "high", "low", "close"]  #: which of a bar's four prices
 #: Significant digits of a return, turnover or factor value with noise: more would carry no
 #: information and cost tokens
 FIGURE_DIGITS = 4
@@ -143,12 +147,12 @@ WICK_SD = math.sqrt(1.0 - 1.0 / math.pi + (1.0 - 2.0 / math.pi) / 4.0)
 """Standard deviation of the noise of a high or low, in units of the noise."""
 
 _REMEMBERED = 1 << 14
-_NEAR = 1e-7  # of a tie, in units of the last digit, or of a power of ten
+_NEAR = 1e-7  # tolerance near a tie (in units of the last digit) or a power of ten
 _NORMAL = NormalDist()
 _SEED_BITS = 63
 
 
-#: Formats by number of significant digits, of which a float has 17: one is not written each time
+#: Format strings by number of significant digits; a float has at most 17
 _SIGNIFICANT = tuple(f".{digits}g" for digits in range(18))
 
 
@@ -158,17 +162,18 @@ def round_significant(value: float, digits: int) -> float:
 
 
 def round_each(values: FloatArray, digits: int) -> FloatArray:
-    """Return `round_significant` of each number; NaN where it is not finite."""
+    """Return `round_significant` of each number; NaN for numbers that are not finite."""
     with np.errstate(all="ignore"):
         exponent = np.log10(np.abs(values))
         shift = digits - 1 - np.floor(exponent)
-        # Powers of ten are exact as they are, and their reciprocals are not.
+        # Powers of ten are exact floats; their reciprocals are not.
         up = 10.0 ** np.maximum(shift, 0.0)
         down = 10.0 ** np.maximum(-shift, 0.0)
         scaled = values * up / down
         rounded: FloatArray = np.where(values == 0.0, 0.0, np.rint(scaled) / up * down)
 
-        # Where the arithmetic may have moved a number over a tie, or a power of ten, text decides.
+        # Near a tie or a power of ten, where float arithmetic may be off by one digit, round by
+        # text.
         is_tie = np.abs(np.abs(scaled % 1.0 - 0.5)) < _NEAR
         is_power = np.abs(exponent - np.rint(exponent)) < _NEAR
 
@@ -188,7 +193,7 @@ def cut_significant(value: float, digits: int) -> float:
 
 
 class Noise:
-    """Noise in one episode; `pct`: standard deviation of a price's logarithm, times 100."""
+    """Noise of one episode; `pct`: standard deviation of a price's logarithm, times 100."""
 
     def __init__(self, seed: int, pct: float) -> None:
         self._seed = seed
@@ -197,20 +202,20 @@ class Noise:
         self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
 
     def price(self, asset: int, day: int, part: Part = "close") -> float:
-        """Log-normal factor on one price of a bar; a bar keeps its order (see `WICK_SHIFT`,
-        `WICK_SD`).
+        """Return the log-normal factor on one price of a bar. The noise keeps high ≥ open, close ≥
+        low (see `WICK_SHIFT`, `WICK_SD`).
         """
         return self._bar(asset, day)[part]
 
     def change(self, asset: int, day: int, since: int) -> float:
-        """Factor on a price's growth from one close to another, implied by the noise on the two
+        """Return the factor on a price's growth between two closes, implied by the noise on both
         prices.
         """
         return self._bar(asset, day)["close"] / self._bar(asset, since)["close"]
 
     def figure(self, asset: int, day: int, name: str) -> float:
-        """Log-normal factor on another figure for an asset and day, such as a volume or a factor
-        value.
+        """Return the log-normal factor on another figure of an asset and day, such as a volume or a
+        factor value.
         """
         return math.exp(self._size * self._normal(asset, day, name))
 
@@ -224,8 +229,8 @@ class Noise:
         return {part: math.exp(self._size * draw) for part, draw in drawn.items()}
 
     def _normal(self, asset: int, day: int, name: str) -> float:
-        """A standard normal number by inversion: equal on every machine and with every NumPy
-        version.
+        """Return a standard normal number by inversion: the same on every machine and with every
+        NumPy version.
         """
         uniform = (derive_seed(self._seed, "noise", asset, day, name) + 0.5) / (1 << _SEED_BITS)
         # The largest seeds round up to 1 in floating point.
@@ -233,7 +238,9 @@ class Noise:
 
 
 def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, int | None]) -> float:
-    """Price that a mask shows as 100, after the mask's noise and rounding; one draw an episode."""
+    """Return the price that a mask shows as 100, after the mask's noise and rounding. The noise is
+    drawn once per episode.
+    """
     noise, digits = mask
     if noise is not None:
         level *= noise.figure(asset, day, "level")
@@ -248,8 +255,9 @@ def last_finite(values: FloatArray) -> float:
 
 
 def first_levels(closes: FloatArray, base_row: int) -> FloatArray:
-    """Return the close of each asset that a rebased mask shows as 100, [N]: the last one up to
-    `base_row`, or of an asset listed later its first; NaN without any. `closes`: [T, N].
+    """Return the close of each asset that a rebased mask shows as 100, [N]: the last close up to
+    `base_row`, or the first close of an asset listed later; NaN without a close. `closes`:
+    [T, N].
     """
     newest_first = np.concatenate([closes[base_row::-1], closes[base_row + 1 :]])
     first_row = np.isfinite(newest_first).argmax(axis=0)

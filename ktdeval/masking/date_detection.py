@@ -1,12 +1,12 @@
 """Find calendar dates in normalised text, as people and programs write them in English and Chinese.
 
 Dates are: separate years 1990…2039, ISO, slashed, dotted, compact and Chinese dates, epoch seconds,
-names of months and weekdays, and holidays. Not dates are: numbers as `render_number` writes them,
-amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`, `sat`, `sun`)
-without a day or year next to them.
+names of months and weekdays, and holidays. The following are not dates: numbers in the format of
+`render_number`, amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`,
+`sat`, `sun`) without a day or year next to them.
 
-Most texts have no date at all. So candidates are found by substring searches in the text's shape,
-and regular expressions are matched only at these.
+Most texts contain no date. Therefore substring searches in the text's shape find candidates first,
+and regular expressions are matched only there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PERIOD_BEFORE_YEAR = re.compile(
     r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE
 )
 _STICKS_TO_YEAR = re.compile(r"[0-9A-Za-z_+$¥£€]\Z")
-# --- without: each needs a shape (digits as 0, slashes as hyphens) to be in the text at all
+# --- without a year: each needs a shape (digits as 0, slashes as hyphens) that occurs in the text
 _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     (
         b"00-00-00",
@@ -81,7 +81,7 @@ def _words_of_kind(kind: str) -> frozenset[str]:
 
 
 def _holiday_patterns() -> dict[str, re.Pattern[str]]:
-    """Return the pattern of the holidays that begin with a word, by this word."""
+    """Return the pattern of the holidays that begin with a word, keyed by this word."""
     spellings: dict[str, list[str]] = {}
     for row in _WORDS:
         if row["kind"] == "holiday":
@@ -118,7 +118,7 @@ _TIME_WORD_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _MONTH_STARTS = "|".join(sorted(_MONTHS_SHORT | {"may"}))
-# Not in lower case: `the sun may rise` names no day.
+# Case matters: `the sun may rise` contains no date.
 _MONTH_NAME = f"(?:{_MONTH_STARTS.title()}|{_MONTH_STARTS.upper()})"
 _MONTH_AFTER = re.compile(rf"[.,]? {_MONTH_NAME}")
 _BESIDE_WEEKDAY = re.compile(rf"[.,]? ?[0-9]|[-/](?:Sun|Mon)|{_MONTH_AFTER.pattern}")
@@ -129,7 +129,7 @@ _DATE_BEFORE_WEEKDAY = re.compile(
 _NEAR = 24
 
 
-# --- in Chinese, Japanese and Korean: a character that must be there, and the pattern
+# --- in Chinese, Japanese and Korean: a required character, and the pattern
 def _chinese_patterns(kind: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple(
         (normalise(row["word"]), re.compile(normalise(row["pattern"])))
@@ -138,14 +138,14 @@ def _chinese_patterns(kind: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     )
 
 
-#: by where a spelling is a date: anywhere, in what others wrote, in documents only
+#: spellings that are dates anywhere; in texts by other authors; in documents only
 CHINESE_KINDS = {
     kind: _chinese_patterns(kind) for kind in ("Chinese", "Chinese text", "Chinese document")
 }
 
 # --- numbers that are amounts
 _EPOCH = re.compile(r"(1[0-9]{9})(?:000)?")
-_QUARTER_OF_AN_HOUR = 900  # seconds; midnight falls on one in every time zone
+_QUARTER_OF_AN_HOUR = 900  # seconds; in every time zone, midnight falls on a multiple of it
 _CURRENCY = "cny|rmb|yuan|usd|fen|jpy|yen|eur|euros?|gbp|hkd|krw|won|dollars?"
 _UNIT_AFTER = re.compile(
     rf" ?(?:shares?|lots?|{_CURRENCY}|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
@@ -173,8 +173,9 @@ def is_money(text: str, start: int, end: int) -> bool:
 
 
 def names_no_day(digits: str) -> bool:
-    """Return whether digits that could be epoch seconds or milliseconds are at no quarter of an
-    hour: not midnight, an open or a close anywhere, but a count or an id (1234567890).
+    """Return whether digits that could be epoch seconds or milliseconds are not a multiple of 15
+    minutes. Then they are not a midnight, open or close anywhere, but a count or an id
+    (1234567890).
     """
     if len(digits) not in (10, 13) or not digits.isdigit():
         return False
@@ -185,7 +186,7 @@ def names_no_day(digits: str) -> bool:
 def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Span]:
     """Yield the spans of all calendar dates in a normalised text; spans may overlap.
 
-    `shape`: that of the text. `words`: the words of `WORD_HINTS` that are in the text.
+    `shape`: the text's shape. `words`: the words of `WORD_HINTS` that occur in the text.
     """
     yield from _years(text, shape)
 
@@ -226,7 +227,7 @@ def _years(text: str, shape: TextViews) -> Iterator[Span]:
 
 
 def _year_at(text: str, start: int) -> Span | None:
-    """Return the date around a year that may begin at `start`; None if there is none."""
+    """Return the date around a year that may begin at `start`; None without a date."""
     if _YEAR_HERE.match(text, start) is None:
         return None
 
@@ -241,7 +242,7 @@ def _year_at(text: str, start: int) -> Span | None:
     if day_before is not None:
         return day_before.start(), match.end()
 
-    # the digits after a decimal point
+    # digits after a decimal point
     if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
         return None
 
@@ -255,7 +256,8 @@ def _year_at(text: str, start: int) -> Span | None:
     digits = match[0]
     if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
         return None
-    # 2000 is the only round lot among the years, so only this year must be named as one.
+    # 2000 is the only round lot among the years, so only this year needs a word that marks it as
+    # one.
     if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
         return None
 
@@ -263,7 +265,7 @@ def _year_at(text: str, start: int) -> Span | None:
 
 
 def _with_month(text: str, start: int, sticks: bool) -> re.Match[str] | None:
-    """Match a date of year, month and perhaps day that begins at `start`. `sticks`: whether the
+    """Match a date of year, month and optional day that begins at `start`. `sticks`: whether the
     year is joined to a word or number before it; then six digits are not a year and month.
     """
     match = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
@@ -320,7 +322,7 @@ def _with_numbers(text: str, start: int, end: int) -> Span:
 
 
 def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
-    """Return whether a word that is spelled like a month or weekday is meant as one."""
+    """Return whether a word spelled like a month or weekday is one here."""
     if word in _PLAIN:
         return True
 

@@ -1,7 +1,8 @@
-"""Type of a rule of `ktdeval.masking.free_dates`, and parts that patterns of several rules share.
+"""Type of the rules in `ktdeval.masking.free_dates`, and parts of patterns that several rules
+share.
 
-A rule is a pattern with features that a text must have for it to match at all: most texts lack them
-for most rules.
+A rule is a pattern with features without which no text can match. Most texts lack the features of
+most rules, so most patterns are never tried.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from ktdeval.masking.text_normalisation import TextViews
 
 YEAR = r"(?:199[0-9]|20[0-3][0-9])"
 SHORT = r"(?:9[0-9]|[0-3][0-9])"
-LATE = "(?:1[5-9]|2[0-9]|3[0-9])"  # years of two digits that need no other sign of a year
+# two-digit years that are recognised without another sign of a year
+LATE = "(?:1[5-9]|2[0-9]|3[0-9])"
 ANY_YEAR = rf"(?:{YEAR}|{SHORT})"
 MONTH = r"(?:1[0-2]|0?[1-9])"
 MONTH_2 = r"(?:0[1-9]|1[0-2])"
@@ -38,27 +40,28 @@ YEARS = rf"\(?'?{ANY_YEAR}{MARK}?(?:[/&~-]'?{ANY_YEAR}{MARK}?)*"
 UNITS = "one|two|three|four|five|six|seven|eight|nine"
 TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 TENS = rf"(?:(?:twenty|thirty)(?:[ -]?(?:{UNITS}))?|{TEENS})"
-#: the `25` of `Q2 of 25 companies` is not a year
+#: not a year: the `25` of `Q2 of 25 companies`
 PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
 
 
 @dataclass(frozen=True, slots=True)
 class PatternHints:
-    """Features that an ASCII text must have for a pattern to match in it; all given ones must hold.
+    """Features that an ASCII text must have for a pattern to match in it; all features given must
+    hold.
 
     A word is a maximal run of letters; a digit ends it, too.
     """
 
-    words: frozenset[bytes] = frozenset()  #: one of these words
-    begins: frozenset[bytes] = frozenset()  #: a word that begins with one of these
+    words: frozenset[bytes] = frozenset()  #: any of these words
+    begins: frozenset[bytes] = frozenset()  #: a word that begins with any of these
     #: one of these in the text with digits as `0` and slashes as hyphens (`TextViews.dashed`)
     shapes: tuple[bytes, ...] = ()
 
     def allow(
         self, words: Collection[bytes], beginnings: Collection[bytes], shape: TextViews
     ) -> bool:
-        """Return whether the pattern may match in a text with these words, their first letters (as
-        `first_letters` gives them) and this shape.
+        """Return whether the pattern may match in a text with these words, first letters (from
+        `first_letters`) and shape.
         """
         if self.words and self.words.isdisjoint(words):
             return False
@@ -83,7 +86,9 @@ def has_words(words: str) -> PatternHints:
 
 
 def has_marked_words(words: str) -> PatternHints:
-    """Return the hint of words, also with a mark of estimates: the letters of `24Q1E` are `qe`."""
+    """Return the hint that one of these words occurs, with or without letters that mark an
+    estimate: the letters of `24Q1E` are `qe`.
+    """
     marks = ("", "e", "a", "f", "p", "est")
     return has_words(" ".join(word + mark for word in words.split() for mark in marks))
 
@@ -95,17 +100,17 @@ def has_beginnings(beginnings: str) -> PatternHints:
 
 
 def has_shapes(*shapes: bytes) -> PatternHints:
-    """Return the hint that one of these is in the text as `TextViews.dashed` shows it."""
+    """Return the hint that one of these shapes is in `TextViews.dashed` of the text."""
     return PatternHints(shapes=shapes)
 
 
 @dataclass(frozen=True, slots=True)
 class DateRule:
-    """A spelling of dates."""
+    """Rule that matches one spelling of dates."""
 
     hints: PatternHints
     pattern: re.Pattern[str]
-    in_answers: bool = True  #: whether it holds for what a model wrote, too
+    in_answers: bool = True  #: whether it also applies to text that a model wrote
     is_slashed: bool = False  #: whether it may be a ratio
 
 

@@ -1,21 +1,21 @@
-"""Find names of assets, companies and persons in a text, in one pass however many are known.
+"""Find names of assets, companies and persons in a text in one pass, for any number of names.
 
 Rules of spelling:
 
 * The longest match is taken.
-* A name that is a word of English and has capitals is found only if its first word has one. Case
-  is ignored for other names, in texts that have capitals only or none, and in addresses
-  (`apple.com`, `@apple`).
+* A capitalised name that is also an English word is found only if its first word is capitalised in
+  the text. Case is ignored for other names, in texts entirely in upper or lower case, and in
+  addresses (`apple.com`, `@apple`).
 * A name without capitals (`bitcoin`) is found in any case.
-* Tickers of four letters and more that are not English words are found in any case, others as they
-  are spelled; tickers of one or two letters only next to `$`, `:` or a bracket.
+* Tickers of four letters or more that are not English words are found in any case. Other tickers
+  must have the listed case, and tickers of one or two letters must be next to `$`, `:` or a
+  bracket.
 * A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
-* Latin words must be separate words. Exceptions: long names (`bitcoiners`) and tickers without
-  vowels,
-  where a title runs into a text: of four letters and more (`dataxdgc`), and in texts without
-  capitals of three (`databtc`).
+* Latin names must be separate words. Exceptions: long names (`bitcoiners`), and tickers without
+  vowels, because a title may run into the text: tickers of four letters or more (`dataxdgc`), in
+  texts without capitals of three letters or more (`databtc`).
 * A person's last name counts if the full name is in the same text, or in the title of the text.
-* Other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`) are those of `ktdeval.masking.respelled`.
+* `ktdeval.masking.respelled` finds other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BEHIND_TICKER = re.compile(
     r"| US(?=[),;:/]|\Z|\.?\Z|\. | (?:[Ee]quity|shares|stock|at)(?![a-z]))"
 )
 _GLUED = 7  # minimum letters of a name that is found in the middle of a word
-_GRAM = 3  # first letters by which such a name is looked up
+_GRAM = 3  # first letters that are looked up for such a name
 _SHORT_TICKER = 2  # maximum letters of a ticker that needs a mark such as `$`
 _RARE = 4  # minimum letters of a name that is found in any case
 _TAG = re.compile(r"[@#][A-Za-z]\w+")
@@ -70,7 +70,7 @@ AliasKind = EntityKind | Literal["short"]
 
 
 LastName = tuple[str, frozenset[int]]
-"""Last name of a person in small letters, and the columns of the assets that have this person."""
+"""Last name of a person in lower case, and the columns of the assets with this person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +79,18 @@ class EntityMention:
 
     start: int
     end: int
-    #: columns of the assets that the words may mean; ambiguous if more than one
+    #: columns of the assets that the name may refer to; ambiguous if more than one
     assets: frozenset[int]
     kind: AliasKind
 
     @property
     def is_derived(self) -> bool:
-        """Return whether the words are a derived short name, not a listed one."""
+        """Return whether the words are a short name that was derived, not listed."""
         return self.kind == "short"
 
 
 class _EntityAlias:
-    """One spelling, compiled when it is first a candidate."""
+    """One spelling of a name, compiled when it first is a candidate."""
 
     def __init__(self, text: str, kind: AliasKind) -> None:
         self.text = normalise(text).strip()
@@ -99,7 +99,7 @@ class _EntityAlias:
         self.tokens: list[str] = _TOKEN.findall(self.text.lower())
         self.is_latin = self.text.isascii()
 
-        # Only a single word that can hardly be part of another one is found inside words.
+        # Only single words that are unlikely to be part of another word are searched inside words.
         is_word = len(self.tokens) == 1 and self.is_latin and self.text.isalpha()
         is_long = kind in ("name", "former") and len(self.text) >= _GLUED
         is_rare = (
@@ -126,8 +126,8 @@ class _EntityAlias:
         )
 
     def by_letters(self) -> Iterator[KnownName[_EntityAlias]]:
-        """Yield the alias by its letters, for other spellings, and without a possessive's `s`; no
-        persons, and nothing that needs more than letters.
+        """Yield the alias by its letters, to find other spellings, and also without a possessive's
+        `s`. Omits persons and aliases that need more than letters to match.
         """
         parts = [part for part in self.tokens if part != "&"]
         letters = self.letters
@@ -154,7 +154,9 @@ class _EntityAlias:
 
     @cached_property
     def has_optional_and(self) -> bool:
-        """Return whether the name is made of capitals joined by `&`, which may be omitted (`ATT`)."""
+        """Return whether the name is capital letters joined by `&`, which may be omitted
+        (`ATT`).
+        """
         return "&" in self.tokens and len(self.letters) > _SHORT_TICKER and self.text.isupper()
 
     @cached_property
@@ -244,8 +246,8 @@ class _EntityAlias:
 
 
 class EntityIndex:
-    """Index of the names of a market's assets. `named`: column, kind and text of each name; kinds
-    are those of `Entity`.
+    """Index of the names of a market's assets. `named`: column, kind and text of each name; the
+    kinds are those of `Entity`.
     """
 
     def __init__(self, named: Iterable[tuple[int, AliasKind, str]]) -> None:
@@ -282,9 +284,9 @@ class EntityIndex:
     ) -> list[EntityMention]:
         """Return every mention in a normalised text; mentions may overlap.
 
-        `no_case`: whether case is to be ignored; by default `is_caseless(normalised)`. If the text
-        is the rest of a longer one, give `is_caseless` of the longer one. `last_names`: those of
-        persons whose full names are elsewhere, such as in the title of the text.
+        `no_case`: whether to ignore case; by default `is_caseless(normalised)`. For part of a
+        longer text, pass `is_caseless` of the whole text. `last_names`: last names of persons whose
+        full names appear elsewhere, such as in the title of the text.
         """
         lower = lower_text(normalised)
         if no_case is None:
@@ -338,7 +340,7 @@ class EntityIndex:
         if self._by_gram:
             pairs = list(map(add, lower, lower[1:]))
             grams = set(map(add, pairs, lower[2:]))
-            if not lower.isascii():  # two characters begin a name in another script
+            if not lower.isascii():  # in other scripts, two characters begin a name
                 squashed = _PADDING.sub("", lower)
                 grams.update(pairs, map(add, squashed, squashed[1:]))
 
@@ -356,7 +358,7 @@ def _addresses(normalised: str, no_case: bool) -> list[tuple[int, int]]:
 def _places(
     alias: _EntityAlias, normalised: str, no_case: bool, addresses: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a name in a text in its own case."""
+    """Yield the spans of a name in a text, with the text's own case."""
     for match in alias.pattern.finditer(normalised):
         start, end = match.span()
         in_address = any(first <= start < last for first, last in addresses)
@@ -365,7 +367,7 @@ def _places(
 
 
 def _join_last_names(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
-    """Last names, each with the assets of all persons that have it."""
+    """Return each last name with the assets of all persons that have it."""
     joined: dict[str, frozenset[int]] = {}
     for name, assets in persons:
         joined[name] = joined.get(name, frozenset()) | assets
@@ -374,7 +376,7 @@ def _join_last_names(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
 
 
 def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:
-    """Return whether [start, end) is part of a longer word that is English."""
+    """Return whether [start, end) is part of a longer English word."""
     first = start
     while first and text[first - 1].isascii() and text[first - 1].isalpha():
         first -= 1
@@ -384,7 +386,7 @@ def _is_in_ordinary_word(text: str, start: int, end: int) -> bool:
 
 
 def _begins_phrase(text: str, start: int, end: int) -> bool:
-    """Return whether a word is the first of a phrase that names no company (`Target price`)."""
+    """Return whether a word begins a phrase that is not a company name (`Target price`)."""
     next_word = _NEXT_WORD.match(text, end)
     if next_word is None:
         return False
@@ -392,12 +394,14 @@ def _begins_phrase(text: str, start: int, end: int) -> bool:
 
 
 def is_caseless(text: str) -> bool:
-    """Return whether a text has only capitals or none, so that case carries no information."""
+    """Return whether a text is entirely in upper or lower case, so that case carries no
+    information.
+    """
     return text in (text.lower(), text.upper())
 
 
 def _spellings(text: str, kind: AliasKind) -> set[str]:
-    """Return the text and, of a name, also the text without its legal form."""
+    """Return the text and, for a name, also the text without its legal form."""
     text = text.strip()
     bare = text
     if kind in ("name", "former"):

@@ -3,11 +3,11 @@
 The names are those of the Unicode CLDR (`date_names.csv`, written by `benchmarks/date_names.py`).
 
 * A full name of six letters or more is always a date.
-* A shorter full name is one in small letters, or after a word such as `en`, `im` or `di`.
-* An abbreviation, and a name that is also an English word or a person's name (`mars`, `augustus`),
-  is one only next to a day or a year.
+* A shorter full name is a date in lower case, or after a word such as `en`, `im` or `di`.
+* An abbreviation, or a name that is also an English word or a person's name (`mars`, `augustus`),
+  is a date only next to a day or a year.
 
-A day or a year next to a name belongs to the date.
+The date includes a day or a year next to the name.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ktdeval.masking.date_detection import WORD_HINTS
 from ktdeval.masking.text_normalisation import lower_text, normalise
 from ktdeval.values.files import csv_rows
 
-_FULL = 6  # fewest letters of a full name that is always a date
-_SHORTEST = 4  # fewest letters of a full name that is a date in small letters
+_FULL = 6  # minimum letters of a full name that is always a date
+_SHORTEST = 4  # minimum letters of a full name that is a date in lower case
 _DAY = r"(?:3[01]|[12][0-9]|0?[1-9])"
 _YEAR = r"(?:(?:19|20)[0-9]{2}|25[4-8][0-9]|'?(?:9[0-9]|[0-3][0-9])(?![0-9]))"
 _LISTED = csv_rows(Path(__file__).with_name("date_words.csv"))
@@ -34,9 +34,9 @@ def _words_of_kind(kind: str) -> frozenset[str]:
     return frozenset(row["word"] for row in _LISTED if row["kind"] == kind)
 
 
-# English words, and names of persons and places, that are a month or weekday in another language
+# English words and names of persons and places that mean a month or weekday in another language
 _DOUBTFUL = _words_of_kind("name elsewhere")
-# words that abbreviate one in another language
+# words that are abbreviations of a month or weekday in another language
 _CLASHES = _words_of_kind("abbreviation elsewhere")
 _BEFORE = re.compile(
     rf"(?<![0-9.,])(?:{_DAY}\.?(?: ?[-/] ?| (?:y|a|e|et|au|und|bis|en|tot|i|do) )(?:el )?)?"
@@ -69,13 +69,13 @@ _THAI = "\u0e00-\u0e7f"
 
 @dataclass(frozen=True, slots=True)
 class DateName:
-    """One name: of a month (`number` from 1) or weekday (0), and whether it is written out."""
+    """One name of a month (`number` from 1) or weekday (0), and whether it is written out."""
 
     number: int
     is_full: bool
 
 
-# Many episodes begin at once: without it, each thread would read the table.
+# Many episodes begin at once: without the lock, each thread would read the table.
 _READING = threading.Lock()
 
 
@@ -94,7 +94,7 @@ def _listed_names() -> dict[str, DateName]:
         number = int(row["number"]) if row["unit"] == "month" else 0
         is_full = row["form"] == "full"
 
-        # English names have rules of their own, in `ktdeval.masking.date_detection`.
+        # `ktdeval.masking.date_detection` has separate rules for English names.
         if len(plain) > 1 and plain not in names and plain not in WORD_HINTS:
             names[plain] = DateName(number, is_full)
 
@@ -103,19 +103,21 @@ def _listed_names() -> dict[str, DateName]:
 
 @cache
 def latin_names() -> dict[str, DateName]:
-    """Return the names that are ASCII once they are normalised; a hyphen within is a space."""
+    """Return the names that are ASCII after normalisation; hyphens in a name become spaces."""
     return {name: value for name, value in _date_names().items() if name.isascii()}
 
 
 @cache
 def name_hints() -> frozenset[str]:
-    """Return the first words of these names: an ASCII text without any of them has no such name."""
+    """Return the first words of these names: an ASCII text without any of them contains no such
+    name.
+    """
     return frozenset(name.partition(" ")[0] for name in latin_names())
 
 
 def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int]]:
     """Yield start, end and month (0: weekday) of dates in other languages. `words`: the words of
-    `name_hints` that are in the text.
+    `name_hints` that occur in the text.
     """
     lower = lower_text(text)
     for token in _TOKEN.finditer(lower) if words else ():
@@ -138,8 +140,8 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
 
 @cache
 def _names_from(word: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the names that begin with a word, each with a pattern of it in small letters. The words
-    of a longer name are joined by a space or a hyphen.
+    """Return the names that begin with a word, each with its pattern in lower case. Words of a
+    longer name are joined by a space or a hyphen.
     """
     patterns = []
     for name in latin_names():
@@ -168,8 +170,8 @@ def _other_pattern() -> re.Pattern[str]:
 
 
 def _latin_span(text: str, start: int, end: int, word: str) -> tuple[int, int, int] | None:
-    """Return start, end and month of the date around a name at [start, end); None if the name is
-    not meant as a date there.
+    """Return start, end and month of the date around a name at [start, end); None if the name does
+    not mean a date there.
     """
     name = latin_names()[word]
     first, last = _with_numbers(text, start, end)

@@ -1,4 +1,4 @@
-"""Rules of `ktdeval.masking.free_dates` for days, weeks, months and years, as people write them in
+"""Rules of `ktdeval.masking.free_dates` for days, weeks, months and years in the spellings of
 documents.
 """
 
@@ -46,7 +46,7 @@ _SEASON = (
     r"(?:spring|summer|autumn|fall|winter|class"
     r" of|season|year|fiscal|calendar|quarter|half|guidance|results|earnings)"
 )
-# 1990 to 2039, without those that are words (`MMX`)
+# Roman numerals for 1990 to 2039, except those that are words (`MMX`)
 _ROMAN_YEARS: tuple[str, ...] = tuple(
     year
     for century, tens in (("MCM", ("XC",)), ("MM", ("", "X", "XX", "XXX")))
@@ -240,8 +240,8 @@ RULES: tuple[DateRule, ...] = (
         rf"(?<![0-9A-Za-z./$-])(?!1/[2-8]|3/[48]|[57]/8){MONTH}/{DAY} ?(?:-|to) ?{MONTH}/{DAY}"
         rf"(?![0-9A-Za-z/%-]|[.,][0-9]|{_RATIO_AFTER})",
     ),
-    # 10/8, 8/21: a month and a day that are not a usual fraction, judged by their order or a
-    # common divisor
+    # 10/8, 8/21: a month and a day, distinguished from usual fractions by their order or a common
+    # divisor
     DateRule(
         _BETWEEN_SLASHES,
         re.compile(

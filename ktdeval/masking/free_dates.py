@@ -1,9 +1,9 @@
-"""Dates as people write them in documents and answers, in addition to the formats that the suite's
-own prompts could hold (`ktdeval.masking.date_detection`).
+"""Date formats that people use in documents and answers, in addition to the formats that the
+suite's own prompts could contain (`ktdeval.masking.date_detection`).
 
-Here a number may be a date by its form only: `240924`, `24.09.24`, `week 39`, `on 9/24`. Prompts of
-the suite have such numbers with other meanings, so these rules (`free_date_rules`) read only text
-written by others: documents, and the model's own text.
+These rules recognise a date by the form of a number only: `240924`, `24.09.24`, `week 39`, `on
+9/24`. In prompts of the suite such numbers have other meanings, so the rules (`free_date_rules`)
+are applied only to text by other authors: documents and the model's own text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.masking.ordinary_words import listed_words
 from ktdeval.masking.reporting_periods import BEFORE_EVENT, EVENT_NAME, EVENT_YEAR
 from ktdeval.masking.text_normalisation import TextViews, around_digits
 
-_REACH = 32  # characters on both sides of a number that a date can have
+_REACH = 32  # maximum characters that a date can extend on either side of a number
 _HINTS = tuple(dict.fromkeys(rule.hints for rule in RULES))
 _KINDS = tuple(_HINTS.index(rule.hints) for rule in RULES)
 
@@ -27,9 +27,9 @@ _KINDS = tuple(_HINTS.index(rule.hints) for rule in RULES)
 def find_free_dates(
     text: str, shape: TextViews, is_code: Callable[[str], bool], in_document: bool
 ) -> Iterator[Span]:
-    """Spans (which may overlap) of dates by the rules for free text, in a normalised text of this
-    shape. `is_code`: whether six digits are rather a security code; `in_document`: whether quarters
-    and halves without a year, and events, count.
+    """Return spans (which may overlap) of dates that the rules for free text find in a normalised
+    text of this shape. `is_code`: whether six digits are a security code instead; `in_document`:
+    whether to include quarters and halves without a year, and events.
     """
     found = set(shape.words)
     yield from _by_rules(text, shape, found, in_document)
@@ -98,7 +98,7 @@ def _chinese(text: str, in_document: bool) -> Iterator[Span]:
 
 def _possible(text: str, shape: TextViews, words: Collection[bytes]) -> Sequence[DateRule]:
     """Return the rules whose patterns may match in a text with these words."""
-    if not text.isascii():  # other letters may fold to these
+    if not text.isascii():  # other letters may normalise to these
         return RULES
 
     beginnings = first_letters(words)
@@ -112,7 +112,9 @@ def _is_ratio(text: str, start: int) -> bool:
 
 
 def _last_number(match: re.Match[str]) -> Span:
-    """The number that a match ends on: an amount if a unit follows (`Q1 20 shares`)."""
+    """Return the number at the end of a match. It is an amount if a unit follows (`Q1 20
+    shares`).
+    """
     start = match.end()
     while start > match.start() and match[0][start - match.start() - 1].isdigit():
         start -= 1

@@ -1,4 +1,4 @@
-"""Spans of a text that a mask hides, and which of several overlapping spans to keep."""
+"""Spans of a text that a mask hides, and the choice between overlapping spans."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ PERSON = "[person]"
 PRODUCT = "[product]"
 
 
-# a tuple: sorted, and made for each word of each document
+# a tuple: sortable, and created for each word of each document
 class Hidden(NamedTuple):
-    """Span of a text that a mask hides: it means assets, an industry or a day, or has no handle."""
+    """Span of a text that a mask hides. It refers to assets, an industry or a day, or has no
+    handle.
+    """
 
     start: int
     end: int
     kind: str  #: `asset`, `industry` or `date`
     assets: frozenset[int] = frozenset()  #: columns of the assets that it may mean
     industry: str = ""
-    is_derived: bool = False  #: whether a short name that no one listed means the assets
-    day: date | None = None  #: of a date with day, month and year
-    noun: str = COMPANY  #: what stands for it where no handle does; of a person never a handle
+    is_derived: bool = False  #: whether a derived short name refers to the assets
+    day: date | None = None  #: the date, if it has day, month and year
+    noun: str = COMPANY  #: replacement for a missing handle; persons never have one
 
 
 def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
@@ -33,7 +35,7 @@ def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
 
 
 def longest(spans: Iterable[Hidden]) -> list[Hidden]:
-    """Return non-overlapping spans. Among overlapping spans, the longest is chosen, then the first;
+    """Return non-overlapping spans. Of overlapping spans, the longest is kept, then the first;
     overlapping spans for the same asset are merged.
     """
     joined: list[Hidden] = []
@@ -58,13 +60,15 @@ def longest(spans: Iterable[Hidden]) -> list[Hidden]:
 
 
 def _join_spans(first: Hidden, second: Hidden) -> Hidden:
-    """Return both spans as one, with the meaning of the longer; if equally long, of the company."""
+    """Return both spans as one, with the meaning of the longer one; on a tie, that of the
+    company.
+    """
     longer = max(first, second, key=lambda span: (span.end - span.start, span.noun == COMPANY))
     return longer._replace(start=first.start, end=max(first.end, second.end))
 
 
 def disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
-    """Return the spans that overlap none of `others`, which are sorted and disjoint."""
+    """Return the spans that do not overlap `others`, which are sorted and disjoint."""
     return [span for span in spans if _overlaps_none(span, others)]
 
 

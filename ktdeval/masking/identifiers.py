@@ -2,11 +2,11 @@
 normalised text.
 
 ISIN, CUSIP, SEDOL, LEI and FIGI have check digits: a number is accepted if its check digit is
-right. A number of digits only passes by accident in one of ten cases, so it must also not be an
-amount. CIK, file and accession numbers of the SEC, the tax number of a US company, the German WKN
-and the Chinese credit code are accepted by their form or by the word next to them. Vendors'
-spellings of a ticker (`AMZN.O`, `AMZN US Equity`, `NASDAQ: AMZN`, `0700.HK`) are accepted with the
-exchange, for any ticker.
+correct. One in ten numbers of digits only passes by accident, so it must also not be an amount.
+CIK, file and accession numbers of the SEC, the tax number of a US company, the German WKN and the
+Chinese credit code are accepted by their form or by an adjacent word. Vendors' spellings of a
+ticker with an exchange (`AMZN.O`, `AMZN US Equity`, `NASDAQ: AMZN`, `0700.HK`) are accepted for any
+ticker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.masking.date_detection import is_amount
 
 _LONG_NUMBER = re.compile("[0-9]{5}")
 _BY_FORM = re.compile(
-    # an accession number, also as in an address
+    # an accession number, also in an address
     r"(?<![0-9])(?:[0-9]{10}-[0-9]{2}-[0-9]{6}|000[0-9]{15})(?![0-9])"
     r"|(?<![0-9A-Za-z.])000[0-9]{7}(?![0-9A-Za-z]|[.-][0-9A-Za-z])"  # a CIK alone
     r"|(?<![0-9A-Za-z-])(?:001|000|333|814)-[0-9]{5,6}(?![0-9-])"  # a file number
@@ -62,7 +62,7 @@ _BY_WORD = (
 )
 _BY_WORD_IN_EITHER_CASE = tuple((word, word.lower(), pattern) for word, pattern in _BY_WORD)
 # Words of letters and digits that may be an ISIN, LEI, FIGI, CUSIP, SEDOL or credit code; the parts
-# of an ISIN may be apart.
+# of an ISIN may be separated.
 _WORD = re.compile(
     r"(?<![0-9A-Za-z.,])(?=[A-Za-z*@#]{0,19}[0-9])[0-9A-Za-z*@#]{7,20}(?![0-9A-Za-z]|[.,][0-9])"
 )
@@ -84,7 +84,7 @@ _COLON_CODE = re.compile(r": ?(?P<code>[A-Z0-9][A-Z0-9.-]{0,6})(?<![.-])(?![0-9A
 _EXCHANGE_BEFORE = re.compile(rf"(?<![0-9A-Za-z])(?:{_EXCHANGES}) ?\Z", re.IGNORECASE)
 _SUFFIX = re.compile(rf"\.(?:(?P<long>{_SUFFIXES})|[ONKAPLT])(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _CODE_BEFORE_SUFFIX = re.compile(r"(?<![0-9A-Za-z.])(?:[A-Z]{1,6}|[0-9]{4,6})\Z")
-# What must be in the text, and the pattern with the ticker or code.
+# Characters that must occur in the text, and the pattern with the ticker or code.
 _VENDOR = (
     (
         "quity",
@@ -113,7 +113,7 @@ class Identifier:
 
 
 def find_identifiers(text: str) -> Iterator[Identifier]:
-    """Every identifier in a normalised text; they may overlap."""
+    """Yield every identifier in a normalised text; they may overlap."""
     yield from _with_exchange(text)
     for needed, pattern in _VENDOR:
         if needed in text:
@@ -134,12 +134,12 @@ def find_identifiers(text: str) -> Iterator[Identifier]:
 
 
 def _with_exchange(text: str) -> Iterator[Identifier]:
-    """Tickers and numbers after an exchange's name and a colon, or with its suffix; before a suffix
-    of one letter, a ticker needs three letters.
+    """Yield tickers and numbers after an exchange's name and a colon, or with its suffix. A ticker
+    before a one-letter suffix must have three letters.
     """
     for after in _COLON_CODE.finditer(text):
-        # An exchange ends with a letter: a look at one is faster than the search, and JSON has a
-        # quotation mark there.
+        # An exchange ends with a letter, and JSON has a quotation mark there: testing this
+        # character is faster than the search.
         if not text[max(0, after.start() - 2) : after.start()].removesuffix(" ")[-1:].isalpha():
             continue
 
@@ -175,7 +175,9 @@ def _is_isin_or_figi(characters: str) -> bool:
 
 
 def _luhn(digits: str) -> int:
-    """Sum of the digits, every second one from the right doubled, the check digit not."""
+    """Return the sum of the digits with every second digit from the right doubled, except the check
+    digit.
+    """
     total = 0
     for index, digit in enumerate(reversed(digits)):
         value = int(digit) * (1 + index % 2)

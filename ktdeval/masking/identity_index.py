@@ -1,15 +1,15 @@
-"""Index of the real identities that a mask hides: it searches a text in one pass for any number of
-names.
+"""Index of the real identities that a mask hides. It searches a text for any number of names in one
+pass.
 
-Codes are found as digits of a known code, on their own or split (`600-519`), and as any six digits
+Codes are found as the digits of a known code, whole or split (`600-519`), and as any six digits
 with an exchange next to them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their
 rarest part: Latin names by one of their words, Chinese names by their first two characters. Dates
-are those of `ktdeval.masking.date_detection`.
+are found by `ktdeval.masking.date_detection`.
 
-In a model's answer, short and respelled names, products, persons, identifiers (ISIN, …) and codes in
-words count, too.
-Not found: nicknames, translations, and encodings of a whole text (base64, reversed). A model that
-writes them learns nothing new, but another role of its team may read them (`docs/masks.md`).
+In a model's answer, short and respelled names, products, persons, identifiers (ISIN, …) and spelled-out
+codes are also found. Nicknames, translations, and encodings of a whole text (base64, reversed)
+are not found. A model that writes them learns nothing new, but another role of its team may read
+them (`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from operator import add
-from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
+from typing import Literal, NamedTuple  # tuples: sortable, or created by the thousand
 
 from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, parse_code
@@ -48,13 +48,14 @@ from ktdeval.masking.text_normalisation import (
     precedes_letter,
 )
 
-#: Replaces an identity in a text. As a tool argument, it is itself treated as an identity.
+#: Replaces an identity in a text. As a tool argument, the
+#: replacement is treated as an identity, too.
 WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
 """Author of a text. The suite's prompts contain numbers that only look like dates or codes. In a
-document such numbers are dates and codes. In a model's answer six digits of the A-share numbering
-are a code, too, even if the snapshot has no such asset.
+document such numbers are dates and codes. In a model's answer, six digits of the A-share numbering
+are also a code, even if the snapshot has no such asset.
 """
 _SHANGHAI = ("xshg", "shse", "sse", "shh", "sh", "ss")
 _SHENZHEN = ("xshe", "szse", "shz", "sz")
@@ -87,7 +88,7 @@ _NO_IDENTITY = frozenset(
 )
 _MIN_LATIN_LETTERS = 3
 _LONGEST_ARGUMENT = 500
-_ROUNDS = 4  # a replacement can separate digits, which then are a code on their own
+_ROUNDS = 4  # a replacement can separate digits, which may then form a code on their own
 
 
 class IdentityHit(NamedTuple):
@@ -105,15 +106,15 @@ class IdentifyingNames(NamedTuple):
     indices: tuple[str, ...]
     names: tuple[str, ...]
     industries: tuple[str, ...]
-    #: of its documents: products, persons, further names
+    #: from its documents: products, persons, other names
     entities: tuple[Entity, ...] = ()
 
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
     """Return the index of a snapshot's hidden identities.
 
-    `assets`: codes, names and industries are hidden; `dates`: calendar dates are. Snapshots with
-    equal names share an index.
+    `assets`: whether codes, names and industries are hidden; `dates`: whether calendar dates are.
+    Snapshots with equal names share an index.
     """
     codes = (*snapshot.codes, *snapshot.former_codes)
     former_names = [spell.name for spell in snapshot.spells]
@@ -136,8 +137,7 @@ class IdentityIndex:
         self._latin: dict[str, list[tuple[str, ...]]] = {}
         #: names by their first two characters
         self._chinese: dict[str, set[str]] = {}
-        #: symbols and names that are common words (`COST`, `Target`), found only in their own
-        #: spelling
+        #: symbols and names that are common words (`COST`, `Target`), found only in their own case
         self._common: dict[str, set[str]] = {}
         self._names: tuple[str, ...] = ()
         self._symbols: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class IdentityIndex:
                     self._add_name(name)
 
         self._dated_names: tuple[str, ...] = ()
-        """Visible names that read as dates (`April Foods`) but are not."""
+        """Visible names that look like dates (`April Foods`) but are not."""
         if dates and not assets:
             visible = map(normalise, {*snapshot.names, *snapshot.industries})
             self._dated_names = tuple(sorted(filter(self._has_date, visible)))
@@ -208,8 +208,8 @@ class IdentityIndex:
         return next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
-        """Return whether a tool's argument is a hidden identity: any well-formed code, known or
-        not.
+        """Return whether a tool's argument is a hidden identity. Any well-formed code counts, known
+        or not.
         """
         if not (self._assets or self._dates):
             return False
@@ -220,8 +220,8 @@ class IdentityIndex:
         return any(not names_no_day(said[hit.start : hit.end]) for hit in hits)
 
     def is_code(self, text: str) -> bool:
-        """Return whether codes are hidden and the whole text is one, in any vendor's style, known
-        or not.
+        """Return whether codes are hidden and the whole text is a code, in any vendor's style,
+        known or not.
         """
         if not self._assets or len(text) > _LONGEST_ARGUMENT:
             return False
@@ -251,7 +251,7 @@ class IdentityIndex:
 
             text = "".join([*parts, text[done:]])
 
-        # Better no text at all than an identity.
+        # Returning no text is better than revealing an identity.
         if self.find(text, "answer"):
             return WITHHELD
         return text
@@ -265,7 +265,7 @@ class IdentityIndex:
         return next(find_dates(name, shape, words), None) is not None
 
     def _add_name(self, name: str) -> None:
-        """Index a name under the parts by which a text that contains it is recognised."""
+        """Index a name by the parts that identify a text containing it."""
         normalised = normalise(name).strip().lower()
         if normalised in _NO_IDENTITY:
             return
@@ -286,7 +286,7 @@ class IdentityIndex:
         while len(words) >= 2 and parts[-1].isdigit():
             parts = parts[:-1]
 
-        # A text may join the words: `LunthraVeskol`.
+        # Words may be joined in a text: `LunthraVeskol`.
         keys = {"".join(words[:count]) for count in range(1, len(words) + 1)}
         for key in keys:
             self._latin.setdefault(key, []).append(parts)
@@ -296,8 +296,8 @@ class IdentityIndex:
     def _scan(self, normalised: str, scope: Scope) -> Iterator[IdentityHit]:
         """Yield the hidden identities of a text, in no particular order; they may overlap.
 
-        Lazily, so that `has_any` stops at the first one. The shape of the text and the keys that
-        are in it rule out most patterns before any is tried.
+        The search is lazy, so `has_any` stops at the first hit. The shape of the text and the keys
+        in it rule out most patterns before any is tried.
         """
         shape = TextViews(normalised)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
@@ -315,7 +315,7 @@ class IdentityIndex:
             yield from _hits("calendar date", self._dates_in(normalised, shape, matched, scope))
 
     def _names_in(self, normalised: str, matched: Iterable[str]) -> Iterator[Span]:
-        """Yield names in Latin letters of which a key is in the text."""
+        """Yield names in Latin letters that have a key in the text."""
         names: set[tuple[str, ...]] = set()
         for key in matched:
             names.update(self._latin.get(key, ()))
@@ -347,7 +347,7 @@ class IdentityIndex:
             )
 
     def _in_answer(self, normalised: str, shape: TextViews) -> Iterator[IdentityHit]:
-        """Yield identities that only a model would write: arbitrary codes, identifiers, short
+        """Yield identities that occur only in text by a model: arbitrary codes, identifiers, short
         names.
         """
         yield from _hits("security code", _codes_of_any_asset(normalised, shape))
@@ -366,8 +366,8 @@ class IdentityIndex:
         return spoken_names(self._names, self._symbols, self._entities)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
-        """Return whether six digits that read as a date may be a code instead: a code in the market
-        or, in an answer, any A-share code.
+        """Return whether six digits that look like a date may be a code instead: a code in the
+        market or, in an answer, any A-share code.
         """
         if digits in self._digits:
             return True
@@ -411,7 +411,9 @@ class IdentityIndex:
                 break
 
     def _chinese_in(self, normalised: str) -> Iterator[IdentityHit]:
-        """Yield codes in Chinese digits, and Chinese names, also with padding between characters."""
+        """Yield codes in Chinese digits, and Chinese names, also with padding between
+        characters.
+        """
         for match in _CHINESE_CODE.finditer(normalised):
             if match[0].translate(FROM_CHINESE) in self._digits:
                 yield IdentityHit("security code", *match.span())
@@ -448,7 +450,9 @@ def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[IdentityHit]:
 
 
 def _six_digits(shape: TextViews) -> Iterator[int]:
-    """Yield where runs of six or more digits begin, unless they follow a decimal point."""
+    """Yield the offsets at which runs of six or more digits begin, unless they follow a decimal
+    point.
+    """
     if b"000000" not in shape.runs:
         return
 
@@ -469,7 +473,7 @@ def _codes_of_any_asset(text: str, shape: TextViews) -> Iterator[Span]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return whether six digits are a code here, not part of a decimal number or an amount of
+    """Return whether six digits are a code here, and not part of a decimal number or an amount of
     money.
     """
     if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
@@ -503,9 +507,9 @@ def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
 
 
 def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
-    """Return whether groups of digits are meant as one number.
+    """Return whether groups of digits form one number.
 
-    `asset_0025 55` is not. Spaces may only separate two groups of three, or single digits.
+    `asset_0025 55` does not. Spaces may only separate two groups of three, or single digits.
     """
     if re.search(r"[A-Za-z]_[+-]?\Z", text[max(0, start - 3) : start]):
         return False
@@ -528,8 +532,8 @@ def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Spa
 
 
 def name_variants(name: str) -> tuple[str, str]:
-    """Return a name in lower case without spaces and punctuation, and the same without the mark of
-    a share class.
+    """Return a name in lower case without spaces and punctuation, and the same without a
+    share-class suffix.
     """
     normalised = normalise(name).strip().lower()
     if normalised.isascii():

@@ -18,15 +18,15 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 class LeakGuard:
     """Scanner of text that is sent to the model.
 
-    `check` is for text of the suite, in which a hidden identity is a defect; `redact` for the
+    `check` is for text of the suite, where a hidden identity is a defect. `redact` is for the
     model's own text, which is sent back to it.
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
         self._index = identities_of(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
         # Prompts, tool descriptions and a model's turns are sent again with every call, and a model
-        # often repeats the tool arguments of the previous step. Each cache is safe: the index never
-        # changes, and only a text scanned in full is its own key.
+        # often repeats the tool arguments of the previous step. The caches are safe: the index
+        # never changes, and only fully scanned texts are keys.
         self._has_any = lru_cache(maxsize=64)(self._index.has_any)
         self._withhold = lru_cache(maxsize=64)(self._index.withhold)
         self._withhold_in_json = lru_cache(maxsize=64)(self._redacted_json)
@@ -34,7 +34,7 @@ class LeakGuard:
     def check(self, text: str, what: str = "text for the model") -> None:
         """Raise LeakError if `text` contains a hidden identity.
 
-        The message names its kind and offset, but quotes it only if it is a common word.
+        The message gives its kind and offset, and quotes it only if it is a common word.
         """
         if not self._has_any(text):
             return
@@ -51,26 +51,27 @@ class LeakGuard:
             )
         elif word.isdecimal() and hit.kind == "calendar date":
             fix = (
-                "if it is a number in the task's config, which reads as a day, choose another one;"
+                "if it is a number in the task's config that looks like a date, choose another"
+                " number;"
                 f" otherwise {fix}"
             )
 
         where = f"at characters {hit.start}…{hit.end} of {len(text)}"
-        raise LeakError(f"leak guard: {what} holds {found} {where}, which the mask hides; {fix}")
+        raise LeakError(f"leak guard: {what} contains {found} {where}, which the mask hides; {fix}")
 
     def redact(self, text: str) -> str:
         """Return a text with hidden identities replaced by `[withheld]`; it then passes `check`.
 
-        Codes that the snapshot lacks are replaced, too.
+        Codes that are not in the snapshot are also replaced.
         """
         return self._withhold(text)
 
     def redact_json(self, text: str, fields: frozenset[str] = frozenset()) -> str:
         """Redact the JSON text of a tool call, which stays JSON.
 
-        Strings and bare numbers that are an identity as a whole (`{"stock_id": 600519}`) become the
-        string `[withheld]`. `fields`: names that the suite gave to arguments; they stay, since a
-        `target_weight` without its first word would tell that the market has Target Corp.
+        A string or bare number that is an identity as a whole (`{"stock_id": 600519}`) becomes the
+        string `[withheld]`. `fields`: argument names defined by the suite. They are kept:
+        `target_weight` without its first word would reveal that the market has Target Corp.
         """
         return self._withhold_in_json(text, fields)
 
@@ -121,8 +122,8 @@ def _is_within(hit: IdentityHit, spans: Iterable[Span]) -> bool:
 
 
 def _spans_of_names(text: str, fields: frozenset[str]) -> list[Span]:
-    """Return where JSON has one of these names as a whole; in a longer text it has no quotation marks,
-    or escaped ones.
+    """Return the spans at which one of these names is a whole JSON string. Inside a longer string,
+    a name has no quotation marks or escaped ones, so it does not match.
     """
     spans = []
     for name in fields:

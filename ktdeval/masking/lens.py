@@ -1,8 +1,8 @@
 """Mask of one episode: render payloads for the model, and parse the model's handles.
 
 A lens translates by field type, never by text. It reads only static facts (codes, names,
-industries, the calendar) and prices known at the close of day_+0, so that no later price can leak
-through it. One exception: an asset listed after day_+0 is rebased to its first close.
+industries, the calendar) and prices known at the close of day_+0, so it cannot leak a later price.
+One exception: an asset listed after day_+0 is rebased to its first close.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Shown = TypeVar("Shown")
 PayloadChange = Callable[[Payload], Payload]
-_SHORT = 64  # maximum characters of a text that may be a handle: results for these are cached
+# maximum characters of a text that may be a handle; results for such texts are cached
+_SHORT = 64
 
 
 class Lens:
     """Mask of one episode. Equal seeds give equal handles and order under every mask.
 
-    `base_row` is the row of `day_+0`. The lens reads static facts, rows up to `base_row`, the
-    first close of assets listed later, and the largest number of members. It parses only handles
-    that it has shown. Raises DataError if the snapshot has no row `base_row`.
+    `base_row` is the row of `day_+0`. The lens reads static facts, rows up to `base_row`, the first
+    close of assets listed later, and the maximum number of members. It parses only handles that it
+    has shown. Raises DataError if the snapshot has no row `base_row`.
 
     Example:
         lens = Lens(MaskConfig("blinded"), spec.mask_seed, snapshot, base_row=1)
@@ -92,10 +93,11 @@ class Lens:
         """Index codes in a seeded order that says nothing about them; the same under all masks."""
         self._handles: dict[int, str] = {}  # asset -> handle, only for assets shown so far
         self._assets: dict[str, int] = {}  # handle -> asset
-        #: whether a code is understood only where it was shown: that others are would tell the day
+        #: whether a code is accepted only if it was shown; accepting other codes would reveal the
+        #: day
         self.only_shown = False
         self._today = base_row
-        self._latest = base_row  # the latest day shown
+        self._latest = base_row  # the latest day shown so far
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(
             np.datetime_as_string(snapshot.days, unit="D").tolist()
@@ -108,17 +110,17 @@ class Lens:
 
     @property
     def shares_prepared_texts(self) -> bool:
-        """Return whether payloads without identities have the same text under all such masks
-        (`prepare_payload`).
+        """Return whether payloads without identities have the same text under all masks of this
+        kind (`prepare_payload`).
         """
         return self.figures.are_as_in_data and self._change is None
 
     def show_changed(self, change: PayloadChange) -> None:
-        """From now on, show payloads as modified by `change`."""
+        """Show payloads as modified by `change` from now on."""
         self._change = change
 
     def relabel(self, seed: int) -> None:
-        """From now on, show assets and industries under newly drawn handles."""
+        """Show assets and industries under newly drawn handles from now on."""
         shown = list(self._assets.values())
         self._alias = AliasMap(seed, len(self._columns), self._snapshot.industries)
         self._handles.clear()
@@ -152,7 +154,7 @@ class Lens:
         rebase assets listed since.
         """
         if self._snapshot.spells and not self.hides_assets:
-            # Codes and names change with the day: handles of the day before may be wrong.
+            # Codes and names change with the day, so cached handles may be outdated.
             self._handles.clear()
 
         self._today = row
@@ -164,15 +166,16 @@ class Lens:
     def render(self, payload: Payload) -> JsonValue:
         """Return a payload as plain JSON under this mask; NaN and infinity become null.
 
-        Raises PluginError, with the path, on a value of no payload type; DataError on an asset,
-        day, industry or index that the snapshot lacks.
+        Raises PluginError, with the path, if a value has no payload type; DataError if the snapshot
+        lacks an asset, day, industry or index.
         """
         return self._show_payload(payload, self._renderer.value)
 
     def render_text(self, payload: Payload) -> str:
         """Return `render` as compact JSON; an `Exact` payload is returned unmasked.
 
-        Raises PluginError also on an `Exact` payload under a mask that hides identities.
+        Raises the errors of `render`, and PluginError for an `Exact` payload if the mask hides
+        identities.
         """
         if not isinstance(payload, Exact):
             return self._show_payload(payload, self._renderer.text)
@@ -184,14 +187,14 @@ class Lens:
         return payload.text()
 
     def render_fields(self, payload: Mapping[str, Payload]) -> dict[str, str]:
-        """Return the text of each field of a payload, by name. Errors as of `render`."""
+        """Return the text of each field of a payload, by name. Raises the errors of `render`."""
         return self._show_payload(payload, self._field_texts)
 
     def _field_texts(self, payload: Mapping[str, Payload]) -> dict[str, str]:
         return {name: self._renderer.text(value) for name, value in payload.items()}
 
     def _show_payload(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
-        """Render a payload; on a refused value, report its path."""
+        """Render a payload; if a value is refused, report its path."""
         if self._change is not None:
             payload = self._change(payload)
         try:
@@ -203,8 +206,8 @@ class Lens:
             ) from None
 
     def asset_handle(self, asset: int) -> str:
-        """Return `asset_0042` if assets are hidden, else the code. Raises DataError if there is no
-        such asset.
+        """Return `asset_0042` if assets are hidden, else the code. Raises DataError if the asset
+        does not exist.
         """
         handle = self._handles.get(asset)
         if handle is None:
@@ -224,8 +227,8 @@ class Lens:
         return handle
 
     def day_handle(self, row: int) -> str:
-        """Return `day_+12` if dates are hidden, else the ISO date. Raises DataError if there is no
-        such row.
+        """Return `day_+12` if dates are hidden, else the ISO date. Raises DataError if the row does
+        not exist.
         """
         if not 0 <= row < len(self._day_texts):
             raise DataError(
@@ -237,8 +240,8 @@ class Lens:
         return self._day_texts[row]
 
     def sector_handle(self, industry: str) -> str:
-        """Return `sector_07` if assets are hidden, else the industry's name. Raises DataError on an
-        unknown industry.
+        """Return `sector_07` if assets are hidden, else the industry's name. Raises DataError if
+        the industry is unknown.
         """
         handle = self._alias.sectors.get(industry)
         if handle is None:
@@ -252,9 +255,9 @@ class Lens:
     def parse_asset(self, text: str) -> int | None:
         """Return the asset column of a handle that this mask has shown, or None.
 
-        Where codes are visible, any vendor's spelling is accepted, also of assets not shown yet,
-        but only if they joined the universe by the latest day shown: an answer must not tell which
-        assets will join later. With `only_shown`, no asset is accepted that was not shown.
+        If codes are visible, any vendor's spelling is accepted, also for assets not shown yet, but
+        only if they joined the universe by the latest day shown: an answer must not reveal which
+        assets will join later. With `only_shown`, only assets already shown are accepted.
         """
         normalised = normalise(text).strip()
         if self.hides_assets:
@@ -289,10 +292,10 @@ class Lens:
         return row if 0 <= row <= self._latest else None
 
     def in_turn(self, documents: DocumentsView, rows: Sequence[int]) -> Iterator[int]:
-        """Yield rows of documents in the order in which they are chosen where not all can be shown.
+        """Yield rows of documents in the order in which they are chosen if not all can be shown.
 
-        Newest first. Documents that became known at the same moment are ordered by a hash of their
-        content, which no mask changes and which does not depend on codes.
+        The newest come first. Documents that became known at the same moment are ordered by a hash
+        of their content, which does not depend on the mask or on codes.
         """
         for _, group in groupby(rows, key=documents.known_at):
             same = list(group)
@@ -301,16 +304,16 @@ class Lens:
             yield from same
 
     def sort_documents(self, documents: DocumentsView, rows: Iterable[int]) -> list[int]:
-        """Return rows of documents in the order in which they are shown, newest first.
+        """Return rows of documents in display order, newest first.
 
-        Documents that became known at the same moment are ordered by handle, which the mask key
-        draws. Their stored order would follow their content, and so their codes.
+        Documents that became known at the same moment are ordered by handle, which is drawn from
+        the mask key. The stored order depends on their content, and so on their codes.
         """
         return sorted(rows, key=lambda row: (-documents.known_at(row), self._documents.handle(row)))
 
     def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
-        """Choose at most `most` documents by `in_turn`; return their rows as `listed` orders
-        them.
+        """Choose at most `most` documents by `in_turn`; return their rows in the order of
+        `sort_documents`.
         """
         chosen = rows if len(rows) <= most else islice(self.in_turn(documents, rows), most)
         return self.sort_documents(documents, chosen)
@@ -322,7 +325,7 @@ class Lens:
         return self._documents.row(normalise(text).strip().lower())
 
     def listed_assets(self) -> list[int]:
-        """Return `listed_assets` of the episode."""
+        """Return `listed_assets` for the episode."""
         return listed_assets(self.order, self._snapshot.member, self.mask.kind, self.base_row)
 
     def has_joined(self, asset: int, row: int) -> bool:
@@ -339,11 +342,11 @@ class Lens:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Handles of assets shown so far, for `recall` when an episode is resumed."""
+        """Handles of assets shown so far; pass them to `recall` when an episode is resumed."""
         return tuple(self._assets)
 
     def recall(self, shown: Collection[str]) -> None:
-        """Treat handles shown by an earlier lens of this episode as shown by this one."""
+        """Mark handles shown by an earlier lens of this episode as shown."""
         handles = frozenset(shown)
         if self.hides_assets:
             for asset in range(len(self._columns)):
@@ -359,13 +362,13 @@ class Lens:
 
     @cached_property
     def rank(self) -> tuple[int, ...]:
-        """[N] rank of each asset in `order`, for ties and unordered lists."""
+        """[N] rank of each asset in `order`, used for ties and unordered lists."""
         return tuple(np.argsort(self.order).tolist())
 
     @cached_property
     def _joined(self) -> list[int]:
-        """[N] row on which each asset first is in the universe; the number of rows if it never
-        joins.
+        """Return the row on which each asset first is in the universe, [N]; the number of rows if
+        it never joins.
         """
         member = self._snapshot.member
         never = len(member)
@@ -378,10 +381,10 @@ class Lens:
 
     @cached_property
     def _names_identity(self) -> Callable[[str], bool]:
-        # Caches its results, because the same handles and field names occur at every step.
+        # Results are cached, because the same handles and field names occur at every step.
         return lru_cache(maxsize=4096)(self._identities.names_identity)
 
-    # --- the insides
+    # --- internals
 
     def _render_name(self, name: AssetName) -> JsonValue:
         if self.hides_assets:
@@ -399,7 +402,8 @@ UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
 
 
 def prepare_payload(payload: Payload) -> Prepared:
-    """Return the text of a payload with identities left to each mask; all masks that show figures
-    unchanged share it. Raises PluginError if it holds a figure of an account, or a text.
+    """Return the text of a payload with placeholders for identities, which each mask fills in. All
+    masks that show figures unchanged share it. Raises PluginError if the payload contains an
+    account figure or a text.
     """
     return UNMASKED._show_payload(payload, UNMASKED._renderer.prepare_payload)

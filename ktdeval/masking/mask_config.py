@@ -1,4 +1,4 @@
-"""Options of a mask, and the list of names that a task without figures shows under each."""
+"""Options of a mask, and the assets that a list without figures names under each mask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_NOISE_PCT = 50.0
 
 @dataclass(frozen=True)
 class MaskConfig:
-    """Mask: what is hidden. Part of every task config, and so of the card."""
+    """Mask: what is hidden from the model. Part of every task config, and so of the card."""
 
     #: bright: all is shown; stock_blind: asset_NNNN; date_blind: day_+N; blinded: both
     kind: MaskKind = "blinded"
@@ -39,15 +39,15 @@ class MaskConfig:
 
     @property
     def leaves_out_whole_market(self) -> bool:
-        """Return whether figures of the whole market are omitted: of its indices, breadth and
-        sectors. They must be if days are hidden and other figures are coarse: there is one such
-        figure a day, so it reveals the day however coarse it is.
+        """Return whether figures of the whole market (indices, breadth, sectors) are omitted. This
+        is necessary if days are hidden and other figures are coarse: the market has one such figure
+        a day, so even a coarse one reveals the day.
         """
         return self.is_coarse and self.hides_dates
 
     @property
     def hides_dates(self) -> bool:
-        """Are days shown by handles?"""
+        """Return whether days are shown as handles."""
         return self.kind in ("date_blind", "blinded")
 
     def __post_init__(self) -> None:
@@ -66,9 +66,10 @@ def listed_assets(order: Sequence[int], member: BoolArray, kind: str, row: int) 
     """Return the assets that a list without figures names in an episode that begins at row `row`,
     in `order`: the members of the universe. `member`: [T, N].
 
-    Where days are hidden, the list must not tell one. Under `date_blind`, whose codes would, it has
-    every asset of the market, members or not: who is one later must not show either. Under
-    `blinded`, whose number would, others fill it up to the largest number of any day.
+    If days are hidden, the list must not reveal the day. Under `date_blind` the codes of the
+    members would reveal it, so the list has every asset of the market, including later members.
+    Under `blinded` the number of members would reveal it, so other assets fill the list up to the
+    largest number of any day.
     """
     if kind == "date_blind":
         return list(order)

@@ -1,4 +1,4 @@
-"""Words that are not names by themselves: words of prompts, of common company names, and of general
+"""Words that are not names on their own: words of prompts, of common company names, and of general
 English.
 """
 
@@ -12,7 +12,7 @@ from ktdeval.values.files import csv_rows
 _FOLDER = Path(__file__).parent
 ENTITY_WORDS = csv_rows(_FOLDER / "entity_words.csv")
 COMMON_WORDS = frozenset(row["word"] for row in ENTITY_WORDS if row["kind"] == "common")
-NOT_NAMES = COMMON_WORDS - {"meta"}  # a word of prompts, and with a capital a company
+NOT_NAMES = COMMON_WORDS - {"meta"}  # "meta" is a word of prompts, but a company if capitalised
 
 
 @cache
@@ -27,21 +27,21 @@ def listed_words(kind: str) -> frozenset[str]:
 
 
 def is_listed(word: str) -> bool:
-    """Return whether a word in small letters is an ordinary one, a person's name, a place or a line
-    of business by the lists of words that companies have in their names.
+    """Return whether a word in lower case is listed as an ordinary word, a person's name, a place,
+    or a line of business.
     """
     return word in _ordinary_words()
 
 
 def is_ordinary(word: str) -> bool:
-    """Return whether a word in small letters, or that without its plural's `s`, means something
-    else than a company.
+    """Return whether a word in lower case, or the word without a plural `s`, has a meaning other
+    than a company.
     """
     return word in _english() or word.removesuffix("s") in _english()
 
 
 def needs_capital(word: str) -> bool:
-    """Return whether a word in small letters means something else, and with a capital a company."""
+    """Return whether a word means a company if capitalised and something else in lower case."""
     return word in listed_words("small letters")
 
 
@@ -51,8 +51,8 @@ def is_chinese_word(pair: str) -> bool:
 
 
 def is_word_boundary(text: str, start: int, end: int) -> bool:
-    """Return whether Chinese characters at [start, end) are a word of their own there, not two that
-    meet: `中芯` in `其中芯片`, `工行` in `加工行业`.
+    """Return whether Chinese characters at [start, end) are a separate word there, not the end of
+    one word and the start of the next: `中芯` in `其中芯片`, `工行` in `加工行业`.
     """
     begins_inside = is_chinese_word(text[max(0, start - 1) : start + 1])
     ends_inside = is_chinese_word(text[end - 1 : end + 1])
@@ -62,7 +62,7 @@ def is_word_boundary(text: str, start: int, end: int) -> bool:
     if ends_inside and text[start] in _SUFFIXES:
         return False
 
-    # 保利润 is 保 and 利润, for 润 is not a word by itself; 保利将 is 保利 and 将.
+    # 保利润 is 保 and 利润, because 润 is not a word by itself; 保利将 is 保利 and 将.
     if ends_inside and text[end] not in _ALONE and not is_chinese_word(text[end : end + 2]):
         return False
 
@@ -72,20 +72,20 @@ def is_word_boundary(text: str, start: int, end: int) -> bool:
 
 @cache
 def _second_characters() -> dict[str, frozenset[str]]:
-    """First character -> second ones that make a word with it (jieba's dictionary; its licence is
-    in the file).
+    """Return, for each first character, the second characters that form a word with it (jieba's
+    dictionary; its licence is in the file).
     """
     lines = (_FOLDER / "chinese_words.txt").read_text(encoding="utf-8").splitlines()
     return {line[0]: frozenset(line[1:]) for line in lines if not line.startswith("#")}
 
 
-# Characters that are words by themselves behind a name
+# Characters that are words by themselves after a name
 _ALONE = frozenset(
     "的了在是和与及将也又已再被把为对从向以于至到就都还仅较约有无未不可能会要让使令给由因但或若如更最"
     "称说表拟获跌涨降升"
 )
 _SUFFIXES = frozenset("上下中里内外前后")
-_LONGEST_ENDING = 4  # characters of a longer word behind a name
+_LONGEST_ENDING = 4  # maximum characters of a longer word after a name
 
 
 @cache
@@ -96,8 +96,8 @@ def _ordinary_words() -> frozenset[str]:
 
 @cache
 def _english() -> frozenset[str]:
-    """English words of four letters and more (SCOWL, size 35; its licence is in the file), and the
-    listed ones.
+    """Return English words of four letters or more (SCOWL, size 35; its licence is in the file),
+    and the listed words.
     """
     lines = (_FOLDER / "english_words.txt").read_text(encoding="ascii").splitlines()
     words = (line for line in lines if not line.startswith("#"))

@@ -1,13 +1,13 @@
-"""Typed payloads: each identity has a field type, so a mask never has to guess from text.
+"""Typed payloads: each identity has a field type, so a mask never has to recognise it in text.
 
 A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the field types below.
-It is built from the true market; only `Lens.render` turns it into what a model may see.
+It is built from the true market; only `Lens.render` converts it to the form that a model may see.
 
-No number is written in a form that could be read as a code or a date. Six digits can be a security
-code, eight digits a date, and `2024` a year. So numbers from 100,000 on and prices below 0.001 are
-written with an exponent, fractions have at most five digits, and whole numbers in the range of
-years end with `.0`. The leak guard can then treat every standalone run of six or eight digits as a
-code or a date, and every bare year as a year.
+No number is written in a form that could be mistaken for a code or a date. Six digits can be a
+security code, eight digits a date, and `2024` a year. Therefore numbers from 100,000 on and prices
+below 0.001 are written with an exponent, fractions have at most five digits, and whole numbers in
+the range of years end with `.0`. The leak guard can then treat every standalone run of six or eight
+digits as a code or a date, and every bare year as a year.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     """Plain JSON with values of field types in it; handles may be keys, too."""
 else:
-    Payload = Any  # annotations that are read at run time can't join a text with `|`
+    Payload = Any  # annotations that are evaluated at run time can't combine a string with `|`
 
 
 def figure(value: Any, digits: int = 4) -> float | None:
@@ -51,8 +51,8 @@ def filled_table(
     rows: Iterable[Sequence[Payload]],
     optional: Container[str] | None = None,
 ) -> dict[str, Payload]:
-    """Return a table payload without the columns that have no value in any row; without rows it
-    has all columns. `optional`: which ones may be left out (default: all).
+    """Return a table payload without the columns that are empty in every row; a table without rows
+    keeps all columns. `optional`: the columns that may be omitted (default: all).
     """
     listed = list(rows)
     if not listed:
@@ -75,32 +75,34 @@ def _is_missing(cell: Payload) -> bool:
     return cell is None or (isinstance(cell, float) and cell != cell)
 
 
-# tuples: cells of tables, of which a prompt has thousands
+# tuples: table cells, of which a prompt has thousands
 
 
 class Exact(NamedTuple):
-    """Plain JSON of a service, shown to its last digit; only masks that hide nothing take it."""
+    """Plain JSON of a service, shown in full precision; only masks that hide nothing accept it."""
 
     value: JsonValue
 
     def text(self) -> str:
-        """Compact JSON, keys in the order given."""
+        """Return compact JSON with keys in the given order."""
         return dumps_compact(self.value)
 
 
 class MarketFigure(NamedTuple):
-    """A number from market data that may tell whose it is (a return, a factor value), rounded under
-    `round_digits`; an asset's carries noise under `noise_pct`. `AssetRef.figure`,
-    `AssetRef.change_pct` and `DayRef.figure` make them.
+    """A number from market data that may reveal its asset or day (a return, a factor value). It is
+    rounded under `round_digits`; if it describes an asset, it gets noise under `noise_pct`. Create
+    it with `AssetRef.figure`, `AssetRef.change_pct` or `DayRef.figure`.
     """
 
     value: float  #: the number
-    #: column of the asset that it describes; None for the market as a whole, which gets no noise
+    #: column of the asset that it describes; None for the whole market, which gets no noise
     asset: int | None = None
-    #: row of the day that it describes; None where there is none, and then it gets no noise
+    #: row of the day that it describes; None for no day, in which case it gets no noise
     day: int | None = None
-    name: str = ""  #: which figure of this asset and day, so that each has a noise of its own
-    #: for the change of a price in per cent: row of the day that it counts from
+    name: str = (
+        ""  #: name of the figure, so that figures of one asset and day have independent noise
+    )
+    #: for a price change in per cent: row of the day from which it is measured
     since: int | None = None
 
 
@@ -114,22 +116,20 @@ class AssetRef(NamedTuple):
     asset: int
 
     def figure(self, value: float, name: str, day: int) -> MarketFigure:
-        """A figure of this asset on a day, such as a turnover or a factor value; its noise is a
-        share of it.
+        """Return a figure of this asset on a day, such as a turnover or a factor value; its noise
+        is proportional to it.
         """
         return MarketFigure(value, self.asset, day, name)
 
     def change_pct(self, value: float, day: int, since: int) -> MarketFigure:
-        """Change of the price between two closes in per cent; its noise agrees with that of the two
-        prices.
+        """Return the price change between two closes in per cent; its noise is consistent with that
+        of the two prices.
         """
         return MarketFigure(value, self.asset, day, "change_pct", since)
 
 
 class AssetName(NamedTuple):
-    """Company name of an asset: shown where assets are visible, absent (null) where they are
-    hidden.
-    """
+    """Company name of an asset: shown if assets are visible, null if they are hidden."""
 
     asset: int
 
@@ -144,7 +144,7 @@ class DayRef(NamedTuple):
     day: int
 
     def figure(self, value: float) -> MarketFigure:
-        """A figure of the market as a whole on this day, such as an index return."""
+        """Return a figure of the whole market on this day, such as an index return."""
         return MarketFigure(value, day=self.day)
 
 
@@ -163,27 +163,29 @@ class Price(NamedTuple):
 
     asset: int  #: column of the asset
     value: float  #: units of currency a share
-    #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets
-    #: no noise
+    #: row of the bar that has the price or from which it follows; None if no bar is involved, in
+    #: which case it gets no noise
     day: int | None = None
     part: Part = "close"  #: which of the bar's prices
-    #: for a price that is a multiple of another one: it is taken of that one as shown, so that it
-    #: tells no digit more of it
+    #: for a multiple of another price: the factor. It is applied to that price as shown, so the
+    #: product reveals no further digits of it
     times: float = 1.0
 
 
 class AccountSum(float):
-    """Sum of an account as a mask shows it, written in full: `900110.0`, not `9.0011e5`."""
+    """Amount of an account, written in full under a mask: `900110.0`, not `9.0011e5`."""
 
 
 class TinyNumber(float):
-    """A price or a number of shares below `TINY`, as of some coins; it is written at six significant
-    digits, so that what is held is never shown as 0.
+    """A price or a number of shares below `TINY`, which some coins have. It is written with six
+    significant digits, so that a holding is never shown as 0.
     """
 
 
 def small_number(value: float) -> float:
-    """Return a price or a number of shares so that it is written with its digits, however small."""
+    """Return a price or a number of shares in a type that is written with its significant digits,
+    however small.
+    """
     if value and abs(value) < TINY:
         return TinyNumber(value)
     return value
@@ -191,35 +193,35 @@ def small_number(value: float) -> float:
 
 class Shares(NamedTuple):
     """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or
-    ordered are rescaled by the level as known under the mask (`ShownFigures.known_price`): whole lots of
-    several sizes would else tell its further digits.
+    ordered are rescaled by the level that the mask reveals (`ShownFigures.known_price`): otherwise
+    whole lots of several sizes would reveal further digits of the true level.
 
     Example:
         bright.render({"held": Shares(0, 200)})  # {'held': 200}
     """
 
     asset: int  #: column of the asset
-    value: float  #: how many
-    #: row of the bar whose volume it is, which has four digits or those of the mask, and gets
-    #: noise; None for shares held or ordered, exact unless prices are rebased and rounded
+    value: float  #: number of shares
+    #: for a volume: row of its bar; it has four digits or those of the mask, and gets noise. None
+    #: for shares held or ordered, which are exact unless prices are rebased and rounded
     day: int | None = None
 
 
 class Prose(NamedTuple):
-    """A text with what a mask hides taken out of it (`TextMask`): plain pieces and field types,
-    shown one after the other.
+    """A text from which everything that a mask hides is removed (`TextMask`): plain pieces and
+    field types, to be shown in sequence.
     """
 
     parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
 
     @property
     def plain(self) -> str:
-        """The text with a handle of the usual form for each field type."""
+        """Return the text with a handle of the usual form for each field type."""
         return "".join(map(_plain_part, self.parts))
 
     def shorten(self, most: int) -> tuple[Prose, bool]:
-        """Return the text, or what is left of it within `most` characters with a mark, cut between
-        words as by `masking.shorten`; and whether it was cut.
+        """Return the text, shortened to `most` characters by the rules of `masking.shorten`, and
+        whether it was cut.
         """
         cut = cut_of(self.plain, most)
         if cut is None:
@@ -232,7 +234,7 @@ class Prose(NamedTuple):
             length = len(_plain_part(part))
             next_offset = offset + length
             if isinstance(part, str):
-                # a negative bound of a slice would count from the end
+                # a negative slice bound would count from the end
                 begin.append(part[: max(0, cut.start - offset)])
                 end.append(part[max(0, cut.end - offset) :])
             elif next_offset <= cut.start:
@@ -263,7 +265,7 @@ class DocumentRef(NamedTuple):
 
 
 class OwnFigure(NamedTuple):
-    """A figure of the account, such as cash, rounded where prices are rebased and rounded. In a
+    """A figure of the account, such as cash, rounded if prices are rebased and rounded. In a
     scene's account, which is computed from prices as shown
     (`ktdeval.runner.episodes.shown_account`), it reveals no more than these prices do.
     """
@@ -272,8 +274,8 @@ class OwnFigure(NamedTuple):
 
 
 class IndexLevel(NamedTuple):
-    """A level of an index, rebased to 100 at the episode's start where dates are hidden, rounded
-    under `round_digits`.
+    """A level of an index, rebased to 100 at the episode's start if dates are hidden, rounded under
+    `round_digits`.
     """
 
     code: str
@@ -298,7 +300,7 @@ FieldValue: TypeAlias = (
 
 
 class RefusedTypeError(TypeError):
-    """A value in a payload is of no payload type."""
+    """A value in a payload has a type that payloads do not allow."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(type(value).__name__)
@@ -309,8 +311,8 @@ def path_of(target: Any, payload: Payload) -> str:
     """Return the path to a value in a payload, such as ` at orders[3].price`; empty for the payload
     itself.
 
-    The value is found by identity (`is`). The path is made of text keys and indices only: other
-    keys are handles, which could reveal an identity.
+    The value is found by identity (`is`). The path contains only text keys and indices: other keys
+    are handles, which could reveal an identity.
     """
     stack: list[tuple[Any, str]] = [(payload, "")]
     while stack:
@@ -332,12 +334,13 @@ def path_of(target: Any, payload: Payload) -> str:
 
 SIGNIFICANT_DIGITS = 6
 DECIMALS = 5
-TINY = 1e-3  #: A price below has fewer than three significant digits within `DECIMALS`
+TINY = 1e-3  #: prices below it have fewer than three significant digits within `DECIMALS`
 FIRST_YEAR = 1990
 LAST_YEAR = 2039
 
 _EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
-_PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
+# floats from this value on are rounded up to the exponent form
+_PLAIN_BELOW = _EXPONENT_FROM - 0.05
 _FRACTION = f".{DECIMALS}f"
 _SIGNIFICANT = f".{SIGNIFICANT_DIGITS}g"
 _POSITIVE_YEARS = [str(year) for year in range(FIRST_YEAR, LAST_YEAR + 1)]
@@ -401,7 +404,7 @@ def _scientific(value: float) -> str:
 
 def _in_full(value: float) -> str:
     """Return a number with 6 significant digits and no exponent. The `.0` of a large number
-    distinguishes it from a code, and its last zeros from a date.
+    distinguishes it from a code, and its trailing zeros from a date.
     """
     if not math.isfinite(value) or -_PLAIN_BELOW < value < _PLAIN_BELOW:
         return render_number(float(value))
@@ -409,14 +412,15 @@ def _in_full(value: float) -> str:
 
 
 def render_json(value: JsonValue) -> str:
-    """Return compact JSON, keys in the order given, numbers as in `render_number`. Raises
-    PluginError on any other type, and names it.
+    """Return compact JSON, with keys in the given order and numbers formatted by `render_number`.
+    Raises PluginError on any other type; the message names the type.
     """
     return _render_value(value)
 
 
 def _render_value(value: Any) -> str:
-    # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
+    # Dispatch on the exact type is faster than `isinstance`. Plugins may pass any value; other
+    # types are checked last.
     kind = type(value)
     if kind is float:
         return render_float(value)
@@ -426,7 +430,7 @@ def _render_value(value: Any) -> str:
         return encode_basestring(value)
 
     if kind is list or kind is tuple:
-        # A shortcut for the list of all assets, which comes with every step.
+        # A shortcut for the list of all assets, which every step contains.
         if _TEXT.issuperset(map(type, value)):
             return dumps_compact(value)
 
@@ -455,7 +459,9 @@ def _key(key: object) -> str:
 
 
 def _render_rare(value: Any) -> str:
-    """Render tiny prices, subclasses of the JSON types and other mappings; refuse all else."""
+    """Render tiny prices, subclasses of the JSON types and other mappings; refuse all other
+    values.
+    """
     if isinstance(value, TinyNumber):
         return _scientific(value)
     if isinstance(value, AccountSum):

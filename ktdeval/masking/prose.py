@@ -1,14 +1,14 @@
 """Mask texts: replace words that identify an asset or a day by their handles, or drop the text.
 
-Hidden are the entities of the market's documents, codes, names and industries of the snapshot, and
-every date that the leak guard finds. An asset that is in the universe by the day of the decision
-becomes its handle, another one `[company]`. A person becomes `[person]` and a product `[product]`,
-whoever they belong to. A full date up to that day becomes `day_-12` (the last
-trading day up to it); any other date, a year or a weekday becomes `[date]`.
+The mask hides the entities of the market's documents, codes, names and industries of the snapshot,
+and every date that the leak guard finds. An asset that is in the universe by the day of the
+decision becomes its handle; any other asset becomes `[company]`. A person becomes `[person]` and a
+product `[product]`, for any company. A full date up to that day becomes `day_-12` (the last trading
+day up to it); any other date, a year or a weekday becomes `[date]`.
 
-A text can't be masked safely if a word may mean several assets and the document is filed under none
-or several of them, or if the leak guard still finds an identity afterwards. Such a text is dropped,
-and callers count it.
+A text can't be masked safely if a word may mean several assets and the document is not filed under
+exactly one of them, or if the leak guard still finds an identity afterwards. Such a text is
+dropped, and callers count it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 DATE = "[date]"
 _ROUNDS = 4
 _REMEMBERED = 1 << 14
-_MARK = "\ue000"  # private-use character in place of a hidden span while the rest is searched
+_MARK = "\ue000"  # private-use character that replaces a hidden span during later searches
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -93,7 +93,7 @@ _HEADLINE_DATES = (
         re.I,
     ),
 )
-# In texts without capitals a title is often joined to the next word.
+# In texts without capitals, a title often runs into the next word.
 _GLUED_DATES = (
     re.compile(r"(?<![0-9.,$])(?:199[0-9]|20[0-3][0-9])(?=[a-z]{3})"),
     re.compile(r"(?<![a-z])(?:january|february|september|october|november|december)(?=[a-z])"),
@@ -116,18 +116,18 @@ class ShownDocument:
     kind: Prose
     title: Prose
     text: Prose
-    sentiment: Prose  #: empty if its source gives none
+    sentiment: Prose  #: empty without one in the source
     is_cut: bool = False  #: whether the document's text is longer
 
     @property
     def shown_sentiment(self) -> Prose | None:
-        """Sentiment as a table cell; None if there is none."""
+        """Return the sentiment as a table cell; None without a sentiment."""
         return self.sentiment if self.sentiment.plain else None
 
 
 class TextMask:
-    """Masks texts as a lens masks numbers. Equal texts give equal results, and the results use
-    nothing after the requested day.
+    """Masks texts, as a lens masks numbers. Equal texts give equal results, and the results do not
+    depend on anything after the requested day.
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
@@ -157,10 +157,10 @@ class TextMask:
         """Return a text masked for display at the close of row `day`, or None if it can't be shown
         safely.
 
-        `assets`: columns of the assets that it is filed under; they decide what an ambiguous word
-        means, and their codes are masked wherever they are in capitals. `unlisted`: codes that it
-        is filed under and that the market lacks. `beside`: text shown with it; persons named there
-        are recognised by their last names. Without a mask the text is unchanged.
+        `assets`: columns of the assets that it is filed under. They decide the meaning of an
+        ambiguous word, and their codes are masked wherever they are in capitals. `unlisted`: codes
+        that it is filed under and that are not in the market. `beside`: text shown with it; persons
+        named there are recognised by their last names. Without a mask the text is unchanged.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
@@ -178,7 +178,7 @@ class TextMask:
             if target is None:
                 return None
 
-            # Neighbouring parts of one date, such as a weekday and a year, become one `[date]`.
+            # Adjacent parts of one date, such as a weekday and a year, become one `[date]`.
             between = text[done : hidden.start]
             follows_date = target == DATE and bool(parts) and parts[-1] == DATE
             if not (follows_date and _DATES_TOGETHER.match(between)):
@@ -198,8 +198,8 @@ class TextMask:
         """Return a document as it may be shown at the close of row `day`, or None if that is not
         safe.
 
-        `most`: characters of the text; it is masked whole, shortened between words as by
-        `masking.shorten`, and searched again.
+        `most`: maximum characters of the text. The whole text is masked, then shortened by the
+        rules of `masking.shorten`, then searched again.
         """
         asset_index = self._snapshot.asset_index
         codes = dict.fromkeys(map(self._snapshot.canonical, document.assets))
@@ -231,7 +231,9 @@ class TextMask:
         return ShownDocument(shown, source, kind, title, text, sentiment, is_cut)
 
     def _is_safe(self, prose: Prose) -> bool:
-        """Return whether the leak guard finds nothing in a text in its form in a prompt: quoted."""
+        """Return whether the leak guard finds nothing in the text as a prompt contains it, in
+        quotes.
+        """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return True
         return not self._finder.has_any(encode_basestring(prose.plain))
@@ -254,8 +256,8 @@ class TextMask:
     def _target(
         self, hidden: Hidden, day: int, assets: Collection[int]
     ) -> str | AssetRef | DayRef | SectorRef | None:
-        """Return the replacement for a span; None if it is ambiguous, in which case the text is
-        dropped.
+        """Return the replacement for a span; None if the span is ambiguous, in which case the text
+        is dropped.
         """
         if hidden.kind == "date":
             return self._day(hidden.day, day)
@@ -289,11 +291,13 @@ class TextMask:
         return DayRef(row)
 
 
-Name = tuple[int, AliasKind, str]  #: Column (-1: of no asset of the market), kind and text
+Name = tuple[int, AliasKind, str]  #: Column (-1: not an asset of the market), kind and text
 
 
 def _asset_names(snapshot: MarketSnapshot) -> tuple[Name, ...]:
-    """Return all names of assets, as entities: names, codes, former ones, and listed entities."""
+    """Return all names of assets, as entities: names, codes, former names and codes, and listed
+    entities.
+    """
     column = snapshot.asset_index
     names: list[Name] = []
     for asset, name in enumerate(snapshot.names):
@@ -316,7 +320,7 @@ def _asset_names(snapshot: MarketSnapshot) -> tuple[Name, ...]:
 
 
 def _derive_names(names: Iterable[Name]) -> Iterator[Name]:
-    """Yield short names of official ones, unless they are listed as a name themselves."""
+    """Yield short names derived from official names, unless they are listed as names themselves."""
     listed = {normalise(text).strip().lower() for _, kind, text in names if kind != "ticker"}
     for asset, kind, text in names:
         if kind not in ("name", "former"):
@@ -328,9 +332,9 @@ def _derive_names(names: Iterable[Name]) -> Iterator[Name]:
 
 
 class _HiddenSpanFinder:
-    """Finds what a kind of mask hides in the texts of a market.
+    """Finds the spans that one kind of mask hides in the texts of a market.
 
-    Episodes share it, and the results of texts that it has seen.
+    Episodes share it and its cached results.
     """
 
     def __init__(
@@ -362,9 +366,9 @@ class _HiddenSpanFinder:
     def _find(
         self, text: str, subjects: tuple[int | str, ...], last_names: frozenset[LastName]
     ) -> tuple[Hidden, ...] | None:
-        """Return all spans, by offset: entities and dates first, then what the guard still finds
+        """Return all spans, by offset: first entities and dates, then what the guard still finds
         between them. `subjects`: assets that the text is filed under, by column, or by code if the
-        market lacks it; `last_names`: of persons named in the text next to it.
+        market lacks it; `last_names`: last names of persons named in the text shown with it.
         """
         spans: list[Hidden] = []
         no_case = is_caseless(text)
@@ -390,7 +394,7 @@ class _HiddenSpanFinder:
         last_names: frozenset[LastName],
         first: bool,
     ) -> list[Hidden]:
-        """Return spans that do not overlap; of overlapping ones the longest."""
+        """Return non-overlapping spans; of overlapping spans, the longest."""
         normalised, offsets = normalise_with_places(text)
         spans: list[Hidden] = []
         if self._entities is not None:
@@ -422,7 +426,7 @@ class _HiddenSpanFinder:
         return sorted([*chosen, *disjoint(rest, chosen)], key=bounds)
 
     def _of_subject(self, subject: int | str, normalised: str, no_case: bool) -> Iterator[Hidden]:
-        """Yield the words that mean what the text is filed under."""
+        """Yield the words that denote the asset that the text is filed under."""
         assets: frozenset[int] = frozenset()
         if isinstance(subject, str):
             words = subject_of_code(subject)
@@ -482,8 +486,8 @@ _finder_of = lru_cache(maxsize=4)(_HiddenSpanFinder)
 
 
 def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
-    """Digits of a code, or a name without spaces and case -> columns of the assets that it may
-    mean.
+    """Return the columns of the assets that a name may mean, by the digits of a code, or by the
+    name without spaces and case.
     """
     assets: dict[str, set[int]] = {}
     for asset, kind, text in named:
@@ -501,8 +505,8 @@ def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
 
 
 def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
-    """Name of a person or a product without spaces and case -> noun that replaces it, unless a
-    company or a code has the same name.
+    """Return the noun that replaces a person or a product, by name without spaces and case; names
+    that a company or a code shares are omitted.
     """
     nouns: dict[str, str] = {}
     for _, kind, text in sorted(named, key=lambda name: name[1] in _NOUNS):
@@ -513,7 +517,7 @@ def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
 
 
 def _hide_mention(mention: EntityMention) -> Hidden:
-    """Return the span of a mention."""
+    """Return the span that hides a mention."""
     return Hidden(
         mention.start,
         mention.end,
@@ -541,7 +545,7 @@ def _full_dates(normalised: str) -> Iterator[Hidden]:
 
 
 def _only_day(normalised: str) -> date | None:
-    """Return the day of a date with day, month and year; None if it has no such date, or several."""
+    """Return the day of a date with day, month and year; None for no such date, or several."""
     compact = _COMPACT_DATE.match(normalised)
     if compact is not None:
         year, month, day = map(int, compact.groups())
@@ -564,7 +568,9 @@ def _only_day(normalised: str) -> date | None:
 
 
 def _mark_spans(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
-    """The text with a mark for each span, and where its pieces begin: there, and in the text."""
+    """Return the text with a mark for each span, and the offset of each piece in it and in the
+    text.
+    """
     pieces = []
     starts = []
     done = 0

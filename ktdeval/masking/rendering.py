@@ -47,25 +47,25 @@ _KEY_TYPES = (AssetRef, DayRef, SectorRef)
 #: Field types that each mask shows in its own way
 Identity = AssetRef | AssetName | DayRef | SectorRef | IndexLevel
 _IDENTITIES = frozenset({AssetRef, AssetName, DayRef, SectorRef, IndexLevel})
-#: Types of values that are the same under all masks that share a text
+#: Types of values that are identical under all masks that share a text
 _PLAIN = frozenset({str, int, float, type(None), MarketFigure, Price})
-#: Field types of an account, and of texts: what is prepared is shared, and these must not be
+#: Field types of an account and of texts, which prepared (shared) payloads must not contain
 _NEVER_SHARED = frozenset({OwnFigure, Prose, DocumentRef, Exact})
 
 
-# a tuple: the values of a payload are tuples, and it is one of them
+# a tuple: payload values are tuples, and this is one of them
 class Prepared(NamedTuple):
     """JSON text of a payload of market data, with each identity left to the mask.
 
-    Episodes share it under all masks that show figures as they are; a lens that rescales, rounds or
-    adds noise refuses it. `PayloadRenderer.prepare_payload` makes it.
+    Episodes share it under all masks that show figures unchanged; a lens that rescales, rounds or
+    adds noise refuses it. `PayloadRenderer.prepare_payload` creates it.
     """
 
     parts: tuple[str | Identity, ...]
 
 
 class _Writers(dict[type, Writer]):
-    """Writer of each type of a payload's values; `rare` writes values of all others."""
+    """Writer of each type of a payload's values; `rare` writes values of all other types."""
 
     def __init__(self, rare: Writer) -> None:
         super().__init__()
@@ -78,8 +78,8 @@ class _Writers(dict[type, Writer]):
 class PayloadRenderer:
     """Renderer of payloads by the rules of a lens.
 
-    `renderers`: what shows a value of each field type; a MarketFigure without one is shown as it
-    is. `handles`: handles of the assets shown so far, by column, which the lens may change.
+    `renderers`: function that shows a value of each field type; a MarketFigure without one is shown
+    unchanged. `handles`: handles of the assets shown so far, by column; the lens may change them.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class PayloadRenderer:
     ) -> None:
         self._renderers = {MarketFigure: self._render_figure, **renderers}
         self._handles = handles
-        # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
+        # Dispatch on the exact type is faster than `isinstance`. Plugins may pass any value; other
+        # types are checked last.
         self._writers: _Writers = _Writers(self._write_rare)
         for kind, renderer in renderers.items():
             write = _write_handle if kind in _KEY_TYPES else _write_shown
@@ -109,7 +110,8 @@ class PayloadRenderer:
 
     def value(self, value: Any) -> JsonValue:
         """Return a payload as plain JSON; NaN and infinity become null. Raises RefusedTypeError."""
-        # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
+        # Dispatch on the exact type is faster than `isinstance`. Plugins may pass any value; other
+        # types are checked last.
         kind = type(value)
         rendered: JsonValue
         if kind is str or kind is int or kind is bool or value is None:
@@ -149,9 +151,9 @@ class PayloadRenderer:
         ])  # fmt: skip
 
     def prepare_payload(self, payload: Payload) -> Prepared:
-        """Return the text of a payload that is the same under all masks that show figures as they
-        are, but for identities, if this renderer's does. Raises PluginError if it holds a figure of
-        an account, or a text; RefusedTypeError.
+        """Return a text that, except for identities, is the same under all masks that show figures
+        unchanged; this renderer must do so, too. Raises PluginError if the payload contains an
+        account figure or a text; RefusedTypeError.
         """
         parts: list[str | Identity] = []
         pieces: list[str] = []
@@ -162,7 +164,7 @@ class PayloadRenderer:
         return Prepared(tuple(parts))
 
     def _collect(self, value: Any, parts: list[str | Identity], pieces: list[str]) -> None:
-        """Append the parts of a value; `pieces`: of the text since the last identity."""
+        """Append the parts of a value. `pieces`: text since the last identity."""
         kind = type(value)
         if kind in _IDENTITIES:
             if pieces:
@@ -183,7 +185,7 @@ class PayloadRenderer:
             pieces.append("}" if value else "{}")
         elif kind in _NEVER_SHARED or (kind is Shares and value.day is None):
             raise PluginError(
-                f"{kind.__name__} belongs to one episode, and can't be prepared for all of them"
+                f"{kind.__name__} belongs to one episode and can't be prepared for all episodes"
             )
         else:
             pieces.append(self._writers[kind](value))
@@ -197,7 +199,7 @@ class PayloadRenderer:
         for item in values:
             pieces.append(separator)
             kind = type(item)
-            if kind in _PLAIN:  # most cells of a table, without a call for each
+            if kind in _PLAIN:  # most table cells, without a function call for each
                 pieces.append(writers[kind](item))
             else:
                 self._collect(item, parts, pieces)
@@ -216,7 +218,7 @@ class PayloadRenderer:
 
     def _write_dict(self, values: Mapping[Any, Any]) -> str:
         writers = self._writers
-        # A dict, since two handles that are keys may be shown as the same text.
+        # A dict, because two handles used as keys may be shown as the same text.
         fields = {
             key if type(key) is str else self._key(key): writers[type(item)](item)
             for key, item in values.items()
@@ -234,19 +236,19 @@ class PayloadRenderer:
         return render_json(self._rare(value))
 
     def _handles_of(self, values: Sequence[Any]) -> list[JsonValue] | None:
-        """Return the handles of a list of assets that were all shown before: a shortcut for the
-        list of all assets, which comes with every step. None for another list.
+        """Return the handles of a list of assets that were all shown before; None for any other
+        list. A shortcut for the list of all assets, which every step contains.
         """
         if not _REFS.issuperset(map(type, values)):
             return None
 
-        with suppress(KeyError):  # an asset was not shown yet: it gets its handle one by one
+        with suppress(KeyError):  # an asset without a handle: handles are then created one by one
             return list(map(self._handles.__getitem__, map(_ASSET_OF, values)))
         return None
 
     def _rare(self, value: Any) -> JsonValue:
-        """Render NumPy scalars and subclasses such as StrEnum; refuse all else, so that no date or
-        data frame is shown as text.
+        """Render NumPy scalars and subclasses such as StrEnum. Refuse all else, so that dates and
+        data frames are never shown as text.
         """
         if isinstance(value, (np.integer, np.floating, np.bool_)):
             return self.value(value.item())
@@ -261,7 +263,7 @@ class PayloadRenderer:
         raise RefusedTypeError(value)
 
     def _key(self, key: Any) -> str:
-        """Render a key of a dict: text, or a handle (in a grid by asset)."""
+        """Render a key of a dict: text, or a handle in a table keyed by asset."""
         if type(key) in _KEY_TYPES:
             return str(self._renderers[type(key)](key))
         if isinstance(key, str):

@@ -1,8 +1,8 @@
-"""Rules of `ktdeval.masking.free_dates` for reporting periods: years of brokers (`FY25E`), quarters
-and halves, and events of a season.
+"""Rules of `ktdeval.masking.free_dates` for reporting periods: brokers' years (`FY25E`), quarters
+and halves, and seasonal events.
 
-Rules that are only of documents find a season without a year, such as `third quarter`. They are not
-applied to answers: a model can't have it from the market.
+Rules for documents only find a period without a year, such as `third quarter`. They are not applied
+to answers, because the model's market data do not contain such periods.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ PERIODS: tuple[DateRule, ...] = (
         has_words("year"),
         rf"(?<![a-z])(?:since|in|by|of|model|tax|plan) year '?2[0-9](?! (?:of|in)(?![a-z])){END}",
     ),
-    # T3 2025, 3T25, S1 2025, of Romance languages
+    # T3 2025, 3T25, S1 2025, in Romance languages
     date_rule(
         has_words("t s"),
         rf"{START}(?:(?:[1-4]T|[12]S) ?'?{ANY_YEAR}|[TS][1-4] (?:{YEAR}|'{SHORT})){END}",

@@ -1,20 +1,21 @@
 """Find names in a normalised text that are spelled differently from their known form.
 
-Found are, of `Quillmark` and of its ticker `QLMK`:
+For `Quillmark` and its ticker `QLMK`, the following are found:
 
-* derived words: plurals and verbs (`Quillmarks`, `Quillmarking`, `QLMKs`), of an ordinary word only
-  one with capitals before it (`ALPHABETs`);
+* derived words: plurals and verbs (`Quillmarks`, `Quillmarking`, `QLMKs`); if the name is an
+  ordinary word, only in capitals (`ALPHABETs`);
 * a ticker with a quote currency (`qlmkUSD`), and words that begin with a ticker of five letters
   (`Googler` of `GOOGL`);
-* letters that are drawn out (`Quillmaaark`);
+* repeated letters (`Quillmaaark`);
 * with a separator: between two parts (`Quill mark`, `Q-uillmark`, `Quillmark's` of `Quillmarks`),
   or between all letters (`Q.L.M.K.`, `q-l-m-k`, `Q u i l l m a r k`), and initials (`J.P. Morgan`);
-* with signs for letters: look-alike ones (`Qu1llmark`, `QLM$`), or `*` for any (`Quill*ark`);
+* with other characters for letters: look-alikes (`Qu1llmark`, `QLM$`), or `*` for any
+  (`Quill*ark`);
 * as a part of a word in mixed case (`QuillmarkBot`, `longQLMK`), and at either end of a hashtag,
   handle or address (`@quillmarknews`).
 
-Excluded are spellings that are ordinary English words, and derived words of a name that is one
-(`Apples`). Misspelled names (`Qilulmark`) are not found.
+Spellings that are ordinary English words are excluded, and so are words derived from a name that is
+an ordinary word (`Apples`). Misspelled names (`Qilulmark`) are not found.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ T = TypeVar("T")
 
 _RARE = 4  # minimum letters of a name that is recognised in any case
 _SPLIT = 5  # minimum letters of a name that is found in two parts
-_TAGGED = 5  # fewest letters of a name at an end of a handle, beside a word
-_SURE = 7  # the same, beside any letters
-_MASKED = 5  # minimum letters of a name in which some are asterisks
+_TAGGED = 5  # minimum letters of a name at an end of a handle, next to a word
+_SURE = 7  # the same, next to any letters
+_MASKED = 5  # minimum letters of a name in which asterisks replace some letters
 _MAX_PARTS = 4  # maximum parts of a mixed-case word that form one name
 _SYMBOL = 3  # minimum letters of a ticker
 _SUFFIXES = (
@@ -58,8 +59,8 @@ _CAPITALS = re.compile("[A-Z]{4,}(?=[a-z])")
 _SIGNS = str.maketrans("0134578$@!|€+", "oleastbsaiiet")
 _OTHER_SIGNS = str.maketrans("1|!", "ill")
 _SIGN = "0134578$@!|€+"
-# A sign between letters, before three or behind three. That each match begins with a sign lets the
-# search pass over all other text quickly.
+# A sign between letters, before three letters or after three. Every match begins with a sign, so
+# the search can skip all other text quickly.
 _ODD = re.compile(
     rf"[{_SIGN}*](?:(?<=[A-Za-z].)[{_SIGN}*]{{0,2}}(?=[A-Za-z])"
     r"|(?<![A-Za-z0-9@#].)(?=[A-Za-z]{3})|(?<=[A-Za-z]{3}.)(?![A-Za-z0-9]))"
@@ -74,7 +75,7 @@ _REACH = 40  # maximum characters examined on either side of a word
 
 @dataclass(frozen=True, slots=True)
 class KnownName(Generic[T]):
-    """A name by its letters only."""
+    """A name reduced to its letters."""
 
     letters: str  #: in lower case
     is_symbol: bool  #: whether it is a ticker or an abbreviation, which is written in capitals
@@ -98,13 +99,13 @@ class RespelledIndex(Generic[T]):
         for known in names:
             self._known[known.letters].append(known)
 
-        #: by their forms
+        #: names by their forms
         self._derived: dict[str, list[KnownName[T]]] = defaultdict(list)
-        #: by their forms, of which the name must have capitals and the ending none
+        #: by their forms, for names that must be in capitals with an ending in lower case
         self._in_capitals: dict[str, list[KnownName[T]]] = defaultdict(list)
         #: rare tickers by their first letters
         self._begins: dict[str, list[KnownName[T]]] = defaultdict(list)
-        #: rare ones of one word
+        #: rare names of one word
         self._rare: dict[str, list[KnownName[T]]] = {}
         for letters, alike in self._known.items():
             rare = [known for known in alike if known.is_rare]
@@ -127,8 +128,8 @@ class RespelledIndex(Generic[T]):
     ) -> Iterator[tuple[int, int, T]]:
         """Yield start, end and owner of every respelled name; they may overlap.
 
-        `words`: words and numbers of the text in lower case, in order; `no_case`: whether case
-        carries no information; `tags`: spans of addresses, handles and hashtags.
+        `words`: words and numbers of the text in lower case, in order. `no_case`: whether case
+        carries no information. `tags`: spans of addresses, handles and hashtags.
         """
         for start, end, known in self._find(text, words, no_case, tags):
             spelled = text[start:end]
@@ -287,7 +288,9 @@ class RespelledIndex(Generic[T]):
 
 
 def _forms(known: KnownName[T]) -> Iterator[str]:
-    """Yield words that are derived from a name: of a symbol with a currency, of a rare name more."""
+    """Yield words derived from a name: for a symbol with a quote currency; more forms for a rare
+    name.
+    """
     if known.is_symbol:
         yield from (known.letters + quote for quote in _QUOTES.split())
         if known.is_rare:
@@ -319,7 +322,7 @@ def _whole_words(word: str, text: str) -> Iterator[re.Match[str]]:
 def _are_parts(
     match: re.Match[str], head: str, tail: str, known: KnownName[T], no_case: bool
 ) -> bool:
-    """Return whether a name in two parts is meant, not two adjacent words."""
+    """Return whether two adjacent words are the parts of one name."""
     spelled = match[0]
     if known.is_symbol:
         return spelled.isupper() and not no_case
@@ -336,21 +339,19 @@ def _are_parts(
 
 
 def _is_tagged(known: KnownName[T], rest: str) -> bool:
-    """Return whether a name is meant that is joined to the rest of a tag."""
+    """Return whether the letters joined to the rest of a tag are the name."""
     if len(known.letters) >= _SURE:
         return True
     return _is_usual(rest) and (known.is_symbol or len(known.letters) >= _TAGGED)
 
 
 def _is_usual(part: str) -> bool:
-    """Return whether a part of a word may be a word: one of English, or of a few letters."""
+    """Return whether a part of a word may be a word itself: an English word, or a few letters."""
     return len(part) < _RARE or is_ordinary(part)
 
 
 def _is_part(text: str, start: int, end: int, word: int, known: KnownName[T]) -> bool:
-    """Return whether a name is meant at [start, end) of a word in mixed case that begins at
-    `word`.
-    """
+    """Return whether [start, end) of a mixed-case word that begins at `word` is the name."""
     part = text[start:end]
     if known.is_symbol:
         is_first = start == word and text[end : end + 1].isupper()
@@ -368,14 +369,16 @@ def _is_plain(known: KnownName[T]) -> bool:
 
 
 def _continues(text: str, end: int) -> bool:
-    """Return whether a dot at `end` belongs to initials, since the sentence continues."""
+    """Return whether a dot at `end` belongs to initials, that is, whether the sentence
+    continues.
+    """
     return re.match(r"\.(?:[,;:)'’]| [a-z])", text[end : end + 3]) is not None
 
 
 def _around(
     pattern: re.Pattern[str], text: str, back: re.Pattern[str], on: re.Pattern[str]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the words around the matches of a pattern, each once."""
+    """Yield each word around the matches of a pattern once."""
     done = -1
     for match in pattern.finditer(text):
         if match.start() < done:

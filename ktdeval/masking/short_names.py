@@ -6,21 +6,22 @@ The rule, for a name in Latin letters:
    `ADR`), legal forms at the end, and brackets with their content.
 2. Remove words of a line of business at the end (`Platforms`, `Wholesale`, `International`): the
    rest is a short name.
-3. The first word of the rest is one, too, if it has five letters and no hyphen.
-4. The initials of a name of three words and more (`AMD`), and of two words joined by `and` (`J&J`),
-   are short names.
+3. The first word of the rest is also a short name, if it has five letters and no hyphen. 4. The
+initials of a name of three or more words (`AMD`), or of two words joined by `and` (`J&J`), are
+short names.
 
 A single word is refused if it is an ordinary word, a common first or family name, or a place
 (`Target`, `Applied`, `Texas`); so is an abbreviation in common use (`CEO`). `name_words.csv` lists
 them.
 
-5. The last name of a name that begins with a common first name is one (`Lilly` of `Eli Lilly`).
+5. If the name begins with a common first name, the last name is a short name (`Lilly` of `Eli
+Lilly`).
 
 From a Chinese name the legal form, the line of business and a place at the start are removed. The
 rest must have two characters and must not be an ordinary word (`茅台`, not `平安`); an ordinary word
-needs 集团 or 股份 behind it, or 中 before it (`平安集团`, `中石油`). Of four characters the first two
-are a short name, or the last two, if they are no word (`宁德`, `讯飞`). A bank is also its first
-character and 行 (`招行`).
+needs 集团 or 股份 after it, or 中 before it (`平安集团`, `中石油`). If four characters remain, the first two
+and the last two are short names unless they are words (`宁德`, `讯飞`). The first character of a bank
+and 行 (`招行`) are also a short name.
 
 In a text with capitals, a derived name must begin with one. A short name that several assets share
 identifies none of them; masks show it as a company.
@@ -41,9 +42,9 @@ from ktdeval.masking.ordinary_words import (
 )
 from ktdeval.masking.text_normalisation import normalise
 
-_FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
-_LEAST = 3  # fewest letters of a short name
-_MIN_ALONE = 4  # fewest letters of an ordinary first word
+_FIRST_WORD = 5  # minimum letters of a first word that is a name by itself
+_LEAST = 3  # minimum letters of a short name
+_MIN_ALONE = 4  # minimum letters of an ordinary first word
 _CLASS = re.compile(
     r"[ ,(-]+(?:(?:class|cl\.?|series|ser\.?) ?[a-z0-9](?![a-z])|"
     r"(?:common|ordinary|preferred|capital|depositary) (?:stock|shares?|units?)|"
@@ -52,7 +53,7 @@ _CLASS = re.compile(
     r"voting|non-voting|[a-z] shares?).*\Z",
     re.IGNORECASE,
 )
-_MEMORY_ID = re.compile(r"M[0-9]+")  # as prompts number memories
+_MEMORY_ID = re.compile(r"M[0-9]+")  # how prompts number memories
 _BRACKET = re.compile(r"[(\[][^)\]]*[)\]]")
 _DOMAIN = re.compile(r"\.(?:com|net|org|io|ai|co)(?![A-Za-z])", re.IGNORECASE)
 _ARTICLE = re.compile(r"\Athe (?=\S)", re.IGNORECASE)
@@ -88,8 +89,9 @@ def spoken_names(
     names: Iterable[str], symbols: Iterable[str], entities: Iterable[Entity]
 ) -> EntityIndex:
     """Return an index of official names that are not common words, of their short names, of
-    symbols, and of the entities of documents; it does not distinguish assets. An entity spelled as
-    the id of a memory (the fund M12) is left out: a model repeats the ids that it is shown.
+    symbols, and of the entities of documents; it does not distinguish assets. An entity spelled
+    like the id of a memory (the fund M12) is omitted, because a model repeats the ids that it is
+    shown.
     """
     spoken: list[tuple[int, AliasKind, str]] = []
     for name in names:
@@ -148,7 +150,7 @@ def first_word(name: str) -> str:
 
 
 def _without_end(words: list[str], is_dropped: Callable[[str], bool]) -> list[str]:
-    """Drop words from the end as long as `is_dropped`, and small words; the first word stays."""
+    """Drop short words and words that `is_dropped` accepts from the end; the first word is kept."""
     shorter = list(words)
     while len(shorter) > 1 and (is_dropped(shorter[-1]) or _is_small(shorter[-1])):
         shorter.pop()
@@ -195,7 +197,7 @@ def _initials(words: list[str], official: list[str]) -> Iterator[str]:
 
 
 def _acronym(words: list[str]) -> str:
-    """Return the first letters of words; each part of a word with hyphens has its own."""
+    """Return the first letters of the words; each part of a hyphenated word has its own letter."""
     letters = ""
     for word in words:
         letters += "".join(part[0] for part in word.split("-") if part)
@@ -220,11 +222,12 @@ def _chinese(name: str) -> Iterator[str]:
     for short in (bare, *_shorter(core)):
         yield from _usable(short, name)
 
-    # 宁德时代 is called 宁德, 科大讯飞 讯飞, 中国石油 中石油.
+    # 宁德时代 is called 宁德; 科大讯飞, 讯飞; 中国石油, 中石油.
     if len(core) == len("宁德时代"):
         halves = list(_halves(core, name))
         yield from halves[:1]
-    # An ordinary word is a name with what only a company has: 中石油 of 中国石油, 平安集团 of 中国平安.
+    # An ordinary word is a name only with an addition that companies have: 中石油 for 中国石油, 平安集团 for
+    # 中国平安.
     is_word = len(core) == len("平安") and core != name and not any(_usable(core, name))
     if is_word and place == "中国":
         yield f"中{core}"
@@ -233,14 +236,14 @@ def _chinese(name: str) -> Iterator[str]:
 
 
 def _halves(core: str, name: str) -> Iterator[str]:
-    """Yield the first two characters of a name, and the last two, unless they are a word."""
+    """Yield the first two and the last two characters of a name, unless they are a word."""
     for half in (core[:2], core[2:]):
         if not is_chinese_word(half):
             yield from _usable(half, name)
 
 
 def subject_cores(name: str) -> Iterator[str]:
-    """Yield what is left of a Chinese name without its legal form, line of business and place, be it
+    """Yield a Chinese name without its legal form, line of business and place, even if the rest is
     an ordinary word; and its first and third character. For documents about the company.
     """
     plain = normalise(name).strip()
@@ -264,8 +267,8 @@ def subject_cores(name: str) -> Iterator[str]:
 
 
 def _chinese_core(name: str) -> tuple[str, str, str]:
-    """Return a name without its place, legal form and marks; without the marks and legal form; and
-    its place.
+    """Return a name without its place, legal form and marks; without only the marks and legal form;
+    and its place.
     """
     without_brackets = re.sub(r"\s|\(.*?\)", "", name)
     bare = _SHARE_MARK.sub("", without_brackets)
@@ -276,7 +279,9 @@ def _chinese_core(name: str) -> tuple[str, str, str]:
 
 
 def _shorter(core: str) -> Iterator[str]:
-    """Yield a name, and what is left as generic words at its end are dropped one after the other."""
+    """Yield a name, and the shorter names obtained by dropping generic words from its end one by
+    one.
+    """
     yield core
     while len(core) > len("茅台") and core[-2:] in listed_words("Chinese generic"):
         core = core[:-2]

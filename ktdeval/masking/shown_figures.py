@@ -39,9 +39,9 @@ REBASE_LEVEL = 100.0
 
 
 class ShownFigures:
-    """Figures of one episode as its mask shows them, and as far as a model can know them.
+    """Figures of one episode as its mask shows them, with only the precision that a model can know.
 
-    Rows up to `base_row` are read, and the first close of assets that are listed later.
+    It reads rows up to `base_row`, and the first close of assets listed later.
     """
 
     def __init__(
@@ -60,17 +60,16 @@ class ShownFigures:
         self._scale: list[float] | None = None
         if mask.rebase_prices:
             self._scale = [1.0] * len(snapshot.codes)
-        # The scale derived from levels as shown: shares and known prices must not reveal the true
-        # levels.
+        # The scale uses levels as shown: shares and known prices must not reveal the true levels.
         self._known_scale = list(self._scale or ())
-        # assets without a price to rebase to yet
+        # assets that have no price for rebasing yet
         self._unlisted: Sequence[int] = range(len(self._scale or ()))
         # Newest first: an asset without a bar on day_+0 is rebased to its last close before it.
         self._rebase(snapshot.close[base_row::-1])
 
     @property
     def are_as_in_data(self) -> bool:
-        """Return whether prices, volumes and other figures are shown as in the data."""
+        """Return whether prices, volumes and other figures are shown unchanged."""
         return self._scale is None and not self.mask.is_coarse
 
     def move_to(self, row: int) -> None:
@@ -78,7 +77,7 @@ class ShownFigures:
         self._rebase(self._snapshot.close[self.base_row + 1 : row + 1])
 
     def shares_in(self, asset: int, shown: float) -> float:
-        """Return true shares from shares as shown; they differ only under `rebase_prices`."""
+        """Return the true shares for shares as shown; they differ only under `rebase_prices`."""
         if self._scale is None:
             return shown
         return shown * self._known_scale[asset]
@@ -90,10 +89,11 @@ class ShownFigures:
         return shown / self._known_scale[asset]
 
     def known_price(self, asset: int, value: float, day: int | None, part: Part = "close") -> float:
-        """Return a price as far as the mask reveals it: the shown price, in units of currency.
+        """Return a price with the precision that the mask reveals: the shown price, in units of
+        currency.
 
-        Whatever answers a model's question must compute with it: from answers computed with true
-        prices, a series of questions could recover them to the last digit.
+        All answers to a model's questions must be computed from it: a series of answers computed
+        from true prices could reveal these to the last digit.
         """
         if not self.mask.is_coarse or not math.isfinite(value):
             return value
@@ -110,9 +110,9 @@ class ShownFigures:
         return cut_significant(weight, self._digits)
 
     def as_shown(self, view: MarketView) -> MarketView:
-        """Return a market whose prices, volumes and amounts have the digits that this mask shows:
-        figures computed from others would tell further digits. Return the view itself without
-        `round_digits`, and under `noise_pct`, where each figure has a noise of its own.
+        """Return a market whose prices, volumes and amounts have the digits that this mask shows.
+        Figures computed from unrounded values would reveal further digits. Returns the view itself
+        without `round_digits`, and under `noise_pct`, where each figure has independent noise.
         """
         if self._digits is None or self._noise is not None:
             return view
@@ -121,13 +121,13 @@ class ShownFigures:
     @cached_property
     def _rounded_market(self) -> MarketSnapshot:
         digits = self._digits
-        assert digits is not None  # who asks has digits
+        assert digits is not None  # the caller has checked that the mask rounds
         market = self._snapshot
         scale = np.ones(len(market.codes))
         if self._scale is not None:
             scale = REBASE_LEVEL / first_levels(market.close, self.base_row)
 
-        # As tools show them: an amount has four digits before it has those of the mask.
+        # Tools round an amount to four digits before they round it to the digits of the mask.
         few = min(digits, FIGURE_DIGITS)
         return replace(
             market,
@@ -149,7 +149,8 @@ class ShownFigures:
             value *= self._noise.price(price.asset, price.day, price.part)
 
         shown = self._round_value(value)
-        # A multiple is taken of the rounded price: else it would tell further digits of it.
+        # Multiply the rounded price: a multiple of the true price would reveal further digits of
+        # it.
         if price.times != 1.0 and shown is not None:
             shown = self._round_value(shown * price.times)
 
@@ -164,9 +165,9 @@ class ShownFigures:
         if shares.day is None:  # shares held or ordered, exact unless prices are rebased
             digits = None if self._scale is None else self._digits
             scale = self._known_scale
-        else:  # a day's volume
-            # A volume is shown next to its amount in currency. Were it on the scale of levels as
-            # shown, the quotient of the two would tell what was rounded off the level.
+        else:  # volume of a day
+            # A volume is shown next to its amount in currency. If it were scaled by the levels as
+            # shown, the ratio of the two would reveal the digits rounded off the level.
             digits = min(self._digits or FIGURE_DIGITS, FIGURE_DIGITS)
             scale = self._scale or []
             if self._noise is not None:
@@ -175,7 +176,7 @@ class ShownFigures:
         if self._scale is not None:
             number /= scale[shares.asset]
 
-        # Round last: a number rounded before rescaling reveals the scale.
+        # Round last: rounding before rescaling would reveal the scale.
         if digits is not None:
             number = round_significant(number, digits)
 
@@ -197,8 +198,8 @@ class ShownFigures:
         if figure.since is None:
             value *= self._noise.figure(figure.asset, figure.day, figure.name)
         else:
-            # Noise moves the quotient of the two prices, not the per cent: so the change agrees
-            # with the two prices as shown.
+            # Noise is applied to the ratio of the two prices, not to the percentage, so the change
+            # is consistent with the prices as shown.
             noise = self._noise.change(figure.asset, figure.day, figure.since)
             growth = (1.0 + value / 100.0) * noise
             value = (growth - 1.0) * 100.0
@@ -230,8 +231,8 @@ class ShownFigures:
         return round_significant(value, self._digits)
 
     def _rebase(self, closes: FloatArray) -> None:
-        """Rebase each asset without a price so far: its first finite close in `closes`, [rows, N],
-        is shown as 100.
+        """Rebase each asset that has no reference price yet: its first finite close in `closes`,
+        [rows, N], is shown as 100.
         """
         if self._scale is None or not self._unlisted or not len(closes):
             return

@@ -1,9 +1,9 @@
-"""Six digits of a security code that are not written as digits, in a normalised text: a model can
-write them to itself.
+"""Find six digits of a security code that are not written as digits, in a normalised text. A model
+could use such spellings to pass a code to itself.
 
-Found are Chinese numerals and capital numerals (`陆零零伍壹玖`), English and Pinyin digit words (`six
-zero zero five one nine`, `double zero`) and letters that look like a digit (`6OO519`). Not found
-are codings of a whole text: base64, hexadecimal, reversed digits, Roman numerals, ciphers
+It finds Chinese numerals and capital numerals (`陆零零伍壹玖`), English and Pinyin digit words (`six zero
+zero five one nine`, `double zero`) and letters that look like a digit (`6OO519`). It does not find
+encodings of a whole text: base64, hexadecimal, reversed digits, Roman numerals, ciphers
 (`docs/masks.md`).
 """
 
@@ -65,8 +65,8 @@ _SPELLED_WORDS = frozenset(word.encode() for word in (*_WORDS, *_REPEATED))
 
 
 def find_spelled_codes(text: str, shape: TextViews | None = None) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and digits of every run of exactly six digits of which at least one is
-    spelled otherwise. `shape`: that of the text, if it is known.
+    """Yield start, end and digits of every run of exactly six digits in which at least one is not
+    written as a digit. `shape`: the text's shape, if it is known.
     """
     for match in _LOOKALIKE_CODE.finditer(text):
         if not match[0].isdecimal():

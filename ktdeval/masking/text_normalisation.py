@@ -1,13 +1,13 @@
 """Normalise text for the guards, and reduce it to a shape for fast searches.
 
-Without normalising, a look-alike could carry an identity past a guard. Full-width and other digits
-become 0-9, every dash a hyphen, every space a space; zero-width characters, accents and strokes are
-removed; letters of other scripts that look Latin become Latin; traditional Chinese characters
-become simplified; escapes of JSON and HTML are decoded. Case does not change.
+Without normalisation, look-alike characters could carry an identity past a guard. Full-width and
+other digits become 0-9, every dash a hyphen, every space a space; zero-width characters, accents
+and strokes are removed; letters of other scripts that look Latin become Latin; traditional Chinese
+characters become simplified; escapes of JSON and HTML are decoded. Case does not change.
 
-Texts for a model are mostly numbers. To find a separate group of six digits in 10 kB of them, a
-regular expression takes half a millisecond. A substring search in the shape, with one byte a
-character, takes a few microseconds.
+Texts for a model are mostly numbers. A regular expression needs half a millisecond to find a
+separate group of six digits in 10 kB of such text. A substring search in the shape, with one byte a
+character, needs a few microseconds.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _ESCAPE = re.compile(
 )
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-# Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks,
-# a Braille blank. Marks of a brand (™, ℠) would join its name as letters.
+# Invisible characters outside the Unicode category Cf: fillers of the Hangul and Khmer blocks, a
+# Braille blank. Also trademark signs (™, ℠), whose letters would otherwise join a name.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\u2122\u2120")
 _MARKS = dict(
     zip("‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571", "''''-----///", strict=True)
 )
-# They separate, as a comma and a space do: `240124，240125` are two numbers.
+# Separators, like a comma and a space: `240124，240125` are two numbers.
 _WIDE_COMMAS = frozenset("，﹐")
-# So does a comma behind a Chinese character: `涨停,240124`.
+# A comma after a Chinese character is one, too: `涨停,240124`.
 _COMMA_BEFORE_NUMBER = re.compile(r"(?<=[^\x00-\x7f]),(?=[0-9])")
-# By their Unicode names: `ı`, `ł`, `ʟ`, `🅰`.
+# Recognised by their Unicode names: `ı`, `ł`, `ʟ`, `🅰`.
 _LATIN_LETTER = re.compile(
     r"LATIN (?P<case>SMALL|CAPITAL)? ?LETTER (?:SMALL CAPITAL )?(?:DOTLESS |SCRIPT )?"
     r"(?P<letter>[A-Z])(?: WITH .+)?\Z"
@@ -45,7 +45,7 @@ _LATIN_LETTER = re.compile(
 
 
 def _normalise_character(character: str) -> str:
-    """Return the plain characters that look like a character; empty if it can't be seen."""
+    """Return the plain characters that a character looks like; empty if it is invisible."""
     category = unicodedata.category(character)
     if category in ("Cf", "Mn", "Me", "Cs") or character in _UNSEEN:
         return ""
@@ -74,7 +74,7 @@ def _normalise_character(character: str) -> str:
 
 
 def _latin_letter(character: str) -> str:
-    """Return the letter A-Z or a-z of which a Latin letter is a variant; empty if there is none."""
+    """Return the letter A-Z or a-z of which a Latin letter is a variant; empty if it is not one."""
     named = _LATIN_LETTER.search(unicodedata.name(character, ""))
     if named is None:
         return ""
@@ -85,8 +85,8 @@ def _latin_letter(character: str) -> str:
 
 @cache
 def _lookalikes() -> dict[str, str]:
-    """Latin letter of each letter of another script that looks like it (from the confusables of
-    Unicode Technical Standard 39).
+    """Return the Latin letter that each letter of another script looks like (from the confusables
+    of Unicode Technical Standard 39).
     """
     return {
         row["letter"]: row["plain"] for row in csv_rows(Path(__file__).with_name("lookalikes.csv"))
@@ -95,7 +95,9 @@ def _lookalikes() -> dict[str, str]:
 
 @cache
 def _load_simplified_characters() -> dict[str, str]:
-    """Simplified Chinese character of each traditional one (from OpenCC, Apache License 2.0)."""
+    """Return the simplified form of each traditional Chinese character (from OpenCC, Apache License
+    2.0).
+    """
     return {
         row["traditional"]: row["simplified"]
         for row in csv_rows(Path(__file__).with_name("traditional.csv"))
@@ -103,7 +105,7 @@ def _load_simplified_characters() -> dict[str, str]:
 
 
 class _NormalisedCharacters(dict[int, str]):
-    """Code point -> normalised text, filled as characters appear; for `str.translate`."""
+    """Maps code points to normalised text for `str.translate`; filled as characters appear."""
 
     def __missing__(self, point: int) -> str:
         return self.setdefault(point, _normalise_character(chr(point)))
@@ -114,7 +116,7 @@ _TABLE = _NormalisedCharacters()
 
 def _unescape(match: re.Match[str]) -> str:
     r"""Decode `\uXXXX` or `&#39;`. Other escapes, such as `\n`, become two spaces, so that their
-    letter does not join the word behind it.
+    letter does not join the next word.
     """
     text = match[0]
     if text[0] == "&":
@@ -143,7 +145,7 @@ def normalise(text: str) -> str:
 
 def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     """Return the normalised form, and for each of its characters the offset in `text` that it comes
-    from; one offset more marks the end.
+    from, followed by one offset for the end.
     """
     if text.isascii() and "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
@@ -171,7 +173,7 @@ def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     offsets += range(end, len(text) + 1)
     plain = "".join((*normalised, text[end:]))
     for comma in reversed(list(_COMMA_BEFORE_NUMBER.finditer(plain))):
-        offsets.insert(comma.end(), offsets[comma.start()])  # of the space that is added
+        offsets.insert(comma.end(), offsets[comma.start()])  # offset of the added space
     return _COMMA_BEFORE_NUMBER.sub(", ", plain), offsets
 
 
@@ -180,12 +182,12 @@ Text = TypeVar("Text", str, bytes)
 
 #: Characters that may separate the digits of one code. None of them separates numbers in JSON.
 SPLITTERS = "-_/|~*·•"
-_DASHES = b"-_/|~*?"  # the splitters in ASCII, `?` standing for the rest
+_DASHES = b"-_/|~*?"  # the ASCII separators; `?` represents all others
 
 
 def _bytes_table(rule: dict[str, str], other: str) -> bytes:
-    """Return a table for `bytes.translate`. Characters without a rule become `other`, or stay if it
-    is empty.
+    """Return a table for `bytes.translate`. Characters without a rule become `other`, or stay if
+    `other` is empty.
     """
     table = bytearray()
     for code in range(256):
@@ -208,8 +210,9 @@ _WORDS = _bytes_table(
 
 
 class TextViews:
-    """Views of one normalised text, made when first asked for. `digits` and `runs` are padded with
-    an `x`, so that a match of `x…` at offset p says that the rest begins at offset p of the text.
+    """Views of one normalised text, computed on first use. `digits` and `runs` are padded with an
+    `x`, so a match of `x…` at offset p means that the rest of the match begins at offset p of the
+    text.
     """
 
     def __init__(self, normalised: str) -> None:
@@ -217,7 +220,7 @@ class TextViews:
 
     @cached_property
     def digits(self) -> bytes:
-        """Digits and dots as they are, e and E as `e`, all else `x`."""
+        """Digits and dots unchanged, e and E as `e`, all else `x`."""
         return b"x%bx" % self._data.translate(_DIGITS)
 
     @cached_property
@@ -227,8 +230,8 @@ class TextViews:
 
     @cached_property
     def joined(self) -> bytes:
-        """Digits as `0`, dots as they are, splitters removed, all else `x`: numbers whose digits
-        are split become whole.
+        """Digits as `0`, dots unchanged, separators removed, all else `x`: numbers with separated
+        digits become whole.
         """
         return b"x%bx" % self._data.translate(_JOINED, _DASHES)
 
@@ -239,7 +242,7 @@ class TextViews:
 
     @cached_property
     def dashed(self) -> bytes:
-        """Digits as `0`, slashes as hyphens, all else as it is."""
+        """Digits as `0`, slashes as hyphens, all else unchanged."""
         return self._data.translate(_DASHED)
 
     @cached_property
@@ -250,7 +253,7 @@ class TextViews:
 
 def lower_text(text: str) -> str:
     """Return a text in lower case, except letters whose lower case is longer (such as a Turkish
-    dotted I): offsets must not shift.
+    dotted I), so that offsets do not shift.
     """
     lower = text.lower()
     if len(lower) == len(text):
@@ -274,7 +277,7 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
 
 def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
     """Return disjoint spans that cover every digit of a normalised text, with `reach` characters on
-    both sides. A span ends with a whole word.
+    both sides. A span always ends after a whole word.
     """
     spans = []
     for match in _numbers_within(2 * reach).finditer(text):

@@ -1,10 +1,10 @@
-"""Shorten text. All text for a model or a reader is cut here.
+"""Shorten text. All text for a model or a reader is shortened by this module.
 
-A cut can create an identity: `Investment Decisions` cut inside a word may end on `Dec`, and `2024
-shares` cut before its unit ends on a year. So text is cut only between words (in Chinese and
+A cut can create an identity: `Investment Decisions` cut inside a word may end in `Dec`, and `2024
+shares` cut before its unit ends in a year. So text is cut only between words (in Chinese and
 Japanese: between characters that are not numerals), never next to a number, and never where the
-leak guard would find a date that is not in the whole text. A mark shows that text is missing, and
-how much. Handles of a mask and such marks stay whole.
+leak guard would find a date that is not in the whole text. A mark shows how much text is missing.
+Handles of a mask and such marks are never split.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ktdeval.masking.text_normalisation import TextViews, normalise
 CUT_MARK = "…"
 _SPACED_MARK = f" {CUT_MARK}"
 _ROOM_FOR_MARK = len(_SPACED_MARK)
-BOTH_ENDS_FROM = 120  #: Characters; within fewer, a text keeps its beginning alone
+BOTH_ENDS_FROM = 120  #: characters; below this limit, only the beginning of a text is kept
 _BEGINNING_SHARE = 2 / 3  # news puts the most important facts first
 _COUNTED_MARK = re.compile(r" ?\[… ([\d,]+) characters cut …\] ?", re.ASCII)
-# Ideographs, kana and their punctuation: writing without spaces, in which a line breaks between any
-# two characters.
+# Ideographs, kana and their punctuation: scripts without spaces, in which a line may break between
+# any two characters.
 _UNSPACED = (
     "\u2e80-\u2fdf\u3001-\u303f\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20"
 )
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-# Characters of numbers, dates and their units, next to which no text is cut.
+# Characters of numbers, dates and their units; text is never cut next to them.
 _COUNTING = frozenset(
     "〇零一二三四五六七八九十廿卅百千万萬亿億两兩壹贰貳叁參肆伍陆陸柒捌玖拾年月日号號时時分秒周週星期礼禮拜季半初上下旬元圆圓角股手点點第"
 )
@@ -39,7 +39,7 @@ _LAST_TOKEN = re.compile(rf"{_TOKEN}\Z")
 _HANDLE = re.compile(
     r"\W*(?:asset|sector|index)_[0-9]+(?:'s)?\W*|\W*day_[+-]?[0-9]+\W*|\W*doc_\w+\W*", re.ASCII
 )
-# The guard's rules for dates can depend on that many characters of what is kept and what is not.
+# The guard's rules for dates can depend on this many characters on either side of a cut.
 _KEPT = 120
 _CUT = 60
 
@@ -58,17 +58,18 @@ class TextCut:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text of at most `most` characters unchanged. Of a longer one, return beginning and
-    end, cut between words, with a mark between them that counts the characters cut: together at
-    most `most` characters. With `most` below 120 it is only the beginning (`beginning`).
+    """Return a text of at most `most` characters unchanged. Shorten a longer text to its beginning
+    and end, cut between words, with a mark between them that counts the characters removed; the
+    result has at most `most` characters. With `most` below 120, only the beginning is kept
+    (`beginning`).
     """
     cut = cut_of(text, most)
     return text if cut is None else cut.apply(text)
 
 
 def beginning(text: str, most: int) -> str:
-    """Return a text of at most `most` characters unchanged. Of a longer one, return the beginning,
-    cut between words, with `…`: together at most `most` characters.
+    """Return a text of at most `most` characters unchanged. Shorten a longer text to its beginning,
+    cut between words, followed by `…`; the result has at most `most` characters.
     """
     if len(text) <= most:
         return text
@@ -88,7 +89,8 @@ def cut_of(text: str, most: int) -> TextCut | None:
     start = _last_cut(text, kept)
     end = _first_cut(text, len(text) - (room - kept))
 
-    # The mark of an earlier cut is removed as a whole, and its characters are counted again.
+    # The mark of an earlier cut is removed as a whole, and the characters that it counts are added
+    # to the new count.
     for mark in marks:
         if mark.start() < start < mark.end():
             start = _last_cut(text, mark.start())
@@ -120,7 +122,9 @@ def _cut_of_end(text: str, most: int) -> TextCut:
 
 
 def _end_mark(kept: str) -> str:
-    """Return the mark for a missing end: with a space, except after writing without spaces."""
+    """Return the mark for a missing end: with a space before it, except after scripts without
+    spaces.
+    """
     if kept and not _is_unspaced(kept[-1]):
         return _SPACED_MARK
     return CUT_MARK
@@ -131,7 +135,9 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _last_cut(text: str, most: int) -> int:
-    """Return the last offset, up to `most`, at which a text may be cut; 0 if it has no such offset."""
+    """Return the last offset, up to `most`, at which a text may be cut; 0 if it has no such
+    offset.
+    """
     for index in _ends(text, most):
         if _is_safe_end(text, index):
             return index
@@ -140,7 +146,7 @@ def _last_cut(text: str, most: int) -> int:
 
 
 def _first_cut(text: str, least: int) -> int:
-    """Return the first offset, from `least` on, after which the text may be kept; the length of the
+    """Return the first offset, from `least` on, from which the text may be kept; the length of the
     text if it has no such offset.
     """
     for index in _starts(text, least):
@@ -151,14 +157,14 @@ def _first_cut(text: str, least: int) -> int:
 
 
 def _ends(text: str, most: int) -> Iterator[int]:
-    """Yield offsets after a word, last first."""
+    """Yield offsets after a word, from last to first."""
     for index in range(min(most, len(text) - 1), 0, -1):
         if not text[index - 1].isspace() and _is_break(text[index - 1], text[index]):
             yield index
 
 
 def _starts(text: str, least: int) -> Iterator[int]:
-    """Yield offsets before a word, first first."""
+    """Yield offsets before a word, from first to last."""
     for index in range(max(least, 1), len(text)):
         if not text[index].isspace() and _is_break(text[index - 1], text[index]):
             yield index
@@ -176,7 +182,7 @@ def _is_break(before: str, after: str) -> bool:
 
 
 def _is_safe_end(text: str, index: int) -> bool:
-    """Return whether a text ending at `index` does not end in a number, and has no date there that
+    """Return whether the text up to `index` does not end in a number, and has no date there that
     the whole text does not have.
     """
     kept = text[max(0, index - _KEPT) : index]
@@ -190,7 +196,7 @@ def _is_safe_end(text: str, index: int) -> bool:
 
 
 def _is_safe_start(text: str, index: int) -> bool:
-    """Return whether a text starting at `index` does not start with a number, and has no date there
+    """Return whether the text from `index` on does not start with a number, and has no date there
     that the whole text does not have.
     """
     kept = text[index : index + _KEPT]

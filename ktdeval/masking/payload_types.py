@@ -99,9 +99,8 @@ class MarketFigure(NamedTuple):
     asset: int | None = None
     #: row of the day that it describes; None for no day, in which case it gets no noise
     day: int | None = None
-    name: str = (
-        ""  #: name of the figure, so that figures of one asset and day have independent noise
-    )
+    #: name of the figure, so that figures of one asset and day have independent noise
+    name: str = ""
     #: for a price change in per cent: row of the day from which it is measured
     since: int | None = None
 

@@ -32,15 +32,15 @@ import numpy.typing as npt
 Series = npt.NDArray[np.float64]
 
 FIRST_ASYMPTOTIC = 100
-"""Days before which the asymptotic sequence says nothing."""
-_MAX_STEPS = 100  # maximum steps of Newton's method, which takes about 6
+"""First day on which the asymptotic sequence gives an interval."""
+_MAX_STEPS = 100  # maximum steps of Newton's method, which usually needs about 6
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """An interval at each time, each inside the earlier intervals, as all cover the mean
-    simultaneously. Ends are infinite while nothing can be concluded. An interval whose low end is
-    above its high end contains no mean: an assumption of the sequence is violated.
+    """An interval at each time. Each lies inside the earlier intervals, because all cover the mean
+    simultaneously. Ends are infinite while nothing can be concluded. If the low end is above the
+    high end, the interval contains no mean: an assumption of the sequence is violated.
     """
 
     low: Series  #: [T], or [N, T] for N rows of values
@@ -160,7 +160,7 @@ def asymptotic_sequence(
     alpha = 1.0 - level
     rho = mixture_variance(narrowest_at, level)
     count, means, squares = _running_moments(series)
-    spread = count + rho  # for deviations with variance 1
+    spread = count + rho  # as if deviations had variance 1
     # Waudby-Smith et al. (2024), theorem 2.2
     half = np.sqrt(squares / count * spread * np.log(spread / (rho * alpha**2))) / count
     return _nest_intervals(means, np.where(count >= FIRST_ASYMPTOTIC, half, np.inf), level)
@@ -170,8 +170,8 @@ def expected_half_width(
     days: int, deviation: float, rho: float, level: float = 0.95, draws: int = 64
 ) -> float:
     """Return the mean half-width of `symmetric_sequence` after a number of normally distributed
-    days with this standard deviation, i.e. what a test of this length can detect; infinite for very
-    few days. It is simulated, always with the same draws.
+    days with this standard deviation, i.e. the smallest effect that a test of this length can
+    detect; infinite for very few days. It is simulated with fixed draws.
     """
     generator = np.random.default_rng(0)
     intervals = symmetric_sequence(generator.normal(0.0, deviation, (draws, days)), rho, level)

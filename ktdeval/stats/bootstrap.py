@@ -6,8 +6,8 @@ preserved; the mean length is the automatic choice of Politis and White (2004, c
 Means and ratios get studentised intervals: each resample's figure is divided by its own HAC
 standard error, so that a short window gets an interval of the necessary width. Lags of the Bartlett
 kernel are `floor(1.3 * sqrt(n))` (Lazarus, Lewis, Stock and Watson 2018). Figures without a
-standard error, such as the drawdown, get percentile intervals. How often each kind covers the truth
-is measured, and stored with the interval.
+standard error, such as the drawdown, get percentile intervals. The measured coverage of each kind
+is stored with the interval.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def measured_coverage(kind: Kind, days: int) -> float | None:
 
 
 QUIET_LAGS = 5
-"""Number of insignificant autocorrelations in a row after which the series is taken as independent.
-The papers' `max(5, sqrt(log10(n)))` is 5 for every series of practical length.
+"""Number of consecutive insignificant autocorrelations after which the series is treated as
+independent. The papers' `max(5, sqrt(log10(n)))` is 5 for every series of practical length.
 """
 
 MIN_VALUES = 9  #: The shortest series that contains all `ceil(sqrt(n)) + 5` lags
-LARGEST = 1e60  #: Upper bound on values, so that their fourth powers can't overflow
+LARGEST = 1e60  #: upper bound on values, so that their fourth powers can't overflow
 
 
 def stationary_block_length(values: Series) -> float:
@@ -162,10 +162,11 @@ Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
-# at the upper end of an informative interval; beyond e^709 floats overflow
+# at the upper end of an informative interval; floats overflow beyond e^709
 _LARGEST_GROWTH = math.log(1e6)
 
-MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
+#: minimum days; a block bootstrap of fewer days is not meaningful, so no interval is given
+MIN_DAYS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,8 @@ class Resampling:
     """Resampling settings. Equal settings and data give equal intervals."""
 
     draws: int = 4999  #: resamples; with 4,999 the 2.5 % and 97.5 % points are order statistics
-    #: seed of the draws; None: derived from the bytes of the series, so that each series has a
-    #: single interval
+    #: seed of the draws; None: derived from the bytes of the series, so that each series has
+    #: exactly one interval
     seed: int | None = None
     level: float = 0.95  #: nominal coverage
 
@@ -214,7 +215,7 @@ class Resamples:
         self._seed = seed
 
     def indices(self, block: float) -> npt.NDArray[np.int32]:
-        """[draws, n] days of each resample, as from `stationary_indices`."""
+        """[draws, n] days of each resample, from `stationary_indices`."""
         if block <= 1:
             return self._single_days
         return self._draw_block(block)
@@ -260,7 +261,7 @@ class Resamples:
     @cached_property
     def _chance(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
         """[draws, n] random numbers that decide whether a block begins, and the first day of each
-        block, as many as there could be: they are drawn after the former, whatever their number.
+        possible block. The latter are drawn after the former, whatever their number.
         """
         rng = np.random.default_rng(self._seed)
         chance = rng.random((self._draws, self._n), dtype=np.float32)
@@ -283,8 +284,8 @@ def _series_digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], st
 class Bootstrap:
     """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds
     the draws instead of the values, if the values' last bits depend on the processor. `resolution`:
-    a standard deviation of the values below which they vary only by rounding. `problem` gives the
-    reason why there can be no interval, or is None.
+    a standard deviation of the values below which they vary only by rounding. `problem`: the reason
+    why no interval can be computed, or None.
     """
 
     def __init__(

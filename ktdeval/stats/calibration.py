@@ -17,9 +17,9 @@ and Ma 2019):
 * `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, which is unbiased
   if each bin has a single confidence, and can therefore be negative (also Ferro and Fricker 2012).
   Bins with one order are omitted.
-* `ece_debiased`: ECE less, in each bin, what a normal o_k of variance o_k(1 - o_k)/n_k adds to |c_k
-  - o_k| (the mean of a folded normal minus its centre). It removes about two fifths of a calibrated
-  model's bias, and at worst 0.01 too much.
+* `ece_debiased`: ECE minus, in each bin, the amount by which a normal o_k with variance o_k(1 -
+  o_k)/n_k raises |c_k - o_k| on average (the mean of a folded normal minus its centre). It removes
+  about two fifths of a calibrated model's bias, and at worst 0.01 too much.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ktdeval.trading.minute_fills import mean_prices
 from ktdeval.values.strict_json import JsonValue
 
 IntArray = npt.NDArray[np.int64]
-#: Equal-width bins over [0, 1], as many as in KTD-Fin Appendix G. A bin includes its lower edge;
+#: equal-width bins over [0, 1], as many as in KTD-Fin Appendix G. A bin includes its lower edge;
 #: the last also includes 1.
 N_BINS = 10
 # Edges are compared in decimal form (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the bin
@@ -79,8 +79,7 @@ def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
     return _judge_orders(Same(ledger), Same(market))
 
 
-# A pure function of two values, cached because several metrics of an episode, computed in turn,
-# request it.
+# Pure and cached, because several metrics of an episode call it one after the other.
 @lru_cache(maxsize=4)
 def _judge_orders(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger = same_ledger.value
@@ -132,7 +131,8 @@ def next_return(
         prices = mean_prices(market, fill)
 
     of_asset = prices[:, asset]
-    filled = row - 1 if fill == "same_close" else row  # at the very close of the decision
+    # same_close: filled at the very close of the decision
+    filled = row - 1 if fill == "same_close" else row
     later = np.flatnonzero(np.isfinite(of_asset[filled + 1 :]))
     if not later.size:
         return math.nan
@@ -295,7 +295,7 @@ def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
 
 
 def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
-    """ECE minus its bias; not below 0. `detail` holds the `plain` ECE and the `bias`."""
+    """Return ECE minus its bias; not below 0. `detail` has the `plain` ECE and the `bias`."""
     n = len(forecasts)
     if n == 0:
         return make_undefined(NO_ORDERS, 0)

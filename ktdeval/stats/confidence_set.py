@@ -57,7 +57,7 @@ def _correct_p_values(
 ) -> list[float | None]:
     known = [p for p in p_values if p is not None]
     if outside := [p for p in known if not 0.0 <= p <= 1.0]:
-        raise ValueError(f"a p-value lies in 0 … 1, was {outside[0]!r}")
+        raise ValueError(f"a p-value must be between 0 and 1, got {outside[0]!r}")
 
     order = np.argsort(known)
     adjusted = np.empty(len(known))
@@ -104,7 +104,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     if reason is not None:
         return Ties(None, None, days, reason)
 
-    # Agents with identical returns are one agent under several names: no test can divide by their
+    # Agents with identical returns are treated as one agent: no test can divide by their zero
     # difference.
     distinct, twin = np.unique(returns, axis=1, return_inverse=True)
     columns = twin.reshape(-1).tolist()
@@ -159,11 +159,11 @@ class _StudentisedDifferences:
         centred = _block_means(returns - means, block)
         differences = centred[:, upper] - centred[:, lower]
         drawn, blocks = _resamples(days, block, draws, seed)
-        # A mean of n / b blocks; block means vary about the sample mean by a factor (n - b) / n
-        # less than about the true mean.
+        # A mean of n / b blocks; block means vary less about the sample mean than about the true
+        # mean, by a factor (n - b) / n.
         errors = np.sqrt((differences**2).mean(axis=0) * block / (days - block))
         self.observed = np.zeros((agents, agents))
-        # by how much the second is better
+        # by how much the second agent is better
         self.observed[upper, lower] = (means[lower] - means[upper]) / errors
         self.observed[lower, upper] = -self.observed[upper, lower]
         shift = drawn @ differences / blocks
@@ -171,7 +171,7 @@ class _StudentisedDifferences:
         own = np.maximum(drawn @ differences**2 / blocks - shift**2, 0.0) / (blocks - 1)
 
         with np.errstate(divide="ignore", invalid="ignore"):
-            # A resample without any variance is no evidence against a difference of any size.
+            # A resample without variance is no evidence against a difference of any size.
             self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:

@@ -2,7 +2,7 @@
 scipy.
 
 scipy is imported on the first call: cards and plans import modules that use these functions, but
-reading a card needs no scipy.
+reading a card does not need scipy.
 """
 
 from __future__ import annotations

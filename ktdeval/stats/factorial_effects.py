@@ -1,9 +1,10 @@
 """Designs of masks and modes: effects of showing stock and date, and contributions of data and
 tools.
 
-Masks are a 2×2 factorial experiment (Fisher 1935, Yates 1937), taken within each (window, seed), so
-that anything common to the four cells cancels. Its contrasts are linear: means of contrasts are
-contrasts of means, and the stock effect and the date effect add up to the memory premium.
+Masks form a 2×2 factorial experiment (Fisher 1935, Yates 1937). Contrasts are taken within each
+(window, seed), so everything common to the four cells cancels. Its contrasts are linear: means of
+contrasts are contrasts of means, and the stock effect and the date effect add up to the memory
+premium.
 
 Contributions of pieces of information are averaged over the orders in which the pieces can be
 given: the Shapley value (Shapley 1953; as a decomposition, Shorrocks 2013), with precedence
@@ -26,8 +27,8 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import TRADING_DAYS, make_undefined
 from ktdeval.values.strict_json import JsonValue
 
-#: Windows whose correlation from shared days is at most this are treated as independent: one common
-#: day in twenty
+#: windows whose correlation from shared days is at most this (one common day in twenty) are treated
+#: as independent
 INDEPENDENT = 0.05
 LENGTH_RATIO = 2  #: Maximum ratio of the longest to the shortest window of a figure
 _MAX_WEEKDAYS = 262  # per year
@@ -49,11 +50,12 @@ def shared_days(one: Span, other: Span) -> int:
 
 
 def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS) -> dict[str, str]:
-    """Return the windows excluded from joint figures, and why: such figures need windows of similar
-    length, each with days of its own. Windows belong to the same length class, in weekdays, up to
-    `LENGTH_RATIO` times the shortest. The class with the most windows is kept (ties: the longer
-    windows). Within it, windows whose days are all in other windows are excluded, shortest first.
-    In a market with more `days_a_year` than weekdays in a year, lengths include weekends.
+    """Return the windows excluded from joint figures, and the reasons: such figures need windows of
+    similar length, each with some days that no other window has. Windows belong to the same length
+    class, in weekdays, up to `LENGTH_RATIO` times the shortest. The class with the most windows is
+    kept (ties: the longer windows). Within it, windows whose days are all in other windows are
+    excluded, shortest first. In a market with more `days_a_year` than weekdays in a year, lengths
+    include weekends.
     """
     unit = "weekdays" if days_a_year <= _MAX_WEEKDAYS else "days"
     days = {name: _days_of_span(span, unit) for name, span in spans.items()}
@@ -71,8 +73,8 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
         shortest = len(days[standing[0]])
         longest = len(days[standing[-1]])
         reasons[name] = (
-            f"has {len(days[name])} {unit}, the others {shortest} to {longest}: lengths that do"
-            " not mix"
+            f"has {len(days[name])} {unit}, the others {shortest} to {longest}: the lengths differ"
+            f" too much"
         )
 
     order = {name: index for index, name in enumerate(spans)}
@@ -84,7 +86,7 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
 
         if days[name] <= covered:
             sharing = [other for other in spans if other in others and days[other] & days[name]]
-            reasons[name] = f"has no day that is not a day of {', '.join(sharing)}"
+            reasons[name] = f"has no day outside {', '.join(sharing)}"
 
     return {name: reasons[name] for name in spans if name in reasons}
 
@@ -171,7 +173,7 @@ def estimate_mean(
 
     mean = math.fsum(values) / n
     if n == 1:
-        return MeanEstimate(mean + 0.0, 1, reason="one window says nothing of other windows")
+        return MeanEstimate(mean + 0.0, 1, reason="a single window does not show how windows vary")
 
     total = float(n if correlation is None else correlation.sum())
     share = (n - total / n) / (n - 1)  # expected sample variance over the true variance
@@ -262,7 +264,7 @@ def window_means(
     by_window: dict[str, list[Sequence[float]]] = {}
     for (window, _), row in figures.items():
         by_window.setdefault(window, []).append(row)
-    # Means over seeds, not medians: whatever is additive within each (window, seed) is then
+    # Means over seeds, not medians: figures that are additive within each (window, seed) are then
     # additive in the table.
     means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(
         -1, len(variants)

@@ -40,13 +40,13 @@ class Interval:
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is None) == (self.reason is None):
-            raise ValueError("an interval has two ends, or none and the reason why")
+            raise ValueError("an interval needs two ends, or no ends and a reason")
         if (
             self.low is not None
             and self.high is not None
             and not -float("inf") < self.low <= self.high < float("inf")
         ):
-            raise ValueError("the ends of an interval are finite and in order")
+            raise ValueError("the ends of an interval must be finite, the low end first")
 
     def transform_ends(self, function: Callable[[float], float]) -> Interval:
         """Return the interval for an increasing function of the figure."""
@@ -202,7 +202,7 @@ def poisson_binomial(chances: Sequence[float]) -> FloatArray:
     probabilities: FloatArray = np.ones(1)
     for chance in chances:
         if not 0.0 <= chance <= 1.0:
-            raise ValueError(f"a chance lies in 0 … 1, was {chance!r}")
+            raise ValueError(f"a probability must be between 0 and 1, got {chance!r}")
 
         longer = np.zeros(len(probabilities) + 1)
         longer[:-1] = probabilities * (1.0 - chance)

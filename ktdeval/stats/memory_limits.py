@@ -1,4 +1,4 @@
-"""Smallest memory that a number of windows detects, bright against blinded: measured with
+"""Smallest memory that is detected with a number of windows, bright against blinded: measured with
 `builtin/memory` on the embedded market (`benchmarks/detection_limit.py` generates the table,
 docs/detection.md explains it).
 """
@@ -21,7 +21,7 @@ class MemoryLimit:
     days: int  #: length in days of the shortest window in the measurement
     windows: int
     effective: float  #: effective number of windows that share no days
-    limit: float | None  #: None: not even a full memory is detected
+    limit: float | None  #: smallest detected fraction; None: not even a full memory is detected
     low: float | None  #: 95 % interval
     high: float | None  #: 95 % interval; None: may be beyond a full memory
 

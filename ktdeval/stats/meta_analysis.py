@@ -1,7 +1,6 @@
-"""A pooled estimate over cells with different true values: the random-effects model of a
-meta-analysis, `y_i = mean + u_i + e_i`, with the variance of each e_i known and the variance of u_i
-estimated: tau² for a single window, and `share_i * tau²` for a cell that is a mean of several
-windows.
+"""Pool cells that have different true values: the random-effects model of a meta-analysis, `y_i =
+mean + u_i + e_i`, with the variance of each e_i known and the variance of u_i estimated: tau² for a
+single window, and `share_i * tau²` for a cell that is a mean of several windows.
 
 tau² is estimated by the method of DerSimonian and Laird (1986). The interval for the mean follows
 Hartung and Knapp (2001) and Sidik and Jonkman (2002): with few cells, tau² is poorly estimated, and
@@ -134,7 +133,7 @@ def random_effects(
     if k == 0:
         return RandomEffects(0, reason="no cell")
     if k == 1:
-        return RandomEffects(1, reason="one cell says nothing of other cells")
+        return RandomEffects(1, reason="a single cell does not show how cells vary")
 
     found = moment_estimates(values, variances, shares)
     tau2 = float(found.tau2)
@@ -215,7 +214,7 @@ def grouped_effects(
 ) -> GroupedEffects:
     """Pool [k] values with known variances within groups, by [k] `labels`, then over the groups.
     The variance within groups is a moment estimate from all of them (Borenstein et al. 2009,
-    chapter 19), so that a group with a single cell has an error, too. `shares` as in
+    chapter 19), so that a group with a single cell also has a standard error. `shares` as in
     `moment_estimates`.
 
     Raises ValueError as `random_effects` does.

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.trading.ledger import Ledger
 
-#: If a paper's rule differs from the right rule, both exist; a card reports which one it used
+#: if a paper's rule differs from the correct rule, both exist; a card states which one it used
 RuleSet = Literal["strict", "paper"]
 #: Direction in which a metric is better; `neither` for descriptions
 Better = Literal["higher", "lower", "neither"]
 
 
 NEVER = "never: "
-"""Prefix of the reason of a figure that is never reached: it is not missing, but later than any
-number, in orders and in medians.
+"""Prefix of the reason why a figure is never reached. Such a figure is not missing: in orders and
+medians it ranks after every number.
 """
 
 
@@ -46,7 +46,7 @@ def is_never(reason: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A number, or the reason why there is none.
+    """A number, or the reason why it is undefined.
 
     Example:
         MetricValue(None, n=0, reason="no sells")
@@ -56,13 +56,13 @@ class MetricValue:
     value: float | None
     n: int  #: number of observations (days, steps, orders)
     reason: str | None = None  #: why `value` is None; None if there is a value
-    detail: JsonValue = None  #: a JSON value with the metric's table, such as calibration bins
+    detail: JsonValue = None  #: JSON value with the metric's details, such as calibration bins
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None) or self.reason == "":
-            raise ValueError("a metric has either a value or the reason why it has none")
+            raise ValueError("a metric needs either a value or the reason why it has none")
         if self.value is not None and not abs(self.value) < float("inf"):
-            raise ValueError("a metric's value is finite; return None and a reason instead")
+            raise ValueError("a metric's value must be finite; return None and a reason instead")
 
 
 class Metric(Protocol):
@@ -106,14 +106,14 @@ NO_TRANSCRIPT = "no transcript at hand"
 
 @dataclass(frozen=True, eq=False)
 class RecordedTranscript:
-    """Transcript of one episode, for metrics that take `transcript`. It is equal only to itself, so
-    that a metric can cache results computed from it.
+    """Transcript of one episode, for metrics with a parameter `transcript`. It is equal only to
+    itself, so that a metric can cache results computed from it.
 
     Example:
         RecordedTranscript(lambda: entries).read()  # one TranscriptEntry a step
     """
 
-    read: Callable[[], Sequence[Any]]  #: reads the entries afresh, one per step
+    read: Callable[[], Sequence[Any]]  #: reads the entries from storage each time, one per step
 
 
 @dataclass(slots=True)
@@ -155,8 +155,8 @@ class FunctionMetric:
             return MetricValue(None, n, result)
         if not hasattr(result, "__float__"):
             raise TypeError(
-                f"it gave {type(result).__name__}; return a number, a text that says why there is"
-                " none, or MetricValue"
+                f"it returned {type(result).__name__}; return a number, a text with the reason why"
+                f" there is none, or a MetricValue"
             )
 
         return MetricValue(float(result) + 0.0, n)
@@ -167,7 +167,7 @@ def metric(
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
     """Turn a function into a metric. Its parameters are any of `ledger`, `market`, `rules` and
     `transcript` (a `RecordedTranscript`), by these names; it returns a number, a text that explains
-    why there is none, or a `MetricValue`. A plugin provides it by `return [function]` in its hook
+    why there is none, or a `MetricValue`. A plugin provides it with `return [function]` in its hook
     `ktdeval_metrics`. Raises PluginError if a field is empty or of the wrong type, or the function
     has any other parameter.
 
@@ -195,7 +195,7 @@ def metric(
         unknown = [argument for argument in asks_for if argument not in _ARGUMENTS]
         if unknown:
             raise PluginError(
-                f"{where}: the function has a parameter {unknown[0]!r}; it may have"
+                f"{where}: the function has an unknown parameter {unknown[0]!r}; allowed are"
                 f" {', '.join(_ARGUMENTS)}"
             )
 

@@ -19,11 +19,11 @@ from ktdeval.stats.distributions import normal_probability, normal_quantile
 
 Vector = npt.NDArray[np.float64]
 EXACT_UP_TO = 300
-"""Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal
-approximation is good to 1e-4.
+"""Number of non-zero pairs up to which the signed-rank distribution is enumerated. Beyond this, its
+normal approximation is accurate to 1e-4.
 """
 
-#: Draws of the null distribution over windows that share days: a p of 0.05 then has a standard
+#: draws of the null distribution over windows that share days: a p of 0.05 then has a standard
 #: error of about 0.0005
 NULL_DRAWS = 100_000
 #: Maximum number of blocks for which a sign-flip test enumerates all 2**blocks sign patterns
@@ -44,7 +44,7 @@ class RankNull:
 
     @property
     def at_or_below(self) -> Vector:
-        """[m] cumulative probabilities."""
+        """Return the [m] cumulative probabilities."""
         return np.asarray(np.minimum(np.cumsum(self.probabilities), 1.0))
 
     def two_sided(self, statistic: float) -> float:
@@ -107,9 +107,9 @@ def rank_null(ranks: Vector) -> RankNull:
 
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
-    """Distribution of the signed-rank statistic for normal differences with this [n, n] correlation
-    (such as `overlap_correlation`), by symmetrised simulation, so that each of `draws` counts
-    twice.
+    """Return the distribution of the signed-rank statistic for normal differences with this [n, n]
+    correlation (such as `overlap_correlation`). It is simulated symmetrically, so each of `draws`
+    counts twice.
     """
     n = len(correlation)
     generator = np.random.default_rng(seed)
@@ -156,8 +156,9 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
 
 
 def level_sizes(differences: Vector) -> Vector:
-    """[..., n] differences, with sizes made equal if they differ only by rounding, including 0; NaN
-    stays. The last bits of 5/43 - 3/43 and of 12/43 - 10/43 differ: so would their ranks.
+    """Return [..., n] differences in which sizes that differ only by rounding, including from 0,
+    are equal; NaN stays. Otherwise 5/43 - 3/43 and 12/43 - 10/43, whose last bits differ, would get
+    different ranks.
     """
     sizes = np.abs(differences)
     order = np.argsort(sizes, axis=-1)  # NaN last
@@ -258,7 +259,11 @@ def hodges_lehmann(
     if cut < 0:
         best = max(0.0, 1.0 - 2.0 * float(tail[0]))
         return Shift(
-            value, None, None, None, f"{n} pairs give an interval of at most {100 * best:.4g} %"
+            value,
+            None,
+            None,
+            None,
+            f"{n} pairs: the highest possible level of an interval is {100 * best:.4g} %",
         )
 
     return Shift(
@@ -314,8 +319,8 @@ def sign_flip(
         )
         hits += int((np.abs(signs @ moving) >= observed - slack).sum())
 
-    # The observed pattern is counted as well: a sampled p is then never zero, and valid (Phipson
-    # and Smyth 2010).
+    # The observed pattern is included: a sampled p is then never zero, and valid (Phipson and Smyth
+    # 2010).
     return SignFlip(count, (hits + 1) / (draws + 1), 1 / (draws + 1), "sampled")
 
 

@@ -57,7 +57,9 @@ DIAGNOSTICS: tuple[str, ...] = (
 """Metrics recorded in addition to the panel."""
 
 ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_record")
-"""Metrics whose formula has the number of days a year, which is that of the market's venues."""
+"""Metrics whose formula contains the number of days a year, which depends on the market's
+venues.
+"""
 _LARGEST_DIVIDEND = 0.1  #: maximum daily rise of an adjustment factor to count as a dividend
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"
@@ -129,7 +131,8 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
 
 
 def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
-    """Return the annualised growth from dividends over the days `rows`, which a price index lacks.
+    """Return the annualised growth from dividends over the days `rows`, which a price index does
+    not contain.
 
     It is estimated as the equal-weight mean of the rises in the members' adjustment factors. A rise
     of more than 10 % is a split or bonus issue and counts as 0. None if the market has no
@@ -176,8 +179,8 @@ def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
 
 
 def _behaviour_problem(ledger: Ledger) -> str | None:
-    """Return why a ledger shows no behaviour of its model, or None. An account traded only by the
-    engine has figures of its own, but they are not the model's.
+    """Return why a ledger does not show the behaviour of its model, or None. An account traded only
+    by the engine has figures, but they are not the model's.
     """
     if not ledger.steps:
         return _NO_STEPS
@@ -279,7 +282,7 @@ def cash_ratio(ledger: Ledger) -> float | str:
 
 
 def _share_metric(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
-    """Return `count / of`; undefined for the reason `none` if `of` is 0."""
+    """Return `count / of`; if `of` is 0, undefined for the reason `none`."""
     if of:
         return make_value(count / of, of)
     if not ledger.steps:
@@ -339,12 +342,12 @@ def tool_validity_rate(ledger: Ledger) -> MetricValue:
 
 @built_in
 def unmask_attempts(ledger: Ledger) -> float:
-    """Count of real codes, names and dates that the model offered although the mask hides them."""
+    """Number of real codes, names and dates that the model wrote although the mask hides them."""
     return sum(step.unmask_attempts for step in ledger.steps)
 
 
 class _Masked(Struct):
-    """The part of an episode's spec that gives its kind of mask."""
+    """The part of an episode's spec that determines the kind of mask."""
 
     mask: MaskKind
 

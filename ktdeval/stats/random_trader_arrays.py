@@ -1,4 +1,4 @@
-"""All random traders of a day at once: the choices of `random_traders` as arrays.
+"""Execute all random traders of a day at once: the choices of `random_traders` as arrays.
 
 Each choice uses the same draw as for a single trader, and amounts are rounded by the same
 operations in the same order, so every order equals a single trader's order.
@@ -41,7 +41,7 @@ class DrawnMoves:
     """A day's moves, and the draws of P traders for them."""
 
     moves: StepMoves
-    chances: FloatArray  #: [P, draws] in 0…1, each trader's in the order in which they are used
+    chances: FloatArray  #: [P, draws] in 0…1, in the order in which each trader uses them
     tries: int  #: names drawn per entry before giving up
     max_weight: float  #: maximum weight of a name
 
@@ -49,8 +49,8 @@ class DrawnMoves:
 def random_orders(
     accounts: AccountArrays, day: DayArrays, nav: IntArray, drawn: DrawnMoves
 ) -> tuple[SellArrays, BuyArrays]:
-    """Return the random counterpart of the agent's fills, for traders with these accounts and [P]
-    NAV at the opens. A trader without NAV orders nothing.
+    """Return random orders that match the agent's fills, for traders with these accounts and [P]
+    NAV at the opens. A trader without NAV places no order.
     """
     choices = _Choices(accounts, day, nav, drawn)
     choices.exit()
@@ -78,7 +78,7 @@ class _Choices:
         self._sold: list[tuple[IntArray, IntArray]] = []
         self._bought: list[tuple[AssetArray, IntArray, IntArray]] = []
 
-        # The largest holding by weight, in steps times price
+        # The largest holding by weight, measured in steps times price
         most = (drawn.max_weight * self._worth).astype(np.int64)
         self._max_minor = most
 
@@ -116,7 +116,7 @@ class _Choices:
             places = self._can_sell.take(self._draw(is_drawn), is_drawn)
             assets, held = self._list_held(places)
             lots = self._day.lots[assets]
-            most = (held - 1) // lots * lots  # a reduction leaves something
+            most = (held - 1) // lots * lots  # a trim keeps at least one lot
             steps = np.minimum(self._lots(assets, amount), most)
             self._sold.append((places, np.where(is_drawn, np.maximum(steps, 0), 0)))
 
@@ -282,7 +282,7 @@ class _Places:
 def _stack_arrays(
     arrays: list[npt.NDArray[_Kind]], traders: int, kind: type[_Kind]
 ) -> npt.NDArray[_Kind]:
-    """[K, P] of K arrays of a kind, also if K is 0."""
+    """Return [K, P] of K arrays of one type, also if K is 0."""
     if not arrays:
         return np.empty((0, traders), dtype=kind)
     return np.stack(arrays)

@@ -68,8 +68,8 @@ class TradingActivity:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Random traders compared with one episode. `agent, random`: the agent's activity, and the mean
-    activity of the random traders.
+    """Random traders compared with one episode. `agent`, `random`: the agent's activity, and the
+    mean activity of the random traders.
     """
 
     levels: tuple[float, ...]  #: quantile levels of the bands
@@ -80,8 +80,8 @@ class Envelope:
     agent_return: float  #: total return of the agent
     #: fraction of random traders that the agent beats, with ties counting half; None with `reason`
     rank: float | None
-    #: (1 + number of random traders doing at least as well) / (1 + paths), the one-sided p-value
-    #: for "no better than chance"
+    #: one-sided p-value for "no better than chance": (1 + number of random traders with at least
+    #: the agent's return) / (1 + paths)
     p_value: float | None
     agent: TradingActivity
     random: TradingActivity
@@ -132,7 +132,7 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
 
 
 def envelope_problem(ledger: Ledger) -> str | None:
-    """Return why an episode can't be compared with random traders; None if it can."""
+    """Return why an episode can't be compared with random traders, or None."""
     for step in ledger.steps:
         if any(position.shares < 0 for position in step.positions):
             return "the agent sold short, and random traders do not"
@@ -152,9 +152,9 @@ def random_envelope(
 
     All traders of a day are executed as arrays. If that is not possible (`arrays_problem`, or
     amounts too large for exact floats), they are executed one by one, with the same result, and
-    `tell` is told the reason before each day. `tape`: the snapshot's tape under `config`, if the
-    caller already has it. Raises DataError if the ledger's days are not days of `market`, or there
-    is an `envelope_problem`.
+    `tell` is called with the reason before each day. `tape`: the snapshot's tape under `config`, if
+    the caller already has it. Raises DataError if the ledger's days are not days of `market`, or
+    there is an `envelope_problem`.
     """
     problem = envelope_problem(ledger)
     if problem is not None:
@@ -173,7 +173,7 @@ def random_envelope(
             why = str(error)
 
     if played is None:
-        name = f"random players one by one: {why}"
+        name = f"random traders are executed one by one: {why}"
         singles = _SingleTraders(cash, config, settings)
         played = _play(days, singles, lambda _, done, total: tell(name, done, total))
 
@@ -193,7 +193,7 @@ def random_envelope(
 def _played_days(
     ledger: Ledger, market: MarketSnapshot, tape: MarketTape
 ) -> Iterator[tuple[TradingDay, StepMoves | None]]:
-    """Yield each fill day in a ledger with the agent's moves."""
+    """Yield each fill day in a ledger with the agent's moves on it."""
     held: frozenset[str] = frozenset()
     for step in ledger.steps:
         yield tape.day(market.day_index(step.filled_on)), moves_of(step, held)
@@ -211,7 +211,7 @@ class _DayFigures:
 
 
 class _Traders(Protocol):
-    """Random traders progressing through a ledger's days."""
+    """Random traders that progress through a ledger's days."""
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
         """Settle all traders up to the next day's close. `moves`: None if nobody trades."""
@@ -244,7 +244,7 @@ def _play(
 
 
 def _add_in_order(total: float, values: FloatArray) -> float:
-    """Return a total with values added one by one: pairwise sums would differ in their last
+    """Return a total with values added one by one. Pairwise summation would give different last
     bits.
     """
     return float(np.add.accumulate(np.concatenate([[total], values]))[-1])
@@ -351,7 +351,7 @@ class _RandomTrader:
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:
         """Return one trader's account after its fills, and its turnover as a fraction of its NAV.
-        `account` is as of the open.
+        `account`: at the open.
         """
         nav = nav_minor(account, self.day.open_ticks, self.day.rules.units)
         if nav <= 0:
@@ -363,7 +363,7 @@ class _RandomTrader:
         return after, traded / nav
 
     def orders(self, path: int, held: Mapping[int, Position], nav: int) -> tuple[Order, ...]:
-        """Return the random counterpart of the agent's fills, for a trader with these positions and
+        """Return random orders that match the agent's fills, for a trader with these positions and
         this NAV at the open.
         """
         day = self.day
@@ -383,7 +383,7 @@ class _RandomTrader:
         for amount in moves.trims[: len(trimmed)]:
             asset = trimmed.pop(int(next(chance) * len(trimmed)))
             lot = day.rules.terms[asset].lot
-            most = (held[asset].shares - 1) // lot * lot  # a reduction leaves something
+            most = (held[asset].shares - 1) // lot * lot  # a trim keeps at least one lot
             shares = min(self._lots(asset, amount * nav), most)
             if shares > 0:
                 orders.append(_random_order(asset, "SELL", shares))

@@ -104,7 +104,9 @@ def underwater(levels: Series) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class Drawdown:
-    """A fall below a peak. Days are indices into the levels; the first level is the base."""
+    """A fall from a peak and the recovery. Days are indices into the levels; the first level is the
+    base.
+    """
 
     start: int  #: last day at the peak
     trough: int  #: day of the lowest level
@@ -134,7 +136,7 @@ def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
             stop = end
 
         if stop - start < 2:
-            continue  # the next day is at a peak as well
+            continue  # the next day is also at a peak
 
         trough = start + 1 + int(np.argmin(falls[start + 1 : stop]))
         last = stop - 1 if end is None else end
@@ -218,7 +220,7 @@ def _empty(days: int, window: int) -> Rolling:
 
 @dataclass(frozen=True, slots=True)
 class MonthReturn:
-    """Compounded return over the days of a month that are in the series."""
+    """Compounded return over the days of a month that the series contains."""
 
     year: int
     month: int  #: 1 to 12

@@ -1,4 +1,4 @@
-"""Interim looks at a question as its windows come in, with one error rate over all looks.
+"""Interim looks at a question as its windows arrive, with one error rate over all looks.
 
 A spending function fixes in advance how much of alpha may be used up to each information fraction
 (Lan and DeMets 1983, Biometrika 70). Two kinds of boundary follow from it.
@@ -10,10 +10,11 @@ design, and give its power and expected number of windows.
 
 `sequential_signs` makes the actual decision on windows, of which there are few. Given the sizes of
 the differences, their signs are fair coins if each difference is symmetric about zero. So all sign
-patterns are equally likely, and a look may stop as many patterns as its share of alpha allows. This
-is exact for any sizes, including ties and zeros; alpha left unused because the statistic is
-discrete passes to later looks. With many windows, a subgroup of all patterns is used: any subgroup
-keeps the rate exact, whereas a mere sample would not (Hemerik and Goeman 2018, TEST 27).
+patterns are equally likely, and a look may stop the fraction of patterns that its share of alpha
+allows. This is exact for any sizes, including ties and zeros; alpha left unused because the
+statistic is discrete passes to later looks. With many windows, a subgroup of all patterns is used:
+any subgroup keeps the rate exact, whereas a mere sample would not (Hemerik and Goeman 2018, TEST
+27).
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ SpendingFunction = Literal["obrien-fleming", "pocock"]
 SignStatistic = Literal["signed-rank", "sign-flip"]
 
 ENUMERATE_UP_TO = 14
-"""Windows up to which a design looks at every one of the 2**windows patterns of signs."""
-PATTERNS = 1 << ENUMERATE_UP_TO  #: maximum; with more windows, a subgroup of all patterns
+"""Number of windows up to which a design evaluates each of the 2**windows sign patterns."""
+#: maximum number of patterns; with more windows, a subgroup of all patterns is used
+PATTERNS = 1 << ENUMERATE_UP_TO
 
 _MAX_LOOKS = 100
 _NODES_A_STEP = 6.0  # quadrature nodes per standard deviation of an increment
@@ -74,9 +76,9 @@ def alpha_spent(spending: SpendingFunction, alpha: float, fractions: Sequence[fl
 def _checked_fractions(fractions: Sequence[float]) -> Vector:
     shares = np.asarray(fractions, dtype=np.float64)
     if shares.ndim != 1 or not 1 <= len(shares) <= _MAX_LOOKS:
-        raise ValueError(f"give 1 to {_MAX_LOOKS} shares of the information")
+        raise ValueError(f"give 1 to {_MAX_LOOKS} information fractions")
     if not (np.diff(shares, prepend=0.0) > 0).all() or shares[-1] > 1.0:
-        raise ValueError("shares of the information must rise, above 0 and up to 1")
+        raise ValueError("information fractions must increase, above 0 and up to 1")
 
     return shares
 
@@ -90,7 +92,7 @@ class NormalBoundaries:
 
     fractions: Vector  #: [k] information fractions at the looks
     spent: Vector  #: [k] two-sided error spent up to each look
-    z: Vector  #: [k] a look stops if |Z| reaches this; infinite where no error may be spent
+    z: Vector  #: [k] critical values of |Z|; infinite where no error may be spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class SequentialTest:
 
     looks: tuple[Look, ...]
     settled_at: int | None  #: number of the look that settled it, from 1; None if none has
-    sign: int  #: 1, -1: sign of the settled difference; 0 if nothing is settled
+    sign: int  #: sign of the settled difference, 1 or -1; 0 if nothing is settled
     method: Literal["all", "subgroup"]  #: sign patterns used: all, or a subgroup; both are exact
 
 
@@ -243,7 +245,7 @@ def sequential_signs(
     if not np.isfinite(values).all() or values.ndim != 1:
         raise ValueError("differences must be finite; omit pairs whose difference is unknown")
     if len(values) > counts[-1]:
-        raise ValueError(f"{len(values)} differences, of {counts[-1]} planned windows")
+        raise ValueError(f"{len(values)} differences, but only {counts[-1]} planned windows")
 
     total = counts[-1]
     allowed = alpha_spent(spending, alpha, [count / total for count in counts])
@@ -269,8 +271,8 @@ def sequential_signs(
 def looks_that_can_stop(
     looks: Sequence[int], spending: SpendingFunction, alpha: float = 0.05
 ) -> list[bool]:
-    """Return for each look whether it can stop at all: with few windows, even all signs being equal
-    may be too likely for the error that a look may spend.
+    """Return for each look whether it can stop at all. With few windows, even equal signs in all
+    windows may be too likely for the error that a look may spend.
     """
     counts = _checked_looks(looks)
     rising = np.arange(1.0, counts[-1] + 1.0)  # without ties, as for continuous differences
@@ -290,7 +292,7 @@ def _checked_looks(looks: Sequence[int]) -> tuple[int, ...]:
     if not 1 <= len(counts) <= _MAX_LOOKS:
         raise ValueError(f"plan 1 to {_MAX_LOOKS} looks")
     if any(after <= before for before, after in zip((0, *counts), counts, strict=False)):
-        raise ValueError("looks must rise, from at least one window")
+        raise ValueError("the windows of the looks must increase, starting with at least 1")
 
     return counts
 
@@ -319,7 +321,7 @@ def sign_patterns(windows: int) -> Table:
 
 @dataclass
 class _Walk:
-    """All sign patterns as they progress through the looks."""
+    """All sign patterns on their way through the looks."""
 
     patterns: Table  #: [p, planned windows]; row 0 is the observed pattern
     goes_on: npt.NDArray[np.bool_]  #: [p] whether a pattern has not been stopped by any look
@@ -353,9 +355,7 @@ def _begin(windows: int) -> _Walk:
 
 
 def _boundary_of(sizes: Vector, room: int) -> float | None:
-    """Return the smallest positive size that at most `room` of the sizes reach; None if there is
-    none.
-    """
+    """Return the smallest positive size that at most `room` of the sizes reach, or None."""
     if room <= 0:
         return None
 

@@ -1,8 +1,8 @@
 """Return and risk figures of one NAV series: the formulas, independent of where the series comes
 from.
 
-Sums are `math.fsum`: exactly rounded, so a figure depends neither on the order of its terms nor on
-the machine.
+Sums use `math.fsum`, which rounds exactly, so a figure depends neither on the order of its terms
+nor on the machine.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
     if series.ndim != 1 or n < 2 or not np.isfinite(series).all():
         raise ValueError("a Newey-West standard error needs a series of at least two finite values")
     if not 0 <= used < n:
-        raise ValueError(f"{used} lags for {n} values: give 0 to {n - 1}")
+        raise ValueError(f"{used} lags for {n} values: use 0 to {n - 1}")
 
     mean = math.fsum(series) / n
     errors = series - mean
@@ -156,7 +156,7 @@ def max_drawdown(nav: Series) -> MetricValue:
 
 
 def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
-    """Return whether a standard deviation is only rounding, i.e. below the resolution of the
+    """Return whether a standard deviation is only rounding error, i.e. below the resolution of the
     numbers from which it was computed.
     """
     return spread < max(resolution, NO_VARIANCE)
@@ -241,8 +241,8 @@ def _annualised_ratio(
 
 
 def level_problem(levels: Series) -> str | None:
-    """Return why a series of levels has no returns (no day, a missing or a non-positive level), or
-    None.
+    """Return why a series of levels has no returns (fewer than two levels, a missing or a
+    non-positive level), or None.
     """
     if len(levels) < 2:
         return "no steps"

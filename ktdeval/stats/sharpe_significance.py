@@ -85,9 +85,9 @@ def probabilistic_sharpe(shape: SharpeMoments, benchmark: float = 0.0) -> float:
 def minimum_track_record(
     shape: SharpeMoments, benchmark: float = 0.0, confidence: float = CONFIDENCE
 ) -> float | None:
-    """MinTRL: number of days after which such a ratio would exceed `benchmark` with that
-    confidence, `1 + error variance * (z / (SR - SR*))^2`. None if it does not exceed the benchmark
-    by more than rounding.
+    """MinTRL: number of days after which such a ratio would exceed `benchmark` with this
+    `confidence`, `1 + error variance * (z / (SR - SR*))^2`. None if it does not exceed the
+    benchmark by more than rounding.
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
@@ -162,8 +162,8 @@ def psr(ledger: Ledger) -> MetricValue | str:
 
 @built_in
 def min_track_record(ledger: Ledger) -> float | str:
-    """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence;
-    never, if it is not positive.
+    """Return the years after which a Sharpe ratio like this episode's would be significantly
+    positive (95 % confidence); never, if it is not positive.
     """
     problem = _ledger_problem(ledger)
     if problem:

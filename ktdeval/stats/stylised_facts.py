@@ -63,7 +63,7 @@ class DailyPanel:
 
 @dataclass(frozen=True, slots=True)
 class StylisedFact:
-    """One fact about a market, and whether real markets have such a figure."""
+    """One fact about a market, and whether its figure lies in the range of real markets."""
 
     fact: str
     kind: str
@@ -161,7 +161,7 @@ def _judge_fact(
         measured_value = measured.value
         interval = measured.interval
         if low is None or high is None:
-            reason = f"no range of real markets for assets of kind {kind}"
+            reason = f"no range from real markets is known for assets of kind {kind}"
         else:
             verdict, reason = _verdict(measured.value, interval, low, high)
 
@@ -184,7 +184,7 @@ def _judge_fact(
 
 
 def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
-    """Return the ranges to compare a sample of `days` days with: autocorrelations over few days
+    """Return the ranges for comparison with a sample of `days` days: autocorrelations over few days
     vary widely, and are too low on average.
     """
     of_fact = (one for one in RANGES if (one.fact, one.kind) == (fact, kind))
@@ -202,7 +202,7 @@ def _verdict(
     if interval.low is None or interval.high is None:
         return "unclear", f"outside the range, without an interval: {interval.reason}"
     if interval.low <= high and interval.high >= low:
-        return "unclear", "outside the range, which its interval reaches"
+        return "unclear", "outside the range, but its interval overlaps the range"
     return "outside", None
 
 
@@ -259,7 +259,7 @@ class _Sample:
         drawn = figures[1:]
         drawn = drawn[np.isfinite(drawn)]
         if len(drawn) < DRAWS // 2:
-            interval = no_interval("most resamples do not have the figure", days, LEVEL)
+            interval = no_interval("the figure is undefined in most resamples", days, LEVEL)
             return _Measured(value, interval, days, assets)
 
         tail = (1 - LEVEL) / 2
@@ -278,7 +278,7 @@ class _Sample:
         known = np.isfinite(figures[0])
         if not known.any():
             raise _UndefinedError(
-                f"no asset has {MIN_RETURNS} days with all that the figure needs, and variance"
+                f"no asset has {MIN_RETURNS} days with the data that the figure needs, and variance"
             )
 
         return self.make_figure(np.nanmedian(figures[:, known], axis=1), int(known.sum()))
@@ -313,8 +313,8 @@ def _find_variances(mean: FloatArray, square: FloatArray) -> FloatArray:
 
 
 def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """[D, n] correlations of two [T, n] grids by column under [D, T] weights, over the days known
-    in both; with equal weights, the same as `pandas.Series.corr`.
+    """Return the [D, n] correlations between columns of two [T, n] grids under [D, T] weights, over
+    the days known in both; with equal weights, the same as `pandas.Series.corr`.
     """
     both = np.isfinite(first) & np.isfinite(second)
     known, one, _ = _centre_values(np.where(both, first, np.nan))
@@ -386,7 +386,7 @@ def _autocorrelation(
 
 
 def _correlate_lagged(sample: _Sample, first: FloatArray, later: FloatArray) -> _Measured:
-    """Median correlation of two [t, n] grids whose rows are the first t days."""
+    """Return the median correlation of two [t, n] grids whose rows are the first t days."""
     return sample.median(_correlations(sample.weights[:, : len(first)], first, later))
 
 
@@ -410,7 +410,7 @@ def _overnight_share(sample: _Sample) -> _Measured:
     if not known.any():
         raise _UndefinedError("the market has no opening prices")
 
-    # Zero variance of a gap means a market that never closes, and is defined.
+    # A gap variance of zero means that the market never closes, so the figure is defined.
     night = np.nan_to_num(_variances(weights, np.where(known, overnight, np.nan)))
     day = _variances(weights, np.where(known, intraday, np.nan))
     return sample.median(night / (night + day))
@@ -436,8 +436,8 @@ def _standardisable(sample: _Sample) -> FloatArray:
     own = returns[:, is_long & varies]
     if own.shape[1] < MIN_ASSETS:
         raise _UndefinedError(
-            f"{own.shape[1]} assets have returns on {NEARLY_ALL:.0%} of the days, at least"
-            f" {MIN_RETURNS}; it takes {MIN_ASSETS}"
+            f"{own.shape[1]} assets have returns on {NEARLY_ALL:.0%} of the days and on at"
+            f" least {MIN_RETURNS} days; needed: {MIN_ASSETS}"
         )
     return own
 
@@ -462,8 +462,8 @@ def _standardised_product(
 
 
 def _correlation(sample: _Sample) -> _Measured:
-    """Average correlation, from the fact that all correlations sum to the variance of the sum of
-    standardised returns.
+    """Return the average correlation: the variance of the sum of standardised returns is the sum of
+    all correlations.
     """
     weights = sample.weights
     returns = _standardisable(sample)
@@ -473,8 +473,8 @@ def _correlation(sample: _Sample) -> _Measured:
 
 
 def _first_eigenvalue(sample: _Sample) -> _Measured:
-    """By the power method, starting from the sample's eigenvector, which is close to every
-    resample's.
+    """Return the first eigenvalue by the power method, starting from the sample's eigenvector,
+    which is close to every resample's.
     """
     weights = sample.weights
     returns = _standardisable(sample)
@@ -544,7 +544,7 @@ def _months_after(sample: _Sample, *, months: int, of_tenths: bool) -> _Measured
 
     if len(figures) < MIN_MONTHS:
         raise _UndefinedError(
-            f"{len(figures)} months with {least} assets or more, fewer than {MIN_MONTHS}"
+            f"{len(figures)} months with at least {least} assets, fewer than {MIN_MONTHS}"
         )
 
     series = np.array(figures)

@@ -182,7 +182,7 @@ def test_a_pair_without_a_distribution_for_its_windows_has_a_reason() -> None:
     assert (ours["p"], ours["smallest"]) == (None, None)
     assert "share days" in ours["reason"]
     # it is of all pairs, zeros included
-    assert ours["shift_reason"].startswith("6 pairs give an interval of at most")
+    assert ours["shift_reason"].startswith("6 pairs: the highest possible level of an interval is")
 
     lacking, _ = pair({**values, "W2": [None]}, {name: [0.0] for name in OVERLAPPING})
     assert (lacking["p"], lacking["low"], lacking["n"]) == (None, None, 5)
@@ -365,7 +365,7 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
 
 def shorten_w3(card) -> None:
     """Let a card's window W3 have one day, so that it does not mix with the others."""
-    card["left_out"] = {"W3": "lengths that do not mix"}
+    card["left_out"] = {"W3": "the lengths differ too much"}
     for episode in card["episodes"]:
         if episode["window"] == "W3":
             episode["last_day"] = episode["first_day"]
@@ -688,7 +688,7 @@ def test_a_mask_effect_of_one_window_has_a_value_and_a_reason_for_no_interval() 
     (row,) = [row for row in mask_effects([bright, blinded]) if row["metric"] == "total_return"]
 
     assert (row["value"], row["low"], row["high"], row["n"]) == (0.03, None, None, 1)
-    assert row["reason"] == "one window says nothing of other windows"
+    assert row["reason"] == "a single window does not show how windows vary"
     assert (row["system"], row["agent"], row["place"]) == ("house/one", "react", 0)
 
 

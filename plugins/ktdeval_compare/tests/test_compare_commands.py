@@ -109,7 +109,10 @@ def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: Car
     )
 
     assert report["tests"][0]["verdict"] == "tied"
-    assert report["tests"][0]["shift"]["reason"] == "5 pairs give an interval of at most 93.75 %"
+    assert (
+        report["tests"][0]["shift"]["reason"]
+        == "5 pairs: the highest possible level of an interval is 93.75 %"
+    )
     assert any(
         "can't reach p 0.05, whatever the figures: the smallest p is 0.0625" in note
         for note in report["notes"]
@@ -640,7 +643,7 @@ def test_effects_need_something_to_set_against_each_other_and_more_than_a_window
     row = terminal.report("compare", "masks", *single)["effects"][0]
 
     assert row["value"] == pytest.approx(0.06)
-    assert (row["low"], row["reason"]) == (None, "one window says nothing of other windows")
+    assert (row["low"], row["reason"]) == (None, "a single window does not show how windows vary")
     assert terminal.call("compare", "masks", *single)[0] == 0
 
 

@@ -334,7 +334,7 @@ def test_one_cell_says_nothing_of_others() -> None:
     alone = {"us": (US, figures("W1", [0.02], [0.04]))}
     (row,) = pool(entrants(*cards(alone)), CompareOptions(pool=True)).pooled
 
-    assert (row.k, row.value, row.reason) == (1, None, "one cell says nothing of other cells")
+    assert (row.k, row.value, row.reason) == (1, None, "a single cell does not show how cells vary")
     assert [(cell.value, cell.shrunk) for cell in row.cells] == [(pytest.approx(0.03), None)]
 
 

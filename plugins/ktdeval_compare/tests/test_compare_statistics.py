@@ -114,7 +114,7 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
     assert (few.low, few.high, few.reason) == (
         None,
         None,
-        "5 pairs give an interval of at most 93.75 %",
+        "5 pairs: the highest possible level of an interval is 93.75 %",
     )
 
 
@@ -325,20 +325,20 @@ MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
     (PAPER, {}),
     (
         {**PAPER, "long": LONG},
-        {"long": "has 595 weekdays, the others 40 to 51: lengths that do not mix"},
+        {"long": "has 595 weekdays, the others 40 to 51: the lengths differ too much"},
     ),
     (
         {"W1": PAPER["W1"], "long": LONG},
-        {"W1": "has 48 weekdays, the others 595 to 595: lengths that do not mix"},
+        {"W1": "has 48 weekdays, the others 595 to 595: the lengths differ too much"},
     ),
-    ({"a": PAPER["W1"], "b": PAPER["W1"]}, {"b": "has no day that is not a day of a"}),
+    ({"a": PAPER["W1"], "b": PAPER["W1"]}, {"b": "has no day outside a"}),
     (
         {
             "a": ("2024-01-01", "2024-01-12"),
             "b": ("2024-01-15", "2024-01-26"),
             "both": ("2024-01-08", "2024-01-19"),
         },
-        {"both": "has no day that is not a day of a, b"},
+        {"both": "has no day outside a, b"},
     ),
     (
         {
@@ -346,7 +346,7 @@ MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
             "b": ("2024-02-05", "2024-02-16"),
             "c": ("2024-03-04", "2024-03-18"),
         },
-        {"c": "has 11 weekdays, the others 5 to 10: lengths that do not mix"},
+        {"c": "has 11 weekdays, the others 5 to 10: the lengths differ too much"},
     ),
     # The first days of a market that never closes.
     ({"live": ("2024-01-06", "2024-01-07")}, {}),
@@ -366,7 +366,7 @@ def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
     spans = {"weekend": ("2024-01-05", "2024-01-07"), "week": ("2024-01-08", "2024-01-10")}
     assert left_out_windows(spans, 365) == {}
 
-    reason = "has 14 days, the others 3 to 3: lengths that do not mix"
+    reason = "has 14 days, the others 3 to 3: the lengths differ too much"
     assert left_out_windows({**spans, "long": ("2024-01-11", "2024-01-24")}, 365) == {
         "long": reason
     }
@@ -412,7 +412,7 @@ def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_co
     assert mean_with_interval(np.array([])).value is None
     assert (
         mean_with_interval(np.array([0.1])).detail["reason"]
-        == "one window says nothing of other windows"
+        == "a single window does not show how windows vary"
     )
     assert (
         mean_with_interval(np.array([0.1, 0.1]), np.ones((2, 2))).detail["reason"]

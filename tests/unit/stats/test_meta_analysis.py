@@ -1,4 +1,6 @@
-"""One estimate over cells: published figures, statsmodels, a case by hand, coverage of intervals."""
+"""One estimate over cells: published figures, statsmodels, a case by hand, coverage of
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +191,7 @@ def test_cells_that_differ_less_than_their_errors_are_one_figure() -> None:
 def test_figures_that_are_not_defined_are_none_with_a_reason() -> None:
     assert random_effects(np.array([]), np.array([])) == RandomEffects(0, reason="no cell")
     assert random_effects(np.ones(1), np.ones(1)) == RandomEffects(
-        1, reason="one cell says nothing of other cells"
+        1, reason="a single cell does not show how cells vary"
     )
 
     pair = random_effects(np.array([0.0, 1.0]), np.ones(2))
@@ -279,7 +281,7 @@ def test_one_group_has_its_estimate_and_nothing_over_groups() -> None:
 
     assert found.values == pytest.approx((-0.7141,), abs=5e-5)
     assert found.tau2_within == pytest.approx(0.3088, abs=5e-5)
-    assert found.over.reason == "one cell says nothing of other cells"
+    assert found.over.reason == "a single cell does not show how cells vary"
 
 
 @pytest.mark.exhaustive

@@ -551,7 +551,7 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
     with pytest.raises(
         TypeError,
         match=(
-            "it gave NoneType; return a number, a text that says why there is none, or MetricValue"
+            "it returned NoneType; return a number, a text with the reason why there is none, or a MetricValue"
         ),
     ):
         metric("x", **DEFINITION)(lambda ledger: None).compute(of, on, "paper")

@@ -163,7 +163,7 @@ def test_who_watches_hears_why_traders_are_executed_one_by_one() -> None:
         ledger, MARKET, config, EnvelopeSettings(3), tell=lambda *words: heard.append(words)
     )
 
-    why = "random players one by one: prices or sizes of fills depend on the day's volume"
+    why = "random traders are executed one by one: prices or sizes of fills depend on the day's volume"
     assert heard == [(why, 0, 3), (why, 1, 3), (why, 2, 3)]
 
 
@@ -178,7 +178,9 @@ def test_amounts_beyond_whole_floats_are_executed_one_by_one() -> None:
     )
 
     assert len(envelope.returns) == 3
-    assert set(heard) == {"random players one by one: amounts are too large for exact arrays"}
+    assert set(heard) == {
+        "random traders are executed one by one: amounts are too large for exact arrays"
+    }
 
 
 def test_assets_that_count_values_in_different_units_have_no_arrays() -> None:

@@ -314,7 +314,7 @@ def test_values_without_an_error_of_their_mean_are_refused(values: list[Any]) ->
 
 
 def test_more_lags_than_values_are_refused() -> None:
-    with pytest.raises(ValueError, match="4 lags for 4 values: give 0 to 3"):
+    with pytest.raises(ValueError, match="4 lags for 4 values: use 0 to 3"):
         newey_west_mean([1.0, 2.0, 3.0, 4.0], 4)
 
 

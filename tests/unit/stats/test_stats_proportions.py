@@ -95,5 +95,5 @@ def test_with_equal_chances_it_is_the_binomial(n, share):
 def test_two_coins_by_hand():
     assert poisson_binomial([0.5, 0.25]) == pytest.approx([0.375, 0.5, 0.125])
     assert poisson_binomial([]).tolist() == [1.0]
-    with pytest.raises(ValueError, match=r"0 … 1, was 1\.5"):
+    with pytest.raises(ValueError, match=r"0 and 1, got 1\.5"):
         poisson_binomial([0.2, 1.5])

@@ -255,12 +255,16 @@ def with_holes() -> FloatArray:
     [
         (panel_of(noise(days=60)), "volatility_lag_1", "60 daily returns, fewer than 100"),
         (panel_of(noise(days=110)), "volatility_lag_20", "no asset has 100 days"),
-        (panel_of(noise(days=300)), "momentum", "2 months with 10 assets or more, fewer than 12"),
+        (panel_of(noise(days=300)), "momentum", "2 months with at least 10 assets, fewer than 12"),
         (panel_of(noise(assets=2)), "correlation", "2 assets have returns on 90% of the days"),
         (panel_of(noise(assets=2)), "breadth", "2 assets, fewer than 10"),
         (panel_of(with_holes()), "correlation", "9 assets have returns on 90% of the days"),
         (panel_of(0 * noise()), "excess_kurtosis", "the market's return has no variance"),
-        (panel_of(noise(), kind="bond"), "breadth", "no range of real markets for assets of kind"),
+        (
+            panel_of(noise(), kind="bond"),
+            "breadth",
+            "no range from real markets is known for assets of kind",
+        ),
     ],
 )
 def test_a_fact_that_a_market_cannot_have_is_undefined_with_its_reason(
@@ -296,7 +300,7 @@ def test_a_figure_that_most_resamples_lack_has_no_interval() -> None:
     figures[:9] = 0.5
     measured = sample.make_figure(figures, assets=3)
     assert measured.value == 0.5
-    assert measured.interval.reason == "most resamples do not have the figure"
+    assert measured.interval.reason == "the figure is undefined in most resamples"
 
 
 # ---- verdicts and ranges

@@ -45,8 +45,8 @@ RUIN = (
 
 
 def linking_coefficients(returns: FloatArray) -> FloatArray:
-    """[..., D] Carino's k_t / K for [..., D] simple daily returns; all NaN for a series with a
-    return of -100 % or less.
+    """Return Carino's k_t / K, [..., D], for simple daily returns of the same shape; all NaN for a
+    series with a return of -100 % or less.
     """
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
@@ -296,7 +296,7 @@ class _Holdings:
 
 
 def _held_over(ledger: Ledger) -> Iterator[Mapping[str, int]]:
-    """Yield, for each step, the values in minor units by code that are held over its day."""
+    """Yield, for each step, the values in minor units by code that are held over the step's day."""
     values: Mapping[str, int] = {}
     for step in ledger.steps:
         # Only ledgers with scales have fills at the previous close.
@@ -373,7 +373,7 @@ def _has_exposure(
     """
     has_all = np.bincount(holdings.day[fitted.exposures.complete[at]], minlength=days) > 0
     has: BoolArray = np.repeat(has_all[:, None], len(fitted.factor_names), axis=1)
-    # Few days have no holding with all values: only their holdings are checked one by one.
+    # On few days no holding has all values; only on these days are holdings checked one by one.
     rest = np.flatnonzero(~has_all[holdings.day])
     if len(rest) and has.shape[1]:
         known = _of_holdings(fitted.exposures.known, (at[0][rest], at[1][rest]))
@@ -405,7 +405,7 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 
 
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
-    """Return timing and fees, each [D], relative to the previous NAV.
+    """Return timing and fees, each [D], as fractions of the previous NAV.
 
     Timing is the gain on fills until the close. Margin calls count as fills, interest as a fee.
     """
@@ -436,7 +436,7 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     days = np.repeat(np.arange(count), numbers)
     columns = [snapshot.asset_index[fill.code] for fill in fills if fill.code is not None]
     close = snapshot.close[first + days, columns]
-    # Rounded to ticks like the account's prices, so that `rounding` contains only what this can't
+    # Rounded to ticks, like the account's prices, so that `rounding` contains only what this can't
     # explain.
     close_ticks = np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5)
     value = shares * close_ticks / (ticks * steps / ledger.minor_per_unit)
@@ -469,7 +469,7 @@ def _fills(step: StepRecord) -> list[OrderRecord | ChargeRecord]:
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[ExposureNote]:
-    """Return notes on holdings that the fit lacks."""
+    """Return notes on values that the fit lacks for holdings."""
     at = (holdings.day + offset, holdings.asset)
     has_any: BoolArray = fitted.exposures.defined[at]
     flags: dict[NoteKind, BoolArray] = {

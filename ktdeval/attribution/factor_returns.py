@@ -15,10 +15,10 @@ Frisch, Waugh and Lovell, f is the regression of the residuals of returns and st
 out their weighted industry means; `f_0 + g` of an industry is its mean return minus its mean
 exposures times f.
 
-An industry with too few names on a day would explain its names by themselves: their selection would
-always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's regression are pooled
-as `other`. If these are still too few, the smallest of the other industries joins them (ties: the
-first by name). Names of an unknown industry are always in `other`.
+An industry with too few names on a day would explain their returns completely, so their selection
+would always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's regression are
+pooled as `other`. If these are still too few, the smallest of the other industries joins them
+(ties: the first by name). Names of an unknown industry are always in `other`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from ktdeval.market.snapshots.snapshot import BoolArray, DayArray, FloatArray, M
 
 IndexArray = npt.NDArray[np.intp]
 Scheme = Literal["strict", "paper", "coarse", "fine"]
-"""Industries of a fit: `strict` pools small ones; `paper` (KTD-Fin eq. 1) has none; `coarse` and
-`fine` show what pooling does.
+"""Treatment of industries in a fit: `strict` pools small ones; `paper` (KTD-Fin eq. 1) has none;
+`coarse` and `fine` show the effect of pooling.
 """
 
 MINIMUM: Mapping[Scheme, int] = {"strict": 5, "coarse": 15, "fine": 1}
-"""Fewest names in a day's regression of an industry with a return of its own."""
+"""Minimum number of names in a day's regression for an industry to have a return of its own."""
 OTHER = "other"
 _UNKNOWN = "unknown"
 
-#: A market of assets other than A-shares with fewer names is too small for cross-sections
+#: a market of assets other than A-shares with fewer names than this is too small for cross-sections
 MINIMUM_NAMES = 30
 FEW_ASSETS = (
     f"fewer than {MINIMUM_NAMES} assets: the return is split into market (beta) and the rest"
@@ -108,7 +108,7 @@ class Fit:
     industry_of: IndexArray
     #: ranks and counts of the regressions on intercept, industries and styles
     cross_sections: CrossSections
-    scheme: Scheme  #: which industries there are
+    scheme: Scheme  #: treatment of industries
     #: [D, N] in a market model: market return since each asset's last close, which its beta
     #: multiplies; None if `common` applies to all assets
     own_common: FloatArray | None = None
@@ -200,7 +200,7 @@ class Fit:
 
     @cached_property
     def notes(self) -> tuple[ExposureNote, ...]:
-        """Notes on what was missing in the fit."""
+        """Notes on missing data in the fit."""
         sections = self.cross_sections
         left_out = np.count_nonzero(
             self.exposures.investable & self.has_return & ~self.exposures.defined, axis=1

@@ -21,8 +21,8 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 
 RANK_TOLERANCE = 1e-9
-"""Smallest share of a column that the columns before it must leave unexplained (a variance
-inflation of 10^9).
+"""Minimum share of a column that the preceding columns must leave unexplained (a variance inflation
+of 10^9).
 """
 _REFINE_BELOW = 1e-2
 #: Days whose columns are weighted at a time, so that the product is still in cache when multiplied
@@ -156,7 +156,7 @@ def _normal_equations(
     # inputs.
     if not (np.isfinite(gram).all() and np.isfinite(moment).all()):
         raise DataError(
-            "cross-sections: a value is not finite; give left-out names weight 0, return 0 and"
+            "cross-sections: a value is not finite; give excluded names weight 0, return 0 and"
             " exposures 0"
         )
 

@@ -1,9 +1,9 @@
 """Nine style factors of many days at once: the definitions of `factors`, as trailing sums over
 [days x assets].
 
-The kernels of `factors` stay the definition; this is the same arithmetic arranged for a range of
-days, tested equal to them. Where a one-pass variance would cancel (a window whose values hardly
-differ from their mean), the kernel itself computes those entries.
+The kernels of `factors` remain the definition. This module arranges the same arithmetic for a range
+of days; tests compare the results. Where a one-pass variance would cancel (a window whose values
+hardly differ from their mean), the kernel itself computes those entries.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
 _BLOCK = 256
 _BLOCK_ASSETS = 320
 _CANCELLATION = 1e-3
-"""Below this share of the raw second moment, a central one is left to the kernel: one-pass sums
-keep thirteen digits above it.
+"""Share of the raw second moment below which a central moment is left to the kernel. Above it,
+one-pass sums keep thirteen digits.
 """
 _GATHERED = 1024  #: Maximum number of windows passed to the kernel at a time
 
@@ -113,7 +113,7 @@ def _fill(values: FloatArray, market: TrailingWindow, before: int, piece: _Piece
     part = _part_of(market, slice(begin, end), piece.assets)
     block = _DayBlock(part, before + piece.days.start - begin, len(piece.days))
 
-    with np.errstate(all="ignore"):  # whose state is that of a thread
+    with np.errstate(all="ignore"):  # the state of `errstate` is per thread
         for factor, kernel in enumerate(_BATCHED):
             values[piece.days.start : piece.days.stop, factor, piece.assets] = kernel(block)
 
@@ -208,8 +208,8 @@ class _DayBlock:
         for start in range(0, len(days), _GATHERED):
             part_days = days[start : start + _GATHERED]
             part_assets = assets[start : start + _GATHERED]
-            # numpy sums a single column in a different order than one of several: a lone window is
-            # passed twice.
+            # numpy sums a single column in a different order than several columns, so a lone window
+            # is passed twice.
             size = max(2, len(part_days))
             at = (
                 np.arange(YEAR)[:, None] + np.resize(part_days, size),
@@ -427,4 +427,4 @@ _BATCHED: tuple[Callable[[_DayBlock], FloatArray], ...] = (
     _year_high,
     _amount_variation,
 )
-"""One for each of `FACTORS`, in its order."""
+"""Functions for `FACTORS`, in the same order."""

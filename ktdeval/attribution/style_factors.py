@@ -97,7 +97,8 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
 
 TRADING_DAYS_PER_YEAR = 252
 YEAR, QUARTER, MONTH = 252, 60, 20  #: Window lengths in trading days
-MONTH_SKIPPED = 21  #: MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal
+#: MOM_12_1 ends at `close[-21]`: the last 20 daily returns belong to short-term reversal
+MONTH_SKIPPED = 21
 #: Minimum observations in a window: two thirds of it, rounded up
 YEAR_MINIMUM = 168
 QUARTER_MINIMUM = 40
@@ -106,7 +107,7 @@ MONTH_MINIMUM = 14
 WINSOR_TAIL = 0.01
 
 
-# a tuple: made from the grids of a market by its field names, and cut by place
+# a tuple: created from a market's arrays by field name, and sliced by position
 class PriceHistory(NamedTuple):
     """Prices up to row `day` of a growing market, each [day + 1, N]: what factors read from a
     `MarketView`, in its units.
@@ -132,7 +133,7 @@ class TrailingWindow:
     last_close: FloatArray
     open: FloatArray  #: adjusted open (scaled by the same day's factor as the close)
     high: FloatArray  #: adjusted high
-    volume: FloatArray  #: shares, divided by the factor so that a split is no jump in volume
+    volume: FloatArray  #: shares, divided by the factor so that volume does not jump at a split
     amount: FloatArray  #: turnover, in currency units
 
     @cached_property

@@ -43,7 +43,7 @@ _MAX_SHARES = 1 << _SHARE_BITS
 _MAX_ASSETS = 1 << (62 - _SHARE_BITS)
 _MAX_VALUE = 1 << 53  #: floats represent integers exactly up to here
 _MAX_DIVISOR = 1 << 60
-_NO_PRICE = 1 << 29  #: placeholder for a missing price; times `PPB` still a valid divisor
+_NO_PRICE = 1 << 29  #: placeholder for a missing price; multiplied by `PPB` still a valid divisor
 
 
 def arrays_problem(rules: MarketRules) -> str | None:
@@ -155,7 +155,7 @@ class DayArrays:
 
     @cached_property
     def unfilled(self) -> BoolArray:
-        """[N + 1] assets whose fills have no price because their spread is not known."""
+        """[N + 1] assets whose fills have no price because their spread is unknown."""
         flags = np.zeros(self.nothing + 1, dtype=np.bool_)
         liquidity = self.day.liquidity
         if liquidity is None:
@@ -326,7 +326,7 @@ def _sell(
     assets = accounts.assets[sells.places, columns]
     held = shares[sells.places, columns]
     steps = sells.steps
-    # Too few for a partial sale
+    # Too few shares for a partial sale
     is_refused = (steps < day.min_sell[assets]) & (steps < held)
     if day.has_execution:
         is_refused |= day.unfilled[assets]
@@ -429,7 +429,7 @@ def _merge_positions(
 
     keys = np.where(shares > 0, assets, day.nothing).astype(np.int64) << _SHARE_BITS
     keys |= shares
-    # Along rows, which are contiguous in memory
+    # Along rows, because these are contiguous in memory
     ordered = np.sort(np.ascontiguousarray(keys.T), axis=1)
     width = int(np.count_nonzero(shares, axis=0).max(initial=0))
     kept = np.ascontiguousarray(ordered[:, :width].T)

@@ -71,7 +71,7 @@ class Settlement(Struct, frozen=True):
 
     @property
     def fills(self) -> Iterator[tuple[Order, Outcome]]:
-        """Orders and outcomes of the day, with orders of earlier days first."""
+        """Yield the day's orders and outcomes, orders of earlier days first."""
         yield from zip(self.carried, self.carried_outcomes, strict=True)
         yield from zip(self.action, self.outcomes, strict=True)
 
@@ -268,8 +268,8 @@ def _close_position(asset: int, positions: dict[int, Position], day: TradingDay)
     liquidity = day.liquidity
     execution = terms.execution
     if execution is not None and liquidity is not None:
-        # A margin call can't wait: it pays impact for its size, whatever the day's volume is, and
-        # only the half-spread if its size can't be priced.
+        # A margin call can't wait: it pays impact for its size, whatever the day's volume, or only
+        # the half-spread if no price for its size is known.
         if not liquidity.volume[asset] or not liquidity.sigma_ppb[asset]:
             execution = replace(execution, is_by_liquidity=False, impact_ppb=0)
 
@@ -281,7 +281,7 @@ def _close_position(asset: int, positions: dict[int, Position], day: TradingDay)
             volume=liquidity.volume[asset],
             low=liquidity.low_ticks[asset],
             high=liquidity.high_ticks[asset],
-            # If unknown, the venue's minimum is paid: half a tick.
+            # If the spread is unknown, the venue's minimum applies: half a tick.
             half_spread_ppb=max(0, liquidity.half_spread_ppb[asset]),
         )
         price = fill_ticks(quote, abs(shares), selling=shares > 0)
@@ -298,7 +298,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
 
     * The decision was made before the fill day.
     * cash >= 0, shares > 0, 0 <= locked <= shares (so sellable <= held); shares < 0 and cash < 0
-      only where shorts are allowed.
+      only if shorts are allowed.
     * NAV = cash + holdings at the closes.
     * Each order has one outcome. No fill is at a better price than under the venue's fill rule, and
       if execution is off, fills are exactly at that price. A limit order fills after the open only
@@ -315,7 +315,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
         _fail(day, f"decided on row {decided_row}, not before the fill")
 
     if len(settlement.outcomes) != len(settlement.action):
-        _fail(day, f"{len(settlement.action)} orders have {len(settlement.outcomes)} outcomes")
+        _fail(day, f"{len(settlement.action)} orders, but {len(settlement.outcomes)} outcomes")
 
     # Margin calls may leave an account owing cash; orders must not increase the debt.
     after = settlement.after
@@ -331,7 +331,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     cash += _book_fills(settlement, day, shares, bought)
 
     if after.cash_minor != cash:
-        _fail(day, f"cash is {after.cash_minor}, the fills give {cash}")
+        _fail(day, f"cash is {after.cash_minor}, but the fills give {cash}")
 
     for order, outcome in settlement.fills:
         if outcome.shares and not _is_at_price(order, outcome, day):
@@ -339,7 +339,9 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
 
     holdings = _check_positions(settlement, day, shares, bought)
     if settlement.holdings_minor != holdings or settlement.nav_minor != cash + holdings:
-        _fail(day, f"NAV {settlement.nav_minor} is not cash {cash} + holdings {holdings}")
+        _fail(
+            day, f"NAV {settlement.nav_minor} is not the sum of cash {cash} and holdings {holdings}"
+        )
 
 
 def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
@@ -358,13 +360,13 @@ def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, i
         if shares[change.asset] != change.shares_before or takes:
             _fail(
                 day,
-                f"the factor change of asset {change.asset} starts from another holding or takes"
-                " cash",
+                f"the factor change of asset {change.asset} does not start from the actual"
+                " holding, or takes cash",
             )
 
         after = ex_value_minor(change.shares_after, event, bool(day.tradable[change.asset]), unit)
         if before != after + change.cash_minor:
-            _fail(day, f"the factor change of asset {change.asset} makes or loses money")
+            _fail(day, f"the factor change of asset {change.asset} creates or loses money")
 
         shares[change.asset] = change.shares_after
         cash += change.cash_minor
@@ -491,7 +493,7 @@ def _check_positions(
             _fail(
                 day,
                 f"position {asset} holds {held} shares, {locked} of them locked; the fills give"
-                " others",
+                " different numbers",
             )
 
     if len(positions) != len(shares) - list(shares.values()).count(0):

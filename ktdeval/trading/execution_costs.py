@@ -65,7 +65,7 @@ UNQUOTED = -1
 
 
 class Liquidity(Struct, frozen=True):
-    """What execution reads of one fill day, by asset column; 0 where it is not known."""
+    """Market data that execution uses on one fill day, by asset column; 0 if unknown."""
 
     sigma_ppb: Sequence[int]  #: standard deviation of daily returns up to the decision
     volume: Sequence[int]  #: mean steps traded per day up to the decision
@@ -103,7 +103,7 @@ class LiquidityTape(Struct, frozen=True):
     half_spread_ppb: IntArray
 
     def day(self, row: int) -> Liquidity:
-        """Return what is known for the fill day at `row`."""
+        """Return the liquidity on the fill day at `row`."""
         return Liquidity(
             self.sigma_ppb[row].data,
             self.volume[row].data,
@@ -139,8 +139,8 @@ def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | Non
     is_by_liquidity = execution.spread == "liquidity"
     if is_by_liquidity and activity is None:
         raise ConfigError(
-            f"execution {execution.name}: the spread by liquidity needs reference_activity, which is"
-            f" not known in {venue.currency}; give trading.execution its coefficients, with"
+            f"execution {execution.name}: the spread by liquidity needs reference_activity, which"
+            f" is unknown in {venue.currency}; write the coefficients under trading.execution, with"
             f" reference_activity in {venue.currency} or spread: fixed"
         )
 
@@ -169,9 +169,9 @@ def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: 
         return
 
     raise DataError(
-        f"snapshot {snapshot.meta.name}: execution at venue {venue} has spread quotes, but the"
-        " market has no days with a bid and an ask; import bars with columns bid and ask, or"
-        " choose spread fixed or liquidity"
+        f"snapshot {snapshot.meta.name}: execution at venue {venue} takes the spread from quotes,"
+        " but no day of the market has a bid and an ask; import bars with columns bid and ask, or"
+        " choose spread: fixed or spread: liquidity"
     )
 
 
@@ -227,7 +227,7 @@ def half_spread_ppb(quote: Quote) -> int:
     if not terms.is_by_liquidity or not half:
         return half
 
-    # The cube of half * sigma / 2 % * (W* / W)^(1/3), with W = price * volume * sigma
+    # Cube of half * sigma / 2 % * (W* / W)^(1/3), with W = price * volume * sigma
     reference_worth = terms.reference_activity * quote.unit * PPB
     scaled = half**3 * quote.sigma_ppb**2 * reference_worth
     cube = -(-scaled // (REFERENCE_SIGMA_PPB**3 * quote.reference * quote.volume))

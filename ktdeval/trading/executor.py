@@ -15,46 +15,48 @@ The first rule that an order breaks rejects it. Details:
 * **target** A target weight is worth `weight * NAV` at the opens before any fill (weight in parts
   per billion). The target holding is that value in shares, rounded towards zero to whole lots. A
   sell leaves the target holding; a buy adds the whole lots that don't exceed it. The order is
-  rejected if the target is reached already, or would need a trade in the other direction. A target
-  below zero is a short sale; where short sales are not allowed, it is rejected under `schema`. An
-  order with a target weight and shares was sized when it was decided: it trades these shares, and
-  0 shares mean that the target is reached already.
-* **holding, t_plus_1** A sell of more than is sellable sells what is sellable. It is partially
-  filled under `t_plus_1` if shares bought today are among the reasons, else under `holding`. If
-  nothing is held it is rejected under `holding`; if all of the holding is locked, under `t_plus_1`.
-  Where short sales are allowed, such a sell is a short sale.
-* **lot** Buys are whole lots, on the STAR board of at least its minimum. Under `board_rules:
-  exchange` STAR and Beijing trade single shares beyond their smallest order; a sell of fewer must
-  sell all sellable shares. Elsewhere odd lots come only from factor changes: a sell is valid if it
-  is whole lots, or if it includes the whole odd remainder of the sellable shares. A buy by target
+  rejected if the target is already reached or needs a trade in the other direction. A target below
+  zero is a short sale; if short sales are not allowed, it is rejected under `schema`. An order with
+  both a target weight and shares was sized at the decision: it trades these shares, and 0 shares
+  mean that the target was already reached.
+* **holding, t_plus_1** A sell of more than the sellable shares sells only these. It is partially
+  filled under `t_plus_1` if shares bought today are one of the reasons, else under `holding`. A
+  sell of a name that is not held is rejected under `holding`; if the whole holding is locked, under
+  `t_plus_1`. If short sales are allowed, a sell beyond the holding is a short sale.
+* **lot** Buys are whole lots, on the STAR board at least its minimum. Under `board_rules: exchange`
+  STAR and Beijing trade single shares above their smallest order; a smaller sell must sell all
+  sellable shares. On other boards odd lots come only from factor changes: a sell is valid if it is
+  whole lots, or if it includes the whole odd remainder of the sellable shares. A buy by target
   whose difference is below one lot (STAR: below the minimum) is rejected under this rule.
-* **minimum** A buy or short sale is worth at least the venue's smallest order. Holdings can be
-  sold, and shorts bought back, however little they are worth.
-* **weight_limit** judges the whole ordered quantity at the fill price against the same NAV, before
-  cash cuts it; equality is allowed. A short counts with its absolute value. An order sized when it
-  was decided is judged by its target weight. A holding of more steps than fit into a ledger's
-  integers breaks this rule too, which coins in steps of 1e-8 could reach.
-* **cash** If cash is short, a buy is cut to the largest number of whole lots that cash covers with
-  its fee (partially filled), or rejected if cash covers none. The value of shorts and their initial
-  margin can be spent only on buying back. A buy that turns a short into a holding is filled whole,
-  or not. A sell whose fee exceeds its proceeds and the cash is rejected.
-* **volume** Where execution is on (`ktdeval.trading.execution_costs`): all orders of a day in one
-  asset together trade at most their part of its volume. An order beyond it is cut to whole lots
-  (partially filled), or rejected if none is left, or if the price needs volatility and volume of
-  the days before, and they are not known. Under `rest: carry` what is left works on the next days,
-  until it is filled, another rule rejects it, a new order of its asset replaces it, or a factor
-  change or margin call of its asset ends it. Sizes and weights are judged at the reference price,
-  cash and the smallest order at the price of the fill.
-* **limit** An order with a limit (`ktdeval.trading.limit_orders`) fills at the open if that is
-  within it; else at the limit, if the day's bar trades through it; else it is rejected. With
-  execution on, the price after spread and impact must be within the limit too: the order is cut to
-  the whole lots of which that is true. Target weights and weight limits count at the open. Buys
-  after the open follow those at the open. What a sell after the open brings in, and the name that
-  it frees, are of no use to the day's buys: which came first is not known.
-* **margin** After a short sale cash is at least the value of all shorts and their initial margin;
-  a larger short sale is rejected, not cut.
+* **minimum** A buy or short sale must be worth at least the venue's smallest order. Holdings can be
+  sold, and shorts bought back, whatever their value.
+* **weight_limit** applies to the whole ordered quantity at the fill price against the same NAV,
+  before cash cuts it; equality is allowed. A short counts with its absolute value. An order sized
+  at the decision is judged by its target weight. A holding with more steps than a ledger's integers
+  can hold also breaks this rule; coins in steps of 1e-8 could reach that.
+* **cash** If cash is insufficient, a buy is cut to the largest number of whole lots that cash
+  covers including the fee (partially filled), or rejected if cash does not cover a lot. The value
+  of shorts and their initial margin can be spent only on buying back. A buy that turns a short into
+  a holding is filled completely or rejected. A sell whose fee exceeds its proceeds plus the cash is
+  rejected.
+* **volume** If execution is on (`ktdeval.trading.execution_costs`), all orders of a day in one
+  asset together trade at most their share of its volume. An order beyond that is cut to whole lots
+  (partially filled). It is rejected if no lot is left, or if its price depends on the volatility
+  and volume of earlier days and these are unknown. Under `rest: carry` the remainder stays in force
+  on the next days, until it is filled, another rule rejects it, a new order in its asset replaces
+  it, or a factor change or margin call of its asset ends it. Sizes and weights are judged at the
+  reference price; cash and the smallest order at the fill price.
+* **limit** An order with a limit (`ktdeval.trading.limit_orders`) fills at the open if the open is
+  within the limit; otherwise at the limit, if the day's bar trades through it; otherwise it is
+  rejected. With execution on, the price after spread and impact must also be within the limit: the
+  order is cut to the largest number of whole lots for which that is true. Target weights and weight
+  limits are judged at the open. Buys after the open follow those at the open. The proceeds of a
+  sell after the open, and the name that it frees, are not available to the day's buys, because it
+  is unknown which came first.
+* **margin** After a short sale, cash must cover the value of all shorts and their initial margin; a
+  larger short sale is rejected, not cut.
 
-Fills are at the opens, made worse by execution where it is on. All arithmetic is in integers.
+Fills are at the opens, worsened by execution if it is on. All arithmetic is in integers.
 """
 
 from __future__ import annotations
@@ -186,21 +188,21 @@ class _BrokerState:
         self.nav = nav
         self.terms = day.rules.terms
         self.max_names = day.rules.limits.max_positions
-        # KTD-Fin §3.5 and Appendix I: largest weight of one name
+        # KTD-Fin §3.5 and Appendix I: maximum weight of one name
         self.max_worth_ppb = day.rules.limits.max_weight_ppb * nav
         self.opening = account.positions  # before the day's fills
         self.traded: dict[tuple[int, bool], int] = {}  # (asset, is a sell) -> steps
-        self.ordered = 0  # steps of the last order that volume has cut
+        self.ordered = 0  # steps of the last order that was cut by volume
         self.rests: dict[int, Order] = {}  # index of the order -> remainder for the next day
-        self.limit: LimitFill | None = None  # of the order that is judged
-        # What comes after the open must not pay for a fill that may have come before it.
+        self.limit: LimitFill | None = None  # limit of the order being judged
+        # Proceeds after the open must not pay for a fill that may have come earlier.
         self.held_back = 0
         self.leaving: set[int] = set()  # assets sold whole after the open
 
     # --- execution
 
     def _quote(self, asset: int, selling: bool) -> Quote | None:
-        """Return what a fill's price depends on; None if fills are free of size."""
+        """Return the inputs to a fill's price; None if it does not depend on size."""
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:
@@ -223,7 +225,7 @@ class _BrokerState:
         )
 
     def _cut(self, asset: int, wanted: int, selling: bool) -> tuple[int, str | None]:
-        """Return the steps that volume and limit leave, and the rule that has cut them, if any."""
+        """Return the steps that volume and limit allow, and the rule that cut them, if any."""
         if self.limit is not None and not self.limit.market:
             return 0, "limit"
 
@@ -237,8 +239,8 @@ class _BrokerState:
         return steps, cut_by
 
     def _cut_to_limit(self, asset: int, steps: int, selling: bool, limit: LimitFill) -> int:
-        """Return the steps, or the whole lots of them whose price with spread and impact is within
-        the limit; 0 if none.
+        """Return the largest number of steps, in whole lots if cut, whose price with spread and
+        impact is within the limit; 0 if none.
         """
         quote = self._quote(asset, selling)
         if quote is None:
@@ -246,25 +248,25 @@ class _BrokerState:
         return within_limit(quote, steps, selling, limit, self.terms[asset].lot)
 
     def _offer(self, asset: int, selling: bool) -> tuple[Quote | None, int]:
-        """Return quote, None if a fill of any size has one price, and reference price."""
+        """Return the quote (None if the price does not depend on size) and the reference price."""
         if self.limit is not None and self.limit.is_within_day:
             return None, self.limit.limit
         return self._quote(asset, selling), self.day.open_ticks[asset]
 
     def _receive(self, proceeds: int) -> None:
-        """Book what a sell brings in."""
+        """Book the proceeds of a sell."""
         if self.limit is not None and self.limit.is_within_day and proceeds > 0:
             self.held_back += proceeds
         else:
             self.cash += proceeds
 
     def _lacks_name(self, asset: int) -> bool:
-        """Return whether a position in another name would be one too many."""
+        """Return whether a position in one more name would exceed the limit."""
         names = len(self.positions) + len(self.leaving - self.positions.keys())
         return names >= self.max_names and asset not in self.leaving
 
     def _cut_to_volume(self, asset: int, steps: int) -> int:
-        """Return the steps, or the whole lots of them that the day's volume leaves; 0 if none."""
+        """Return the steps, cut to whole lots that the day's volume allows; 0 if none."""
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         execution = terms.execution
@@ -293,7 +295,9 @@ class _BrokerState:
             self.traded[key] = self.traded.get(key, 0) + steps
 
     def keep_rest(self, index: int, order: Order, outcome: Outcome) -> None:
-        """Keep what the day's volume has cut of an order, if the rest is carried."""
+        """Store the remainder of an order that was cut by the day's volume, if remainders are
+        carried.
+        """
         if outcome.rule != "volume" or order.asset is None:
             return
 
@@ -306,7 +310,7 @@ class _BrokerState:
         if order.shares is not None and order.target_weight is not None:
             is_heavy = round(abs(order.target_weight) * PPB) > self.day.rules.limits.max_weight_ppb
         else:
-            # Multiplied out: an integer division would round the limit.
+            # As a product, because an integer division would round the limit.
             is_heavy = steps * price * PPB > self.max_worth_ppb * unit
 
         return is_heavy or steps > _MAX_STEPS
@@ -322,7 +326,7 @@ class _BrokerState:
         terms = self.terms[asset]
         position = self.positions.get(asset)
         if position is None:
-            # KTD-Fin §3.1: long only, where the venue allows no short sales
+            # KTD-Fin §3.1: long only, unless the venue allows short sales
             if terms.margin is None:
                 return REJECTED["holding"]
 
@@ -341,7 +345,7 @@ class _BrokerState:
             return REJECTED["target"]
         if terms.margin is None or 0 < ordered <= held:
             return self._fill_sell(asset, ordered, position, terms)
-        # A short of an odd size: the rounded target is not below the position, nothing to sell.
+        # A short of an odd size: the rounded target is not below the position, so nothing is sold.
         if ordered <= 0:
             return REJECTED["lot"]
         if position.locked:
@@ -350,7 +354,7 @@ class _BrokerState:
         return self._sell_short(order, ordered, held, price)
 
     def _steps_to_sell(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
-        """Return the steps that a sell asks for; None if its target is reached already."""
+        """Return the steps that a sell orders; None if its target is already reached."""
         if order.shares is not None:
             return order.shares or None
 
@@ -363,7 +367,7 @@ class _BrokerState:
         return held - in_lots(target, terms.lot)
 
     def _steps_to_buy(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
-        """Return the steps that a buy asks for; None if its target is reached already."""
+        """Return the steps that a buy orders; None if its target is already reached."""
         if order.shares is not None:
             return order.shares or None
 
@@ -372,10 +376,10 @@ class _BrokerState:
             return None
 
         lot = terms.lot
-        if held < 0:  # the target is whole lots, a short need not be
+        if held < 0:  # the target is in whole lots, a short need not be
             return in_lots(target, lot) - held
 
-        # A holding may be an odd lot, too; what is added are whole lots.
+        # A holding may be an odd lot; only whole lots are added.
         return max(0, target // lot * lot - held) // lot * lot
 
     def _fill_sell(self, asset: int, ordered: int, position: Position, terms: Terms) -> Outcome:
@@ -388,7 +392,7 @@ class _BrokerState:
 
         shares = min(ordered, sellable)
         lot = terms.lot
-        # An odd lot is sold only with the whole odd remainder: what stays must be whole lots.
+        # An odd lot is sold only together with the whole odd remainder; whole lots remain.
         if shares % lot and (sellable - shares) % lot:
             return REJECTED["lot"]
         if shares < terms.min_sell and shares < sellable:
@@ -445,7 +449,7 @@ class _BrokerState:
         short = ordered - held
         if cut_by and ordered <= 0:
             return REJECTED[cut_by]
-        # Of a sale that stops within the holding, whole lots of it are sold.
+        # If the sale stops within the holding, only whole lots of the holding are sold.
         if short <= 0:
             sold = self._fill_sell(asset, ordered, self.positions[asset], terms)
             self.ordered = wanted
@@ -461,7 +465,7 @@ class _BrokerState:
             return REJECTED["margin"]
 
         self._count(asset, ordered, True)
-        # The margin keeps the value of the short; what is beyond it could be spent.
+        # Proceeds up to the value of the short are held as margin; only the rest could be spent.
         kept = -value_minor(-short, day.open_ticks[asset], terms.unit)
         self.cash += kept
         self._receive(notional - fee - kept)
@@ -487,7 +491,7 @@ class _BrokerState:
         # KTD-Fin §3.1: a stock at its upper limit can't be bought
         if day.limit_up[asset]:
             return REJECTED["price_limit"]
-        # KTD-Fin §3.5 and Appendix I: most positions held
+        # KTD-Fin §3.5 and Appendix I: maximum number of positions
         if position is None and self._lacks_name(asset):
             return REJECTED["position_limit"]
 
@@ -511,7 +515,8 @@ class _BrokerState:
         cash = self.cash
         if self.day.rules.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
-        # A day's volume that leaves less than the smallest order is no reason to order more.
+        # Checked before the volume cut: an order that only the cut brings below the minimum is
+        # rejected under `volume`.
         if cost(ordered, price, terms, False)[0] < terms.minimum_notional:
             return REJECTED["minimum"]
 
@@ -537,14 +542,16 @@ class _BrokerState:
                 return REJECTED["cash"]
 
         self._count(asset, shares, False)
-        # T+1 (KTD-Fin §3.1): not to be sold before the next day
+        # T+1 (KTD-Fin §3.1): not sellable before the next day
         locked = position.locked + shares if terms.locks else 0
         self.cash -= notional + fee
         self.positions[asset] = Position(position.shares + shares, locked)
         return make_fill(shares, paid, notional, fee, cut_by)
 
     def _buy_back(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
-        """Judge and fill a buy of an asset that is held short, to less of a short or beyond it."""
+        """Judge and fill a buy of an asset that is held short: it reduces, closes or reverses the
+        short.
+        """
         asset = order.asset
         if asset is None:
             return REJECTED["universe"]
@@ -567,11 +574,11 @@ class _BrokerState:
         quote, price = self._offer(asset, False)
         paid = price_of((quote, price), shares, False)
         notional, fee = cost(shares, paid, terms, False)
-        # The other positions: only their shorts will ask for margin.
+        # Only the shorts among the other positions require margin.
         positions = dict(self.positions)
         del positions[asset]
 
-        # To buy back, all cash may be spent; a holding must leave the margin of the other shorts.
+        # Buying back may use all cash; a long holding must leave the margin of the other shorts.
         needed = margin_minor(positions, day, initial=True) if after > 0 else 0
 
         if notional + fee > self.cash - needed:

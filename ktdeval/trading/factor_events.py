@@ -18,8 +18,8 @@ MAX_FACTOR_RATIO = 1e5
 class FactorEvent(Struct, frozen=True):
     """A factor change of one asset on one day."""
 
-    ratio_ppb: int  #: today's factor over the previous day's, in parts per billion
-    previous_ticks: int  #: the mark at the previous close, in the terms of that day
+    ratio_ppb: int  #: today's factor divided by the previous day's, in parts per billion
+    previous_ticks: int  #: the mark at the previous close, in that day's terms
     #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick.
     #: It is the reference price for the day's limits, and the mark if the asset does not trade.
     ex_ticks: int
@@ -67,7 +67,7 @@ def marks_of(
     closes: IntArray, factor: FloatArray
 ) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
     """Return marks and reference prices, both [T, N] ticks, and the factor events by row."""
-    # The mark is the last close: `last` is the row it is taken from.
+    # The mark is the last close: `last` is the row from which it is taken.
     rows_with_close = np.where(closes == 0, 0, np.arange(len(closes))[:, None])
     last = np.maximum.accumulate(rows_with_close, axis=0)
     marks = np.take_along_axis(closes, last, axis=0)

@@ -15,8 +15,8 @@ _ROUNDED_UNITS = 4
 
 
 def within_limit(quote: Quote, steps: int, selling: bool, limit: LimitFill, lot: int) -> int:
-    """Return the steps, or as many whole lots of them as keep the price after spread and impact
-    within the limit; 0 if none do.
+    """Return the steps, or the largest number of whole lots among them whose price after spread and
+    impact is within the limit; 0 if none.
     """
     if limit.holds(fill_ticks(quote, steps, selling), selling):
         return steps
@@ -39,15 +39,15 @@ def price_of(offer: tuple[Quote | None, int], steps: int, selling: bool) -> int:
 def affordable(
     cash: int, price: int, terms: Terms, quote: Quote | None = None, max_steps: int = 0
 ) -> int:
-    """Return the largest whole-lot quantity whose notional plus fee cash covers; 0 or less if not
-    even one lot is affordable. `quote`, `max_steps`: given if the price depends on the quantity;
-    `max_steps` bounds it.
+    """Return the largest whole-lot quantity for which cash covers notional plus fee; 0 or less if
+    not even one lot is affordable. `quote`, `max_steps`: given if the price depends on the
+    quantity; `max_steps` bounds it.
     """
     if cash <= 0:
         return 0
 
-    # An upper bound on the notional: cash less the minimum fee. If the commission is capped, it can
-    # be below both the minimum and the rate, so that only cash itself is a bound.
+    # An upper bound on the notional: cash minus the minimum fee. A capped commission can be below
+    # both the minimum and the rate; then only cash itself is a bound.
     is_capped = terms.commission is not None and terms.commission.max_rate is not None
     if is_capped:
         most = cash

@@ -31,7 +31,7 @@ Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 CONSTRAINT_AFTER_RETRIES = "constraint_after_retries"
-"""Failure of a step whose last submission was in form and broke a rule of trading."""
+"""Failure of a step whose last submission was in the required form but broke a trading rule."""
 
 
 class CountsRecord(Value):
@@ -40,22 +40,22 @@ class CountsRecord(Value):
     failures: dict[str, Int64]  #: failure kind -> count; empty when nothing failed
     tool_calls: Int64  #: research tool calls
     tool_calls_valid: Int64  #: of these, calls that parsed and were dispatched
-    submissions: Int64  #: how many times the model was asked to submit
-    unmask_attempts: Int64  #: real identities offered under a mask that hides them
-    input_tokens: Int64  #: all of them
-    output_tokens: Int64  #: all of them
-    reasoning_tokens: Int64  #: of the output
-    cache_read_tokens: Int64  #: of the input
-    cache_write_tokens: Int64  #: of the input
+    submissions: Int64  #: number of times the model was asked to submit
+    unmask_attempts: Int64  #: real identities that the model wrote although the mask hides them
+    input_tokens: Int64  #: all input tokens
+    output_tokens: Int64  #: all output tokens
+    reasoning_tokens: Int64  #: part of the output tokens
+    cache_read_tokens: Int64  #: part of the input tokens
+    cache_write_tokens: Int64  #: part of the input tokens
 
 
 class OrderRecord(Value, omit_defaults=True):
-    """One order as decided, by a target weight, shares, or (under masks that round prices) both,
-    and from `status` on how it ended (`ktdeval.trading.Outcome`).
+    """One order as decided (by a target weight, by shares, or by both under masks that round
+    prices); the fields from `status` on describe its outcome (`ktdeval.trading.Outcome`).
     """
 
-    code: str | None  #: None if the stock_id is no asset
-    #: as submitted when `code` is None, with hidden identities withheld; else None
+    code: str | None  #: None if the stock_id is not an asset
+    #: as submitted if `code` is None, with hidden identities withheld; else None
     stock_id: str | None
     side: str
     confidence: float
@@ -69,10 +69,10 @@ class OrderRecord(Value, omit_defaults=True):
     price_ticks: Int64
     notional_minor: Int64
     fee_minor: Int64  #: commission and duties
-    #: of the fee, what is no commission: `stamp_duty`, `transfer_fee`, `sec_fee`, `finra_fee`, or
-    #: the `levy` of a venue
+    #: parts of the fee other than the commission: `stamp_duty`, `transfer_fee`, `sec_fee`,
+    #: `finra_fee`, or the `levy` of a venue
     duties: dict[str, Int64] = msgspec.field(default_factory=dict)
-    #: price that the order was limited to, in prices of the day of the decision; None: any
+    #: limit of the order, in prices of the decision day; None: no limit
     limit_ticks: Int64 | None = None
 
 
@@ -87,7 +87,7 @@ class CorporateActionRecord(Value):
 
 
 class PositionRecord(Value):
-    """One holding at a close; `locked` shares were bought that day and can't be sold on it."""
+    """One holding at a close; its `locked` shares were bought that day and can't be sold on it."""
 
     code: str
     shares: Int64
@@ -97,17 +97,17 @@ class PositionRecord(Value):
 
 
 class ChargeRecord(Value, omit_defaults=True):
-    """What the venue did before the day's orders (`ktdeval.trading.Charge`): `cash_minor` is the
-    change in cash, costs included.
+    """Charge by the venue before the day's orders (`ktdeval.trading.Charge`); `cash_minor` is the
+    change in cash, including costs.
     """
 
     kind: Literal["borrow", "margin_call"]
     code: str
-    shares: Int64  #: borrowed; or bought (above 0) or sold by a margin call
+    shares: Int64  #: shares borrowed; or bought (above 0) or sold by a margin call
     price_ticks: Int64
     cash_minor: Int64
     fee_minor: Int64
-    #: of the fee of a margin call, as of an order
+    #: parts of a margin call's fee, as in an order
     duties: dict[str, Int64] = msgspec.field(default_factory=dict)
 
     @property
@@ -140,23 +140,23 @@ class ChargeRecord(Value, omit_defaults=True):
 
 
 class WorkingRecord(Value, omit_defaults=True):
-    """Rest of an order that the day's volume has cut, and that works on the next day."""
+    """Remainder of an order that the day's volume cut; it stays in force on the next day."""
 
     code: str
     side: Literal["BUY", "SELL"]
     confidence: float
     reason: str
     shares: Int64
-    limit_ticks: Int64 | None = None  #: as of an order
+    limit_ticks: Int64 | None = None  #: as in an order
 
 
 class StepRecord(CountsRecord, omit_defaults=True):
-    """One step of an episode, in true (unmasked) identities. Positions and money are those at the
+    """One step of an episode, in true (unmasked) identities. Positions and amounts are as of the
     close of `filled_on`.
     """
 
     step: Int64  #: 0, 1, 2 …
-    decided_on: str  #: ISO day of the decision; its close was the last thing known
+    decided_on: str  #: ISO day of the decision, which knew nothing after this day's close
     filled_on: str  #: ISO day of the fills and of the NAV; always later than `decided_on`
     provenance: Provenance  #: who decided
     overall_reason: str  #: the model's text, "" on a fallback
@@ -168,9 +168,11 @@ class StepRecord(CountsRecord, omit_defaults=True):
     nav_minor: Int64
     open_nav_minor: Int64  #: NAV marked at the fills' opens before any fill of the step
     charges: tuple[ChargeRecord, ...]  #: interest and margin calls before the day's orders
-    #: orders of earlier days whose rests worked on the fill day (`rest: carry`), before `orders`
+    #: remainders of earlier orders that worked on the fill day (`rest: carry`), placed before
+    #: `orders`
     carried: tuple[OrderRecord, ...] = ()
-    working: tuple[WorkingRecord, ...] = ()  #: what works on the next day, unless it is replaced
+    #: orders that work on the next day, unless they are replaced
+    working: tuple[WorkingRecord, ...] = ()
 
     @property
     def fills(self) -> tuple[OrderRecord, ...]:

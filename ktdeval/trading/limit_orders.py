@@ -27,10 +27,10 @@ from ktdeval.trading.venue_terms import PPB
 
 
 class LimitFill(Struct, frozen=True):
-    """How a limit order can fill on a day."""
+    """How a limit order can fill on one day."""
 
     limit: int  #: in ticks, in fill-day prices
-    #: a traded market price within the limit, in ticks; 0 if there is none
+    #: market price within the limit at which it can trade, in ticks; 0 if none
     market: int
     is_within_day: bool = False  #: whether it fills at the limit after the open
 

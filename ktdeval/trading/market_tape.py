@@ -356,8 +356,8 @@ def _first_row(spell: tuple[int, MarketRules]) -> int:
 
 
 def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]:
-    """Return the venue at which to trade, by name of each venue in the snapshot: the config's venue
-    if it has one, else the snapshot's. Raises DataError if a venue's currency differs from the
+    """Return the venue to trade at for each venue name in the snapshot: the config's venue if it
+    has one, else the snapshot's own. Raises DataError if a venue's currency differs from the
     prices' currency, or if two venues have different minor units.
     """
     venues = {name: config.venue or snapshot.rules[name] for name in dict.fromkeys(snapshot.venues)}
@@ -369,9 +369,9 @@ def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]
     for venue in venues.values():
         if (venue.currency, venue.minor_per_unit) != expected:
             raise DataError(
-                f"snapshot {snapshot.meta.name}: prices are in {snapshot.currency}, and venue"
-                f" {venue.name} counts in 1/{venue.minor_per_unit} {venue.currency}; an account has"
-                f" one currency: choose a venue of {snapshot.currency}"
+                f"snapshot {snapshot.meta.name}: prices are in {snapshot.currency}, but venue"
+                f" {venue.name} uses 1/{venue.minor_per_unit} {venue.currency}; an account has one"
+                f" currency: choose a venue with {snapshot.currency}"
             )
     return venues
 
@@ -461,8 +461,8 @@ def _at_limit_prices(
 
         highest = given_upper[days][:, columns]
         lowest = given_lower[days][:, columns]
-        # On days without a limit, vendors write 99,999 and 0: next to an upper limit, 0 is a limit
-        # and not a gap.
+        # On days without a limit, vendors write 99,999 and 0. So a 0 next to an upper limit is a
+        # limit, not a missing value.
         has_highest = highest > 0
         has_lowest = (lowest > 0) | ((lowest == 0) & has_highest)
 
@@ -522,7 +522,7 @@ def price_ticks(
         row, asset = np.unravel_index(finite.argmax(), finite.shape)
         where = f"{snapshot.codes[asset]} {snapshot.days[row]}"
         price = finite[row, asset]
-        fix = "check the source's price columns and units, or leave it out"
+        fix = "check the source's price columns and units, or exclude the asset"
         raise DataError(
             f"{where}: {field} {price:g} can't be traded: prices must be below {MAX_PRICE:g}; {fix}"
         )

@@ -64,8 +64,8 @@ def lacks_minutes(snapshot: MarketSnapshot, venues: Iterable[Venue]) -> str | No
     if not rules or snapshot.minutes:
         return None
     return (
-        f"orders fill at {' and '.join(rules)}, a price of bars within days, and"
-        f" {snapshot.meta.name} has none: import some (--minutes), or choose another fill"
+        f"orders fill at {' and '.join(rules)}, which needs minute bars, but {snapshot.meta.name}"
+        " has none; import some (--minutes), or choose another fill"
     )
 
 
@@ -85,7 +85,7 @@ def minute_fills(snapshot: MarketSnapshot, venues: Sequence[Venue]) -> dict[int,
         if not any(each.ticks.any() for each in fills.values()):
             raise DataError(
                 f"{snapshot.meta.name}: no bar within a session (of {length} minutes, at"
-                f" {venue.name}) gives a price for {venue.fill}; import shorter ones (--minutes),"
+                f" {venue.name}) gives a price for {venue.fill}; import shorter bars (--minutes),"
                 " or choose another fill"
             )
         found |= fills

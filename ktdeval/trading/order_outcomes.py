@@ -10,7 +10,7 @@ from ktdeval.trading.types import Action, Order, Outcome
 from ktdeval.values.files import csv_rows
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
-# No message contains a number: a share count could be mistaken for a security code, and would be
+# Messages contain no numbers: a share count could be mistaken for a security code, and would be
 # wrong under rescaled prices.
 REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
 """Rule -> message of the rejection."""

@@ -13,8 +13,9 @@ from ktdeval.trading.types import Account, Action, Order, TradingConfig
 from ktdeval.trading.venue_terms import PPB, Terms, limits_of
 
 HALF_STEP_PPB = PPB // 20_000
-"""Half a step of a holding's weight as tasks show it, with four decimals, in parts per billion of
-NAV."""
+"""Half of the last digit of a holding's weight as tasks show it (four decimals), in parts per
+billion of NAV.
+"""
 
 
 class RuleBreach(NamedTuple):
@@ -46,8 +47,9 @@ def known_breaches(
       name not held are valued at 0, and costs are ignored.
 
     T+1 is never broken here: shares bought today can be sold at the next open. Orders that open,
-    add to or reduce a short are not judged. A limit order might not fill: it is judged, but the
-    cash or shares it would use count as still available, and whatever it would free counts as free.
+    add to or reduce a short are not judged. A limit order might not fill. It is judged, but the
+    cash or shares that it would use remain available to later orders, and so do those that it would
+    free.
 
     `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset;
     () if short sales are not allowed.

@@ -24,10 +24,10 @@ from ktdeval.values.config_options import build, option
 
 Side = Literal["BUY", "SELL"]
 BoardRuleSet = Literal["paper", "exchange"]
-"""Rules of the A-share boards. `paper` (KTD-Fin, Appendix H): a constant limit by board, from which
-trading stops `limit_buffer_pct` short, one size of lots, and flat costs. `exchange`: the limits,
-listings and sizes of orders in force on each day (`ktdeval.market.rules.board_rules`), and its stamp duty
-and transfer fee (`ktdeval.market.rules.fees`) besides the commission.
+"""Rules of the A-share boards. `paper` (KTD-Fin, Appendix H): a constant limit by board, with
+trading stopped `limit_buffer_pct` before it, one lot size, and flat costs. `exchange`: the limits,
+listings and order sizes in force on each day (`ktdeval.market.rules.board_rules`), and its stamp
+duty and transfer fee (`ktdeval.market.rules.fees`) in addition to the commission.
 """
 
 EXECUTION_HELP = (
@@ -175,8 +175,8 @@ class AccountConfig:
             object.__setattr__(self, "execution", find_execution(self.execution))
 
     def rules(self, where: str) -> TradingConfig:
-        """Return what the executor reads. Raises ConfigError: costs or a fill rule without a venue
-        that they belong to.
+        """Return the rules for the executor. Raises ConfigError if costs or a fill rule are given
+        without the venue that they belong to.
         """
         own = {
             name: value for name in ("fees", "fill") if (value := getattr(self, name)) is not None
@@ -236,9 +236,9 @@ Status = Literal["filled", "partially_filled", "rejected"]
 
 class Order(Struct, frozen=True, gc=False):
     """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares;
-    `asset` is None for an unknown stock_id. With both it was sized when it was decided: the shares
-    are what the weight came to, none if it was reached already. With a limit, in prices of the day
-    of the decision, it is good for the fill day.
+    `asset` is None for an unknown stock_id. An order with both was sized at the decision: the
+    shares result from the weight, and are 0 if it was already reached. An order with a limit, in
+    prices of the decision day, is good for the fill day.
 
     Example:
         Order(0, "BUY", 0.7, "it fell below its mean", target_weight=0.1)
@@ -254,8 +254,8 @@ class Order(Struct, frozen=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """How one order ended. `rule` is None when filled whole; `shares`, `notional_minor`,
-    `fee_minor` are 0 when rejected.
+    """Outcome of one order. `rule` is None if it was filled completely; `shares`, `notional_minor`
+    and `fee_minor` are 0 if it was rejected.
     """
 
     status: Status
@@ -268,8 +268,8 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 class Position(Struct, frozen=True, gc=False):
-    """Shares held of one asset, below 0 when sold short, and how many of them were bought on the
-    account's current day where that locks them (T+1: not yet sellable).
+    """Shares held of one asset (below 0 if sold short), and how many of them were bought on the
+    account's current day and are therefore locked (T+1).
     """
 
     shares: int
@@ -278,7 +278,7 @@ class Position(Struct, frozen=True, gc=False):
 
 class CorporateAction(Struct, frozen=True):
     """A factor change applied to a holding: the value before equals shares_after at the ex-price
-    plus cash, to the minor unit. Of a short it takes what it gives of a holding as large.
+    plus cash, to the minor unit. A short pays the cash that a holding of the same size receives.
     """
 
     asset: int
@@ -315,40 +315,42 @@ def bar_of_fill(scale: Scale, row: int) -> tuple[int, Literal["open", "close"]]:
 
 
 class Charge(Struct, frozen=True):
-    """What the venue did to an account before the day's orders: interest on a short, or a position
-    closed for want of cash.
+    """Charge by the venue before the day's orders: interest on a short, or a position closed
+    because of insufficient cash.
     """
 
     kind: Literal["borrow", "margin_call"]
     asset: int
-    shares: int  #: borrowed at the previous close; or bought (> 0) or sold (< 0) by the margin call
+    #: shares borrowed at the previous close; or bought (> 0) or sold (< 0) by the margin call
+    shares: int
     price_ticks: int  #: the mark at the previous close; or the fill price
     cash_minor: int  #: change in cash, including costs
     fee_minor: int = 0  #: costs included in `cash_minor`
 
 
 class Account(Struct, frozen=True):
-    """Cash and positions (by asset column, none of zero) at one moment. Treat as immutable: the
-    executor returns a new one.
+    """Cash and positions (by asset column; none is zero) at one moment. Treat as immutable: the
+    executor returns a new account.
     """
 
     cash_minor: int
     positions: Mapping[int, Position]
-    #: remainders of orders that the day's volume cut and that continue, in shares, in their order
+    #: remainders of orders that the day's volume cut and that stay in force, in shares, in their
+    #: order
     working: tuple[Order, ...] = ()
 
 
 BOOK_NAV = 1_000_000_000
-"""NAV of an account at book (`ktdeval.runner.episodes.book_account`): its cash and the shares of its
-positions are weights in billionths.
+"""NAV of an account whose cash and shares are weights in billionths
+(`ktdeval.runner.episodes.book_account`).
 """
 
 Action = tuple[Order, ...]
 Provenance = Literal["model", "model_after_retry", "elected", "fallback", "error"]
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
-"""Who decided a step: the model at its first submission, the model after retries with feedback, the
-majority of several voters, the engine because every submission was invalid (hold), the engine
-because the model call failed (hold).
+"""Source of a step's decision: the model at its first submission, the model after retries with
+feedback, the majority of several voters, the engine because every submission was invalid (hold),
+the engine because the model call failed (hold).
 """
 DECIDED: tuple[Provenance, ...] = ("model", "model_after_retry", "elected")
-"""Provenances of steps that the model, or a majority of voters, decided."""
+"""Provenances of steps decided by the model or a majority of voters."""

@@ -309,7 +309,7 @@ def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[st
     """
     if terms.duties is None:
         raise InvariantError(
-            "the duties of a fill are those of its day, and none was given; this is a defect of the"
+            "a fill's duties depend on its day, but no day was given; this is a defect of the"
             " engine, please report it"
         )
 

@@ -37,7 +37,7 @@ def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: in
     with np.errstate(over="ignore"):
         for factor, other in products:
             estimate = estimate + factor.astype(np.float64) * other
-            exact = exact + factor * other  # modulo 2^64
+            exact = exact + factor * other  # exact modulo 2^64
 
         quotient: IntArray = np.floor(estimate / divisor).astype(np.int64)
         remainder: IntArray = exact - quotient * divisor

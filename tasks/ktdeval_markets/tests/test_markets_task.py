@@ -360,7 +360,7 @@ def test_fills_within_the_day_are_in_the_rules_and_need_a_market_with_minutes(
     assert "fills_within_day.yaml" in made.describe()["prompts"]
     assert market_problem(made, snapshot) is None
     assert market_problem(made, market()) == (
-        f"market_blinded: orders fill at {fill}, a price of bars within days, and tiny has none:"
+        f"market_blinded: orders fill at {fill}, which needs minute bars, but tiny has none;"
         " import some (--minutes), or choose another fill"
     )
 

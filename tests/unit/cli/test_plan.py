@@ -281,8 +281,7 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
         assert learns.left[scenario].calls == 2 * (days * (calls + looking_back) + 64)
 
     assert (
-        "investorbench_msft: 64 questions of a warm-up from 2020-07-01 come before the first step of"
-        " an episode in window stock"
+        "investorbench_msft: 64 warm-up questions from 2020-07-01 precede the first step of an episode in window stock"
     ) in learns.assumptions
     assert (
         "investorbench_msft: window stock has a warm-up from 2020-07-01, in which agent react"
@@ -307,7 +306,7 @@ def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_
     alone = plan(plugins, **of, windows=(custom,))
 
     assert [line for line in alone.warnings if "warm-up" in line] == [
-        f"{note}agents that learn begin it with an empty memory; windows with one: stock, crypto,"
+        f"{note}agents that learn begin it with an empty memory; windows with a warm-up: stock, crypto,"
         " ether, crypto_long, etf, stock_warm_0702, crypto_warm_0119"
     ]
     assert alone.left["low"].calls == alone.tasks[0].steps
@@ -381,7 +380,7 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
 def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"--max-.*: test/mixed makes its own calls, so that no limit can be enforced",
+        match=r"--max-.*: test/mixed makes its own calls, so no limit can be enforced",
     ):
         plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
 
@@ -451,7 +450,7 @@ def test_a_budget_that_would_end_the_run_is_named(
     plugins: Plugins, budget: Any, warning: str
 ) -> None:
     (shown,) = plan(plugins, **budget).warnings
-    assert shown == f"{warning} stop the run before its end, resumably"
+    assert shown == f"{warning} stop the run before its end (it can be resumed)"
 
 
 def test_a_budget_that_suffices_is_not_mentioned(plugins: Plugins) -> None:
@@ -616,9 +615,12 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     assert lines[title + 1].split() == ["low", "typical", "high"]
     assert lines[title + 2].split() == ["calls", "42", "105", "336"]
     assert "all tasks, steps that are left" in lines
-    assert "  150 / 600 / 4,096 tokens a reply, reasoning included" in lines
+    assert "  150 / 600 / 4,096 tokens per reply, including reasoning" in lines
     assert "  in addition, 48 short questions at start and end (--canary)" in lines
-    assert lines[-1] == "warning: --max-cost 0.01 would stop the run before its end, resumably"
+    assert (
+        lines[-1]
+        == "warning: --max-cost 0.01 would stop the run before its end (it can be resumed)"
+    )
     assert max(map(len, lines)) <= 132
 
     made = loads_strict(terminal.out("plan", *words("--out", "new", "--json")))
@@ -697,7 +699,7 @@ def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_
     for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
         assert terminal.error(*words).splitlines() == [
             "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in"
-            " 1/100 USD; an account has one currency: choose a venue of CNY"
+            " 1/100 USD; an account has one currency: choose a venue with CNY"
         ]
 
     assert not Path("usd").exists()

@@ -347,7 +347,9 @@ def test_margin_call_pays_the_impact_of_its_size_where_that_is_known(
 def test_spread_by_liquidity_needs_the_activity_of_its_currency() -> None:
     venue = dataclasses.replace(FRICTIONLESS, currency="HKD")
     config = TradingConfig(execution=Execution(half_spread_bps=5, spread="liquidity"))
-    with pytest.raises(ConfigError, match=r"not known in HKD; give trading\.execution"):
+    with pytest.raises(
+        ConfigError, match=r"unknown in HKD; write the coefficients under trading\.execution"
+    ):
         execution_terms(venue, config)
 
 

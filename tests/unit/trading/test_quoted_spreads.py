@@ -162,9 +162,9 @@ def test_forged_quotes_make_no_price_better_than_without_them(
 )
 def test_a_market_without_both_quotes_of_a_day_is_refused_in_a_line(quotes: Quotes) -> None:
     expected = (
-        "snapshot tiny: execution at venue a_share has spread quotes, but the market has no days"
-        " with a bid and an ask; import bars with columns bid and ask, or choose spread fixed or"
-        " liquidity"
+        "snapshot tiny: execution at venue a_share takes the spread from quotes, but"
+        " no day of the market has a bid and an ask; import bars with columns bid and ask, or"
+        " choose spread: fixed or spread: liquidity"
     )
     with pytest.raises(DataError) as caught:
         MarketTape.from_snapshot(market(quotes), RULES)
@@ -183,12 +183,12 @@ def test_a_run_on_a_market_without_quotes_ends_before_its_first_episode(
     command = ("--model", "builtin/momentum", "--tasks", task, "--limit", 1, "--windows", "W1")
     refusal = terminal.refusal(*command, "--out", tmp_path / "run")
 
-    assert "has spread quotes, but the market has no days with a bid and an ask" in refusal
+    assert "takes the spread from quotes, but no day of the market has a bid and an ask" in refusal
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_a_half_spread_beside_that_of_quotes_is_refused() -> None:
-    with pytest.raises(ConfigError, match="leave half_spread_bps out"):
+    with pytest.raises(ConfigError, match="omit half_spread_bps"):
         Execution(spread="quotes", half_spread_bps=5)
 
 

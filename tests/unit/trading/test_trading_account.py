@@ -423,8 +423,8 @@ BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
         "cash is negative",
         lambda: tampered_after(cash=-GOOD.after.cash_minor - 1),
     ),
-    "shares appear": ("the fills give others", lambda: tampered_after(p0=Position(400))),
-    "a lock is forgotten": ("the fills give others", lambda: tampered_after(p1=Position(691, 0))),
+    "shares appear": ("different numbers", lambda: tampered_after(p0=Position(400))),
+    "a lock is forgotten": ("different numbers", lambda: tampered_after(p1=Position(691, 0))),
     "more is locked than held": ("of them locked", lambda: tampered_after(p0=Position(300, 301))),
     "an empty position is kept": (
         "holds 0 shares",
@@ -433,13 +433,16 @@ BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
         ),
     ),
     "a position vanishes": ("a position is missing", lambda: tampered_after(p0=Position(0))),
-    "NAV is off by a fen": ("is not cash", lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1)),
+    "NAV is off by a fen": (
+        "is not the sum of cash",
+        lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1),
+    ),
     "holdings and NAV are off together": (
-        "is not cash",
+        "is not the sum of cash",
         lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1, holdings_minor=GOOD.holdings_minor + 1),
     ),
     "an order has no outcome": (
-        "have 2 outcomes",
+        "but 2 outcomes",
         lambda: replace(GOOD, outcomes=GOOD.outcomes[:2]),
     ),
     "a fill is booked twice": (
@@ -447,7 +450,7 @@ BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
         lambda: replace(GOOD, outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2])),
     ),
     "a split makes money": (
-        "makes or loses money",
+        "creates or loses money",
         lambda: replace(
             GOOD, corporate_actions=(replace(CHANGE, cash_minor=CHANGE.cash_minor + 1),)
         ),
@@ -457,7 +460,7 @@ BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
         lambda: replace(GOOD, corporate_actions=(replace(CHANGE, cash_minor=-1),)),
     ),
     "a split is booked twice": (
-        "starts from another holding",
+        "does not start from the actual holding",
         lambda: replace(GOOD, corporate_actions=(CHANGE, CHANGE)),
     ),
 }

@@ -191,7 +191,7 @@ def test_costs_that_a_shares_do_not_have_are_refused() -> None:
 
 def test_a_fill_without_a_day_is_refused_where_the_day_decides_on_its_cost() -> None:
     rules = MarketRules.of(market_on("2024-01-02"), DATED)
-    with pytest.raises(InvariantError, match="duties of a fill are those of its day"):
+    with pytest.raises(InvariantError, match="a fill's duties depend on its day"):
         cost(100, 100_000, rules.terms[0], selling=True)
 
 

@@ -705,13 +705,13 @@ def test_accounts_of_one_currency_only() -> None:
         (
             market,
             None,
-            "prices are in USD, and venue a_share counts in 1/100 CNY; an account has one currency",
+            "prices are in USD, but venue a_share uses 1/100 CNY; an account has one currency",
         ),
-        (market, euro, "prices are in USD, and venue plain counts in 1/100 EUR"),
+        (market, euro, "prices are in USD, but venue plain uses 1/100 EUR"),
         (
             mills,
             None,
-            "venue plain counts in 1/1000 USD; an account has one currency: choose a venue of USD",
+            "venue plain uses 1/1000 USD; an account has one currency: choose a venue with USD",
         ),
     ):
         with pytest.raises(DataError, match=message):

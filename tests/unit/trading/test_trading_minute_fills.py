@@ -124,7 +124,7 @@ def test_bars_that_are_too_long_for_the_rule_are_refused() -> None:
         fills_of(market(HOURS))
     assert str(refused.value) == (
         "tiny: no bar within a session (of 60 minutes, at us_equity) gives a price for vwap_30m;"
-        " import shorter ones (--minutes), or choose another fill"
+        " import shorter bars (--minutes), or choose another fill"
     )
 
 
@@ -133,7 +133,7 @@ def test_a_market_without_bars_within_days_is_refused() -> None:
     with pytest.raises(DataError) as refused:
         MarketTape.from_snapshot(snapshot, TradingConfig())
     assert str(refused.value) == (
-        "orders fill at vwap_30m, a price of bars within days, and tiny has none: import some"
+        "orders fill at vwap_30m, which needs minute bars, but tiny has none; import some"
         " (--minutes), or choose another fill"
     )
 

@@ -205,8 +205,8 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_member_count(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept a universe whose size is far from its index's; return the number of days on which it
-    is.
+    """Accept a universe whose size differs much from its index's; return the number of days with
+    such a size.
     """
     for finding in check(raw):
         if finding.rule == "member_count_far":
@@ -280,12 +280,13 @@ def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
 
 
 _MADE_BY_REPAIRS = frozenset({"split_like_moves", "implausible_returns", "units_not_judged"})
-"""Warnings that show that a repair has made a wrong market."""
+"""Warnings about a market that a repair has made wrong."""
 
-_WAYS = re.compile(r"; |, or |(?:,| or) (?=--repair)")  # between the remedies that a finding offers
+# separates the remedies that a finding offers
+_WAYS = re.compile(r"; |, or |(?:,| or) (?=--repair)")
 
 
-#: In CNY: single-precision prices are off whole fen by less than this, and are rounded
+#: in CNY: single-precision prices differ from whole fen by less than this, and are rounded
 _NOISE = 2e-4
 
 
@@ -294,7 +295,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     """Build a snapshot without an id.
 
     Its days are those with bars; its assets are all codes with bars and all members. A row without
-    trades becomes NaN prices and volume 0, a missing row NaN in all fields. Raises DataError on
+    trades gets NaN prices and volume 0; a missing row gets NaN in all fields. Raises DataError on
     faults that would silently change results, UsageError on an unknown repair.
 
     Example:
@@ -413,9 +414,9 @@ def _spells(raw: RawMarket) -> Iterator[NameSpell]:
 
 
 def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings that advise only repairs that work. Each repair of an error is tried; one
-    that leaves the fault, or leaves more of another fault than its alternatives do, is mentioned
-    with what it leaves.
+    """Return findings that advise only repairs that work. Each repair of an error is tried. A
+    repair that leaves the fault, or more of another fault than its alternatives, is mentioned with
+    what it leaves.
     """
     before = {finding.rule: finding for finding in findings}
     judged = []
@@ -451,8 +452,8 @@ def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
 def _worse(
     faults: Mapping[str, Finding], finding: Finding, others: Sequence[Mapping[str, Finding]]
 ) -> str:
-    """Return the first fault that remains from a finding, or that is more frequent than without the
-    repair and than with each other repair; empty if there is no such fault.
+    """Return the first fault of a finding that remains, or that is more frequent than without the
+    repair and with each other repair; empty if there is none.
     """
     for kind, fault in faults.items():
         least = min(other[kind].count if kind in other else 0 for other in others)
@@ -463,8 +464,8 @@ def _worse(
 
 
 def _without_repair(finding: Finding, name: str, left: str) -> Finding:
-    """Return the finding without its advice to use a repair, and with what that repair would
-    leave.
+    """Return the finding without the advice to use a repair, and with the fault that the repair
+    would leave.
     """
     ways = [way for way in _WAYS.split(finding.fix) if f"--repair {name}" not in way]
     ways = ways or ["no option helps: correct the file"]

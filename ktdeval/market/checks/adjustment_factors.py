@@ -17,7 +17,7 @@ from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import BarTable, IntArray, RawMarket
 
 _SMALLEST = 0.01  # |log| of the smallest jump examined: rounding and small dividends are below it
-_FALL = 0.015  # |log| of the smallest fall examined: vendors correct theirs by less
+_FALL = 0.015  # |log| of the smallest fall examined: vendors' corrections are smaller
 _FALL_NOISE = 3.0  # multiple of the usual overnight move: minimum mismatch with a falling factor
 _RISE_NOISE = 8.0
 _RISE = 0.15  # |log| of a factor rise that the price must follow if there is no price limit

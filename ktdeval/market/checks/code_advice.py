@@ -16,8 +16,8 @@ _VENUES = {"us_equity": _US, "crypto_spot": _PAIR}
 
 
 def advice_on_codes(unknown: Sequence[str]) -> str:
-    """Return advice for a source in which no code is an A-share: dropping them would leave
-    nothing.
+    """Return advice for a source without any A-share code: dropping all codes would leave
+    no data.
     """
     venues = {_venue_of(code) for code in unknown}
     if "" in venues:
@@ -25,8 +25,8 @@ def advice_on_codes(unknown: Sequence[str]) -> str:
         kinds = {kind_of_security(code) for code in others}
         if "" in kinds:
             return (
-                "correct the code column, or name rules that fit them (--venue us_equity, or --venue"
-                " unrestricted_usd without lots, limits and costs)"
+                "correct the code column, or choose a venue that fits the codes (--venue"
+                " us_equity, or --venue unrestricted_usd without lots, limits and costs)"
             )
         return (
             f"no option helps: these codes are not A-shares ({', '.join(sorted(kinds))}), and no"

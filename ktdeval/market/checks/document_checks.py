@@ -22,7 +22,7 @@ from ktdeval.values.findings import MAX_EXAMPLES, Finding
 
 
 def check_documents(raw: RawMarket) -> Iterator[Finding]:
-    """Yield faults of the documents, and anything else notable about them."""
+    """Yield faults and other notable facts about the documents."""
     yield from (
         finding_of(*fault) for fault in document_files.faults(raw.documents, frozenset(raw.codes))
     )

@@ -1,4 +1,4 @@
-"""Rows with the same code and day: identical rows, and rows that differ, which only a repair
+"""Rows with the same code and day: identical rows, and differing rows, which only a repair
 drops.
 """
 
@@ -23,8 +23,8 @@ _PLACES = "places"  # table attribute: its files, each with number of rows and f
 class RepeatedRows:
     """Rows whose key occurs more than once; arrays are [rows], ordered by key."""
 
-    same: BoolArray  #: equal to an earlier row in all values
-    differing: BoolArray  #: has other values than an earlier row
+    same: BoolArray  #: equal to an earlier row with the same key
+    differing: BoolArray  #: different from an earlier row with the same key
     first: BoolArray  #: the first row of a key whose rows differ
     last: BoolArray  #: the last row of such a key
 
@@ -112,7 +112,7 @@ def with_places(table: pd.DataFrame, files: list[tuple[str, int, int]]) -> pd.Da
 
 
 def place(table: pd.DataFrame, position: int) -> str:
-    """Return where a row comes from, such as `line 5 of bars.csv`, as far as known."""
+    """Return the origin of a row, such as `line 5 of bars.csv`, as far as known."""
     number = int(table.index[position])
     for name, count, first in table.attrs.get(_PLACES, ()):
         if number >= count:
@@ -196,7 +196,7 @@ def _in_order(repeats: RepeatedRows, order: np.ndarray) -> RepeatedRows:
 
 
 def drop_duplicates(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Keep one of the rows that agree in code, day and all values."""
+    """Keep one of several identical rows with the same code and day."""
     bars, indices, minutes = _all_repeats(raw)
     return _without_rows(raw, bars.same, indices.same, minutes.same)
 

@@ -37,14 +37,14 @@ def _gap_fix(missing: DayArray, own: DayArray) -> str:
     as there is no earlier level.
     """
     if not len(own):
-        return "no option helps: give levels of the index above zero in its file"
+        return "no option helps: add index levels above zero to its file"
 
-    fill = "--repair fill_indices uses the index's last level before"
+    fill = "--repair fill_indices uses the index's previous level"
     first = own.min()
     if not len(missing) or missing[0] > first:
         return fill
 
-    start_later = f"--first {first} leaves out the days before its first level"
+    start_later = f"--first {first} excludes the days before its first level"
     if missing[-1] < first:
         return start_later
     return f"{start_later}, and {fill}"

@@ -1,4 +1,4 @@
-"""Checks of what limits A-share prices: listings and the source's limit prices."""
+"""Checks of data that restrict A-share trading: listing days and the source's limit prices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktdeval.market.checks.findings import bars_finding, finding_of
 from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
 
-_HALF_A_FEN = 0.0051  # a limit price is in fen, whatever a source rounds prices to
+_HALF_A_FEN = 0.0051  # a limit price is in whole fen, whatever the source's rounding
 
 
 def check_listings(raw: RawMarket) -> Iterator[Finding]:

@@ -12,11 +12,11 @@ from ktdeval.market.sources.raw_tables import RawMarket, as_days, membership
 from ktdeval.values.findings import Finding
 
 LOOKBACK_DAYS = 252
-"""Days of the longest factor window. The first year of data serves only look-backs: an asset that
-lacks prices there can't be traded or held then.
+"""Days of the longest factor window. The first year of data is used only for look-backs: an asset
+that lacks prices there can't be traded or held then.
 """
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
-#: A universe whose size is off by more than this fraction is not the index's universe
+#: a universe whose size differs by more than this fraction is not the index's universe
 FAR_FROM_NOMINAL = 0.1
 ACCEPT_MEMBER_COUNT = "accept_member_count"
 

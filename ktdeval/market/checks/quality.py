@@ -61,20 +61,22 @@ __all__ = [
     "raw_from_snapshot",
 ]
 
-UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
-#: From this day ChiNext has a price limit of 20 %; before, 10 %
+UNLIMITED_DAYS = 5  #: a new listing trades its first five days without a price limit
+#: from this day ChiNext has a price limit of 20 %; before, 10 %
 CHINEXT_REFORM = np.datetime64("2020-08-24")
-# in fen: single-precision prices are off by this much from 1,000 on
+# in fen: error of single-precision prices from 1,000 on
 _FEN_TOLERANCE = 0.02
-#: A close that moves by an integer ratio, within this relative tolerance, looks like a split
+#: a close that changes by an integer ratio, within this relative tolerance, looks like a split
 SPLIT_TOLERANCE = 0.05
-_COARSE = 1e-3  # fraction of a price by which rounding to a tick may move it
+_COARSE = 1e-3  # fraction by which rounding to a tick may change a price
 
 
 _NO_CODES = {
     "unknown_symbols": "no option helps: correct the code column in the file",
 }
-"""Fix by kind of fault if no code of the source is known: to drop them would leave nothing."""
+"""Fixes by kind of fault for a source without any known code: dropping the codes would leave no
+data.
+"""
 _NO_BARS = "no option helps: correct the prices in the file; without these rows no bar is left"
 
 
@@ -443,8 +445,8 @@ def _named_otherwise(raw: RawMarket) -> BoolArray:
 
 
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
-    """Find facts that the source gives for one date only, so that tasks that show names reveal
-    later years; and dated names that contradict each other.
+    """Find facts that the source gives for one date only, so that tasks that show names would
+    reveal later years, and dated names that contradict each other.
     """
     if not raw.synthetic:
         yield from _check_facts_of_one_day(raw)

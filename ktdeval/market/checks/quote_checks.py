@@ -1,4 +1,4 @@
-"""Checks and a repair for the quotes that a source has in addition to its bars."""
+"""Checks and a repair for the quotes in a source."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
 
-_OUTSIDE = 0.1  # fraction by which the close may lie outside the quotes
-_FAR = 2.0  # multiple of the close by which a bid may be below it, or an ask above it
+_OUTSIDE = 0.1  # fraction by which the close may lie outside bid and ask
+_FAR = 2.0  # a bid below the close divided by this, or an ask above the close times this, is far
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Assets that continue under another code: one code ends where another begins, at a price that
-continues the first.
+continues the first one's.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _lives(table: BarTable) -> _CodeLives:
     first = np.full(count, -1, dtype=np.int64)
     last = first.copy()
     closes = np.full((2, count), np.nan)
-    # If a place is assigned more than once, the last assignment wins.
+    # If an index occurs more than once, the last assignment wins.
     first[column[::-1]] = table.row[rows[::-1]]
     last[column] = table.row[rows]
     closes[0, column[::-1]] = close[rows[::-1]]

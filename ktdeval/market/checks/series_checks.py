@@ -1,6 +1,6 @@
 """Series that break midway: another company under a ticker, prices in another unit for some days,
 volumes in another unit from some day on, weekly bars among daily ones. Each code is compared with
-itself, so that a single odd code among many is found.
+its own history, so that a single odd code among many is found.
 
 Amounts are not needed; where they are known, `unit_checks` uses them to check units.
 """
@@ -41,7 +41,7 @@ _BESIDE = 20  # bars compared on each side of a volume step
 _MIN_BESIDE = 5
 _MIN_ALONE = 10  # minimum bars on each side if no other code has the step
 _NEAR_UNIT = 0.35  # log10: maximum distance of a volume step from a power of ten
-_MIN_UNIT = 2  # power of ten: a tenfold step is a split, as shares have them
+_MIN_UNIT = 2  # power of ten: a tenfold step may be a split of shares
 _SHARED = 0.8  # fraction of the codes that have bars on both sides
 _OVERLAP = 0.1  # fraction of the bars on one side that may lie beyond the middle of the step
 _INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days between bars
@@ -267,11 +267,11 @@ def _levels(series: _CodeBars) -> IntArray:
     """
     steps = np.diff(series.price)
     power = np.round(steps)
-    distance = np.abs(steps - power)  # the move without its change of unit
+    distance = np.abs(steps - power)  # distance of the move from a change of unit
     least, most = _NEAR_POWER
     slack = min(max(least, 2 * _FAR * series.deviation), most)
     is_wild = np.mean(distance > most) > _WILD
-    min_power = 2 if is_wild else 1  # among wild moves, some are about tenfold by chance
+    min_power = 2 if is_wild else 1  # if moves are wild, some are about tenfold by chance
     is_step = (np.abs(power) >= min_power) & (distance <= slack)
 
     return np.append(0, np.cumsum(np.where(is_step, power, 0))).astype(np.int64)
@@ -397,7 +397,7 @@ def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
         )
 
         is_same = column[1:] == column[:-1]
-        moves = np.diff(levels) + np.diff(prices)  # at a split they cancel
+        moves = np.diff(levels) + np.diff(prices)  # at a split the two cancel
         jumps = is_same & (np.abs(moves) > _VOLUME_STEP) & (has_amount[column[1:]] == 0)
 
         for place in np.flatnonzero(jumps).tolist():

@@ -26,7 +26,7 @@ _USUAL_VOLUMES = (1.0, 100.0)
 _VOLUMES = (1.0, 10.0, 100.0, 1e3, 1e4, 1e6)
 _AMOUNTS = ((1.0, 1e3, 1e4), (1.0, 1e3, 1e4, 1e6, 1e8))  # for A-shares, the usual units first
 _AMOUNTS_ELSEWHERE = ((1.0, 1e3, 1e6), (1.0, 1e3, 1e6, 100.0, 1e9))
-"""Of other markets; 100: prices are in pence, amounts in pounds."""
+"""Scales for other markets; 100: prices are in pence, amounts in pounds."""
 _MAX_SCOPES = 8  #: Maximum number of scopes that a message gives as options
 _EXAMPLES = 5
 _HIDDEN = "adjusted prices hide the day on which the unit changes"
@@ -62,7 +62,7 @@ class _ConsistentUnits:
 
 
 def unit_advice(raw: RawMarket, faults: UnitFaults) -> UnitAdvice:
-    """Return how the wrong units of a market can be read correctly."""
+    """Return how to interpret the wrong units of a market."""
     reading = _reading(raw, faults)
     options = ""
     if raw.conventions.has_options:
@@ -74,7 +74,7 @@ def unit_advice(raw: RawMarket, faults: UnitFaults) -> UnitAdvice:
     if not faults.is_raw and reading.changes_by_day:
         options = ""
         is_repairable = False
-        without_options = f"no option helps: {_HIDDEN}; give the factor in the file"
+        without_options = f"no option helps: {_HIDDEN}; add the factor to the file"
 
     ways = []
     if options:
@@ -138,8 +138,8 @@ def drop_amount(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _needs_prices(faults: UnitFaults, raw: RawMarket) -> bool:
-    """Return whether the prices, rather than the volumes, have to be divided by the factor. A units
-    repair can't do this.
+    """Return whether the prices, not the volumes, must be divided by the factor. A units repair
+    can't do this.
     """
     power = _most(faults.factor_power[faults.wrong])
     if power == -1:
@@ -357,8 +357,8 @@ def _board(raw: RawMarket, code: str) -> str:
 
 
 def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> str:
-    """Return options with which the source is read correctly; empty if there would be too many, or
-    if no option can express the reading.
+    """Return options with which the source is interpreted correctly; empty if there would be too
+    many, or if no option can express the interpretation.
     """
     of_factor = _factor_options(raw, faults)
     scopes = len(reading.volume.scopes) + len(reading.amount.scopes)

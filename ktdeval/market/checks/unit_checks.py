@@ -1,7 +1,7 @@
 """Wrong units: amount / volume must be a price within the day's range, for each code and day.
 
-A bar's quotient reveals the power of ten (lots, thousands …) and the power of the factor by which
-its volume or amount is off. If prices are adjusted and no factor is known, it reveals nothing.
+A bar's quotient reveals by which power of ten (lots, thousands …) and which power of the factor its
+volume or amount is wrong. If prices are adjusted and the factor is unknown, it reveals nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RATE = 100.0  # a turnover rate in percent does not exceed this
 _RATE_BARS = 0.95  # fraction of a code's bars
 _FAR = 1e-4  # for a rate, amount / volume is a smaller fraction of the price
 _SAME = 1e-6  # relative difference of an amount that repeats the volume
-_FEN_NOISE = 0.02  # in fen: single precision is off by this much
+_FEN_NOISE = 0.02  # in fen: error of single-precision prices
 _FEN = 0.95  # fraction of closes in whole fen if prices are unadjusted
 
 
@@ -41,13 +41,14 @@ class UnitFaults:
     """A market's amount / volume quotients as evidence of its units; arrays are [rows]."""
 
     wrong: BoolArray  #: whether units are wrong, with `power` and `factor_power` giving by how much
-    power: IntArray  #: power of ten of a quotient over the price; `NO_POWER` where none explains it
+    #: power of ten of a quotient over the price; `NO_POWER` if no power explains it
+    power: IntArray
     factor_power: IntArray  #: 1: the quotient is price times factor; -1: price over factor
     odd: BoolArray  #: whether the average price lies outside its bar and no unit explains it
     rate: BoolArray  #: whether the amount is a turnover rate
     repeated: BoolArray  #: whether the amount repeats the volume
-    is_judged: bool  #: whether prices are unadjusted as far as the data reveal
-    is_unexplained: bool  #: whether most bars are off and no unit explains it
+    is_judged: bool  #: whether the prices, as far as the data reveal, are unadjusted
+    is_unexplained: bool  #: whether most quotients are wrong and no unit explains them
     is_raw: bool  #: whether there is a factor, or nearly all prices look unadjusted
 
 
@@ -309,7 +310,8 @@ def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
 
 def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
     """[rows] bars whose quotient is exactly another power of ten times a price within the day's
-    range, although nearly all bars of their code agree: a row in lots among rows in shares.
+    range, although nearly all other bars of the code agree, such as a row in lots among rows in
+    shares.
     """
     size = len(table.codes)
     count = np.bincount(table.column[judged], minlength=size)

@@ -9,7 +9,8 @@ import numpy as np
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import BarTable
 
-#: Factor by which an average price may lie outside low and high: sources round amounts and prices
+#: factor by which an average price may lie outside low and high, since sources round amounts and
+#: prices
 PRICE_SLACK = 1.01
 _SINGLE = 1.3e-7  # relative noise of a volume divided by a factor in single precision
 MOSTLY_WHOLE = 0.7  #: Minimum fraction of whole volumes for them to be share counts

@@ -19,7 +19,7 @@ _MIN_BARS = 5
 _NEARLY_ALL = 0.95  # fraction of a code's bars
 _MOST = 0.5
 _NOISE = 1e-9  # relative noise of equal numbers
-_MAX_TRADED = 1e12  # USD a day: more than three times what any coin trades
+_MAX_TRADED = 1e12  # USD a day: more than three times the trading of any coin
 _QUOTES = re.compile(r"(?<=..)(USDT|USDC|FDUSD|TUSD|BUSD|USD|EUR|GBP|JPY|KRW|BTC|ETH)$")
 _MAX_SCOPES = 8  # maximum number that a message gives as options
 
@@ -90,8 +90,8 @@ def _supply_finding(raw: RawMarket) -> Finding:
 
 
 def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
-    """Return how to fix the volumes: with the option that reads them as traded values if these
-    would be plausible, else in the file.
+    """Return how to fix the volumes: an option that treats them as traded values if these would be
+    plausible, else a correction in the file.
     """
     given = raw.conventions
     if not given.has_options or given.volume_unit.scopes or not may_be_values:
@@ -103,7 +103,7 @@ def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
         return "no option helps: correct the volumes in the file"
 
     scopes = ",".join(f"{code}=value" for code in codes)
-    return f"--volume-unit share,{scopes} if they are values, or correct them in the file"
+    return f"--volume-unit share,{scopes} if they are traded values, or correct them in the file"
 
 
 def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float) -> BoolArray:
@@ -115,7 +115,7 @@ def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float
 
 
 def _supply_of(code: str) -> float:
-    """Return the maximum supply of a code such as `BTC-USDT`, in coins; infinite if not known."""
+    """Return the maximum supply of a code such as `BTC-USDT`, in coins; infinite if unknown."""
     base = re.split(r"[-._]", code.upper())[0]
     for name in (base, _QUOTES.sub("", base)):
         if name in _supplies():

@@ -44,8 +44,8 @@ IntArray = npt.NDArray[np.int64]
 
 _PARTS = 1000  # a limit of 10 % is 100 of these
 _NO_END = "9999-12-31"
-# ST and *ST, also after the day's prefixes (XD, XR, DR, N) or the prefix of a share without
-# split-share reform (S). A Latin letter after it means that it is part of a word, such as STAR.
+# ST and *ST, also after prefixes of the day (XD, XR, DR, N) or the prefix of a share without
+# split-share reform (S). If a Latin letter follows, they are part of a word, such as STAR.
 _TREATED = re.compile(r"(?:XD|XR|DR|N|S)?\*?ST(?![A-Za-z])")
 # Shanghai puts the delisting-period mark before the name, Shenzhen and Beijing after it.
 _DELISTING = re.compile(r"退市.*|.*退")
@@ -211,7 +211,7 @@ def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
     """[N] listing of each asset; None if it was listed long before the market's first day.
 
     The listing day is taken from the data. If they lack it, the day of the first record is used,
-    unless that is the market's first day, on which most assets are older.
+    unless that is the market's first day: most assets on that day are older.
     """
     given = snapshot.price_limits.listed or ("",) * len(snapshot.codes)
     # A suspended day before the first bar is a record of an asset that was listed earlier.
@@ -240,10 +240,11 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 
     listed = _parse_day(given)
     if listed >= days[0]:
-        # Days without a record count as trading days: better one limit too many than one too few.
+        # Days without a record count as trading days: one limit too many is better than one too
+        # few.
         before = max(0, first_record - int(np.searchsorted(days, listed)))
     else:
-        # Holidays count as well: better one day with a limit too many than one too few.
+        # Holidays count as well: one day with a limit too many is better than one too few.
         before = int(np.busday_count(listed, days[0]))
 
     return _AssetListing(listed, before)

@@ -1,6 +1,4 @@
-"""Trading days: the sessions of an exchange with their hours, and the rows of a window within a
-market's days.
-"""
+"""Trading days: sessions of an exchange with their hours, and the rows of a window in a market."""
 
 from __future__ import annotations
 
@@ -120,7 +118,7 @@ def session_hours(
 
 @lru_cache(maxsize=64)
 def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
-    """Return the sessions in [start, end]. The bounds are passed explicitly because the defaults
+    """Return the sessions in [start, end]. The bounds are explicit because the calendar's defaults
     depend on today's date.
     """
     import exchange_calendars  # noqa: PLC0415

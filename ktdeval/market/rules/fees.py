@@ -1,9 +1,9 @@
 """Duties on fills by date: charges by the state, clearing houses and regulators in addition to the
 broker's commission. They are data, `fees.csv`, each row with its source.
 
-Each row reports its confidence: `sourced`, `second_hand` (the figure or its first day is from a
-page that names no document), or `assumed` (dates that nobody looked up, or a fee that is not
-modelled; the source says which).
+Each row states its reliability: `sourced`, `second_hand` (the figure or its first day comes from a
+page that does not cite a document), or `assumed` (unverified dates, or a fee that is not modelled;
+the source states which).
 
 Fees charged by exchanges and by the Chinese regulator are not included: brokers collect them as
 part of their commission, whose cap (3 per mille) includes them.

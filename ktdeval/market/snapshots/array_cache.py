@@ -1,5 +1,5 @@
-"""Arrays derived from a market alone, kept in files that all processes of a user map into memory:
-written once, read-only and atomically.
+"""Arrays derived only from a market, kept in files that all processes of a user map into memory:
+written once, atomically, and read-only.
 
 An entry is a folder named by the hash of its key, with one `.npy` file per array and a manifest of
 their checksums. A damaged entry is removed and rebuilt. A process that can't read or write the
@@ -62,8 +62,7 @@ class ArrayCache:
         self._max_bytes = max_bytes
 
     def arrays(self, title: str, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
-        """Return the arrays for a key, mapped into memory, or the result of `make` if they can't be
-        kept.
+        """Return the arrays for a key, mapped into memory, or the result of `make` if they can't be stored.
 
         `key`: everything that determines the arrays, as plain JSON, including the code version;
         `title`: description of them for `entries`.
@@ -88,7 +87,7 @@ class ArrayCache:
             shutil.rmtree(path, ignore_errors=True)
             return None
 
-        with suppress(OSError):  # another user's entry: it merely appears older
+        with suppress(OSError):  # another user's entry: its time of use is not updated
             os.utime(path / _MANIFEST)
         return arrays
 
@@ -204,11 +203,11 @@ _MAX_BLOCKS = 192  # over all names
 
 
 class StoredRows:
-    """Daily arrays of one market, kept in blocks of days; the most recently opened blocks stay
+    """Daily arrays of one market, stored in blocks of days; the most recently used blocks stay
     open.
 
-    `cache`: where the blocks are kept for all processes; without a cache, arrays are rebuilt on
-    each request.
+    `cache`: stores the blocks for all processes; without a cache, arrays are rebuilt on each
+    request.
     """
 
     def __init__(
@@ -229,8 +228,8 @@ class StoredRows:
         version: str,
         make: Callable[[View], Arrays],
     ) -> Arrays:
-        """Return what `make` computes from the market view at the close of row `day`; `as_of`
-        creates such views.
+        """Return the arrays that `make` computes from the market view at the close of row `day`;
+        `as_of` creates such views.
         """
         if self.cache is None:
             return make(as_of(day))

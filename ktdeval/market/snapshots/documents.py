@@ -1,5 +1,5 @@
-"""News, filings and macro releases as dated items, in the order in which they became known, behind
-the market's cursor.
+"""News, filings and macro releases as dated items, in the order in which they became known. Only
+items known at the market's cursor can be reached.
 
 An item is known at a day's close if its `known_at` is not after that close: an instant given by a
 wall-clock time and a zone (`Close`), whatever the items' zones. An early close of the exchange does
@@ -38,11 +38,11 @@ DOCUMENT_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
 
 # a tuple: a table row, sortable
 class Entity(NamedTuple):
-    """Words that reveal an asset's identity in a text."""
+    """Words that reveal the identity of an asset in a text."""
 
     code: str  #: code of the asset's column
     kind: EntityKind
-    text: str  #: spelling; if it has no capitals, it is matched in any case
+    text: str  #: spelling; matched in any case if it has no capitals
 
 
 # a tuple: a table row, of which a market has hundreds of thousands
@@ -50,11 +50,11 @@ class Document(NamedTuple):
     """One dated item."""
 
     published_at: datetime  #: with a time zone
-    #: with a time zone: when anyone could first have read it at the data's origin
+    #: with a time zone: earliest time at which anyone could read it at the data's origin
     known_at: datetime
     source: str  #: publisher
     kind: str  #: such as `news`, `filing`, `macro`
-    #: codes of the assets it is filed under; empty for the market as a whole
+    #: codes of the assets it is filed under; empty for the whole market
     assets: tuple[str, ...]
     title: str
     text: str
@@ -79,8 +79,8 @@ class Documents:
     #: in minutes), source, kind, assets (codes separated by spaces), title, text, sentiment; None
     #: if there are no items
     table: pa.Table | None = None
-    close: Close = field(default_factory=Close)  #: time of day at which the cursor of a day is set
-    #: what text masks look for in addition to the snapshot's codes, names and industries, sorted
+    close: Close = field(default_factory=Close)  #: determines the instant of a day's close
+    #: words that text masks hide in addition to the snapshot's codes, names and industries, sorted
     entities: tuple[Entity, ...] = ()
 
     @classmethod
@@ -202,7 +202,7 @@ class Documents:
         return bool(pc.any(pc.not_equal(self.table["sentiment"], "")).as_py())
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to store."""
+        """Return whether there are items or entities to store."""
         return self.table is not None or bool(self.entities)
 
     def __len__(self) -> int:
@@ -226,7 +226,7 @@ class Documents:
         return map(self.__getitem__, range(len(self)))
 
     def as_of(self, days: npt.NDArray[np.datetime64]) -> DocumentsView:
-        """Return what is known at the close of the last of `days` ([T] trading days up to the
+        """Return the documents known at the close of the last of `days` ([T] trading days up to the
         cursor).
         """
         return DocumentsView(self, days)
@@ -300,7 +300,7 @@ class DocumentsView:
     def _check(self, row: int) -> None:
         if row >= self._end:
             raise LookAheadError(
-                f"document {row} asked for at a close at which {self._end} are known"
+                f"document {row} requested at a close at which only {self._end} are known"
             )
 
 
@@ -316,8 +316,8 @@ def _schema() -> pa.Schema:
 
 
 def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
-    """Yield record batches of `_BATCH` items: a million texts as Python objects take several times
-    the memory.
+    """Yield record batches of `_BATCH` items. A million texts as Python objects would take several
+    times the memory.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -335,8 +335,8 @@ def _document_cells(item: Document) -> tuple[int | str, ...]:
     offset = item.published_at.utcoffset()
     if offset is None or item.known_at.utcoffset() is None:
         raise DataError(
-            f"document {item.title[:40]!r}: a time has no time zone; give published_at and"
-            " known_at one"
+            f"document {item.title[:40]!r}: a time has no time zone; add one to published_at and"
+            " known_at"
         )
     known, published = (
         (moment - EPOCH) // MICROSECOND for moment in (item.known_at, item.published_at)

@@ -64,8 +64,8 @@ class MinuteBars:
         return dict(zip(self.codes, np.split(self.rows, starts), strict=False))
 
     def of_code(self, code: str) -> npt.NDArray[Any]:
-        """Rows of a code's bars on all days, ascending by end; empty if it has no bars. Not to be
-        shown to a model: `session` cuts off at the close.
+        """Return the rows of a code's bars on all days, ascending by end; empty if it has no bars.
+        Never show them to a model; use `session`, which stops at the close.
         """
         return self._rows_of.get(code, self.rows[:0])
 
@@ -98,7 +98,7 @@ class MinuteBars:
         """
         if day >= len(days):
             raise LookAheadError(
-                f"minutes of day {day} asked for at the close of day {len(days) - 1}"
+                f"minute bars of day {day} requested at the close of day {len(days) - 1}"
             )
         own = self.of_code(code)
         if not len(own):

@@ -1,4 +1,4 @@
-"""Market without assets, for tasks that involve none."""
+"""Market without assets, for tasks that do not involve a market."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ NO_MARKET = MarketSnapshot(
     indices={"": np.ones(1)},
     index_names={},
 )
-"""Placeholder for the market of a task without one: a day without assets, and without an id."""
+"""Placeholder market for a task without a market: one day without assets, and no id."""

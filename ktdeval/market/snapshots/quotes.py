@@ -1,4 +1,4 @@
-"""Last bid and ask of each day, where the data have them, and the resulting half-spreads."""
+"""Last bid and ask of each day, if the data have them, and the resulting half-spreads."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Quotes:
 
     @cached_property
     def half_spreads(self) -> FloatArray | None:
-        """[T, N] (ask - bid) / (ask + bid): the half-spread as a fraction of the mid-price. NaN
-        where either is missing or the quotes are impossible. None without quotes.
+        """[T, N] (ask - bid) / (ask + bid): the half-spread as a fraction of the mid-price. NaN if
+        either is missing or the quotes are impossible. None without quotes.
         """
         if self.bid is None or self.ask is None:
             return None

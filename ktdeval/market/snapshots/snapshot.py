@@ -112,8 +112,8 @@ def parse_code(text: str) -> str | None:
 
 
 def _bloomberg_exchange(digits: str, suffix: str) -> str:
-    """Return the exchange of a code in Bloomberg's form; its `CH` does not specify one, so the
-    digits decide.
+    """Return the exchange of a code in Bloomberg's form. Its `CH` does not specify an exchange, so
+    the digits decide.
     """
     if suffix in _BLOOMBERG:
         return _BLOOMBERG[suffix]
@@ -207,7 +207,7 @@ class MarketSnapshot:
             self.days.dtype != np.dtype("datetime64[D]")
             or not (np.diff(self.days) > np.timedelta64(0, "D")).all()
         ):
-            raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
+            raise DataError(f"{where}: days must be distinct and ascending, as datetime64[D]")
         if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
             raise DataError(f"{where}: a code appears twice, or lacks its name or industry")
         self._check_listed(where)
@@ -236,7 +236,7 @@ class MarketSnapshot:
     def _check_listed(self, where: str) -> None:
         count = len(self.price_limits.listed)
         if count not in (0, len(self.codes)):
-            raise DataError(f"{where}: {count} days of listing for {len(self.codes)} assets")
+            raise DataError(f"{where}: {count} listing days for {len(self.codes)} assets")
 
     def _check_texts(self, where: str) -> None:
         meta = self.meta
@@ -258,13 +258,13 @@ class MarketSnapshot:
             ) from error
 
         if {type(meta.synthetic), type(meta.has_factor), type(meta.placebo)} != {bool}:
-            raise DataError(f"{where}: synthetic, has_factor and placebo are True or False")
+            raise DataError(f"{where}: synthetic, has_factor and placebo must be True or False")
 
     def _check_instruments(self, where: str) -> None:
         if len(self.instruments) != len(self.codes):
             raise DataError(
                 f"{where}: {len(self.instruments)} instruments for {len(self.codes)} assets; give"
-                " one an asset"
+                " one per asset"
             )
 
         if set(self.instruments) == {Instrument()}:
@@ -319,8 +319,8 @@ class MarketSnapshot:
 
     @property
     def days_a_year(self) -> int:
-        """Days per year for annualised figures: the maximum over the venues, as the market's days
-        are the union of all venues' days.
+        """Return the days per year for annualised figures: the maximum over the venues, because the
+        market's days are the union of all venues' days.
         """
         return max(venue.days_a_year for venue in self.rules.values())
 
@@ -368,7 +368,9 @@ class MarketSnapshot:
 
     @cached_property
     def adjusted_close(self) -> FloatArray:
-        """[T, N] close * factor: comparable across splits and dividends. NaN on days without a bar."""
+        """[T, N] close * factor: comparable across splits and dividends. NaN on days without
+        a bar.
+        """
         return _read_only(self.close * self.factor)
 
     @cached_property
@@ -453,7 +455,9 @@ class MarketSnapshot:
         return self.indices[self.meta.benchmark]
 
     def day_index(self, day: np.datetime64 | str) -> int:
-        """Row of a trading day. Raises DataError if the day is not a trading day of this snapshot."""
+        """Row of a trading day. Raises DataError if the day is not a trading day of this
+        snapshot.
+        """
         date = np.datetime64(str(day), "D")
         row = int(np.searchsorted(self.days, date))
         if row == len(self.days) or self.days[row] != date:
@@ -582,7 +586,7 @@ class MarketView:
         """[N] values of one array on `day`. Raises LookAheadError if `day` is after the cursor."""
         if day > self.day:
             raise LookAheadError(
-                f"{field_name} of day {day} asked for at the close of day {self.day}"
+                f"{field_name} of day {day} requested at the close of day {self.day}"
             )
         values: FloatArray = getattr(self, field_name)[day]
         return values

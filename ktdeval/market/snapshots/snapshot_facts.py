@@ -14,14 +14,15 @@ class SnapshotMeta:
     name: str  #: label: short name, such as `synthetic-7`
     source: str  #: label: description of the data's origin
     synthetic: bool  #: True for generated markets; a board never ranks them with real markets
-    #: False if prices came adjusted without a factor: they are then traded as given, and the card
-    #: says so
+    #: False if prices were adjusted and came without a factor: they are then traded as they are,
+    #: and the card says so
     has_factor: bool
     #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty if the market has none
     benchmark: str
     repairs: tuple[str, ...] = ()  #: labels: descriptions of what the import changed, in order
     notes: tuple[str, ...] = ()  #: labels: descriptions of how the import read ambiguous data
-    placebo: bool = False  #: True for a market derived from another one, with nothing to select on
+    #: True for a market derived from another one such that no selection can succeed
+    placebo: bool = False
 
 
 LABELS = ("name", "source", "repairs", "notes")

@@ -39,8 +39,8 @@ def read_texts(table: pa.Table, column: str) -> tuple[str, ...]:
 
 
 def read_venues(venues: JsonValue) -> dict[str, Venue]:
-    """Return the venues in a manifest; None stands for no venues. Raises ConfigError if they are
-    not mappings.
+    """Return the venues in a manifest; None means no venues. Raises ConfigError if they are not
+    mappings.
     """
     if venues is None:
         return {}

@@ -9,15 +9,15 @@ Layout of the folder:
 * `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares.
   `indices.parquet`: date, code, close.
 * `names.parquet`, if names are dated: code, first, last, name, code_then.
-* `documents.parquet`, `entities.parquet`, if there are any: the columns of `Documents.table`;
-  code, kind, text.
+* `documents.parquet`, `entities.parquet`, if there are any: the columns of `Documents.table`; code,
+  kind, text.
 * `price_limits.parquet`, if the data have any: date, code, and those of special, upper, lower that
-  the data have; every code on every day, in the order of the bars. Days of listing are the column
-  `listed` of `assets.parquet`.
+  the data have; every code on every day, in the order of the bars. The column `listed` of
+  `assets.parquet` has the listing days.
 * `quotes.parquet`, if the data have any: date, code, bid, ask; every code on every day, in the
   order of the bars.
-* `minutes.parquet`, if there are any: code, ends_at (UTC), open, high, low, close, volume,
-  sorted by code and end.
+* `minutes.parquet`, if there are any: code, ends_at (UTC), open, high, low, close, volume, sorted
+  by code and end.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ _QUOTE_KINDS = {"bid": float, "ask": float}
 def save_snapshot(
     snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None
 ) -> MarketSnapshot:
-    """Write a snapshot to a new or empty folder, whole or not at all, and return it with its id.
+    """Write a snapshot to a new or empty folder, either completely or not at all, and return it
+    with its id.
 
     Nothing is written if the folder already has this snapshot. `extras`: additional files next to
     the tables, not part of the identity. Raises StoreError if the folder has something else, such
@@ -144,7 +145,7 @@ def _check_labels(folder: Path, snapshot: MarketSnapshot, extras: Mapping[str, b
 
     problem = f"with another {different[0]}" if different else f"without {absent[0]}"
     raise StoreError(
-        f"{folder}: holds the same market (id {snapshot.id[:12]}) as {stored.name!r}, {problem};"
+        f"{folder}: contains the same market (id {snapshot.id[:12]}) as {stored.name!r}, {problem};"
         " use it, or choose another folder"
     )
 
@@ -257,7 +258,7 @@ def _write_documents(documents: Documents, folder: Path) -> None:
 def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapshot:
     """Read and check a stored snapshot.
 
-    `cache`: keeps its arrays, and what is derived from them, for other processes. Files unchanged
+    `cache`: stores its arrays, and arrays derived from them, for other processes. Files unchanged
     since their content was last checked are not read again. Raises DataError if a file is
     unreadable or was changed (the message names table, field and first day).
     """
@@ -397,7 +398,7 @@ def _read_price_limits(
     codes: tuple[str, ...],
     days: DayArray,
 ) -> PriceLimits:
-    """Return the price limits from a snapshot's files, as far as the manifest lists them."""
+    """Return the price limits from a snapshot's files; the manifest lists the parts that exist."""
     listed: tuple[str, ...] = ()
     if "listed" in manifest.statics:
         listed = read_texts(assets, "listed")

@@ -27,7 +27,10 @@ VOLUME_UNITS: Mapping[str, float] = {"share": 1.0, "lot": 100.0, "value": VALUE}
 AMOUNT_UNITS: Mapping[str, float] = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
 _DAY = r"(?:\d{4}-\d\d-\d\d)?"
 _SCOPE = re.compile(rf"(?P<name>[^@]*?)(?:@?(?P<first>{_DAY})\.\.(?P<last>{_DAY}))?")
-_HELP = "write a unit, or CODE=UNIT, BOARD=UNIT, FIRST..LAST=UNIT or CODE@FIRST..LAST=UNIT after it"
+_HELP = (
+    "write a unit, optionally followed by CODE=UNIT, BOARD=UNIT, FIRST..LAST=UNIT or"
+    " CODE@FIRST..LAST=UNIT"
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def _scope(text: str, where: str) -> UnitScope:
     last = (match and match["last"]) or ""
 
     if not (name or first or last):
-        raise UsageError(f"{where}: {text!r} names no code, board or days; {_HELP}")
+        raise UsageError(f"{where}: {text!r} lacks a code, board or days; {_HELP}")
 
     for day in filter(None, (first, last)):
         _check_day(day, where)

@@ -19,7 +19,7 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
-# Our own first, then vendors' (Alpha Vantage: overall_…); labels before scores
+# Our own columns first, then vendors' (Alpha Vantage: overall_…); labels before scores
 _SENTIMENT_FIELDS = (
     "sentiment",
     "sentiment_label",
@@ -177,9 +177,7 @@ def entity_of(row: Mapping[str, Any], where: str) -> Entity:
     if kind not in kinds:
         raise DataError(f"{where}: kind {kind!r} is unknown; expected one of {', '.join(kinds)}")
     if not code or len(text) < 1:
-        raise DataError(
-            f"{where}: code and text must not be empty; fill them in or leave the row out"
-        )
+        raise DataError(f"{where}: code and text must not be empty; fill them in or remove the row")
 
     return Entity(document_code(code), kind, text)  # type: ignore[arg-type]
 
@@ -215,7 +213,7 @@ def _asset_codes(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
     if not isinstance(codes, list) or not all(map(_is_code, codes)):
         raise DataError(
-            f"{where}: assets: expected codes with a space between, or a list of them; write"
+            f"{where}: assets: expected codes separated by spaces, or a list of codes; write"
             ' "600519.SH 000001.SZ"'
         )
     return tuple(dict.fromkeys(document_code(code) for code in codes if code))
@@ -226,5 +224,5 @@ def _is_code(value: Any) -> bool:
 
 
 def document_code(text: str) -> str:
-    """Return an asset's code as used in documents, from a user's or vendor's spelling."""
+    """Return an asset's code in the spelling of documents, from a user's or vendor's spelling."""
     return parse_code(text) or parse_symbol(text) or text

@@ -70,7 +70,7 @@ LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
 """Columns of bars, each optional, that refine the price limits of the board."""
 _PART = 2**19  # approximate number of rows
 PRICE_TOLERANCE = 1e-6
-"""Relative: adjusted prices in single precision disagree by that much."""
+"""Relative tolerance: adjusted prices in single precision differ by up to this much."""
 _DAYS_WANTED = "give the days on which bars end"
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),
@@ -85,7 +85,7 @@ _COLUMNS = {
 class RawMarket:
     """Tables of one market before any checks."""
 
-    name: str  #: short name of the market; becomes the snapshot's
+    name: str  #: short name of the market, used for the snapshot
     source: str  #: description of the data's origin
     benchmark: str  #: code of the benchmark index; empty if there is none
     #: date (datetime64), code, open, high, low, close (unadjusted where there is a factor), volume
@@ -99,7 +99,8 @@ class RawMarket:
     assets: pd.DataFrame  #: code, name, industry; a code missing here serves as its own name
     has_factor: bool  #: False if prices came adjusted without a factor
     synthetic: bool = False  #: True for generated markets
-    placebo: bool = False  #: True for a market derived from another one, with nothing to select on
+    #: True for a market derived from another one such that no selection can succeed
+    placebo: bool = False
     #: display names of indices other than `INDEX_NAMES`
     index_names: Mapping[str, str] = field(default_factory=dict)
     repairs: tuple[str, ...] = ()  #: descriptions of the changes so far
@@ -108,7 +109,8 @@ class RawMarket:
     names: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=list(_COLUMNS["names"]))
     )
-    notes: tuple[str, ...] = ()  #: descriptions of how ambiguous data in the source were read
+    #: descriptions of how the import interpreted ambiguous data in the source
+    notes: tuple[str, ...] = ()
     #: by code; a missing code is an A-share
     instruments: Mapping[str, Instrument] = field(default_factory=dict)
     #: venues by name; a missing name is a built-in venue
@@ -126,8 +128,8 @@ class RawMarket:
 
         if problems:
             raise DataError(
-                f"market {self.name}: {', '.join(problems)}; map columns of the source to these"
-                " (docs/data.md lists them)"
+                f"market {self.name}: {', '.join(problems)}; map the source's columns to the"
+                " expected ones (docs/data.md lists them)"
             )
 
         if self.bars.empty:
@@ -290,7 +292,8 @@ def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Cate
 
 def as_days(column: pd.Series) -> DayArray:
     """Return a column of dates as datetime64[D]. Raises DataError if a date has a time zone or a
-    time of day: truncated to its day, a bar that begins at 16:00 UTC would be known before it ends.
+    time of day: a bar that begins at 16:00 UTC, truncated to its day, would be known before it
+    ends.
     """
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         raise DataError(f"column {column.name}: times have a zone; {_DAYS_WANTED}")
@@ -313,7 +316,7 @@ class BarTable:
     in `codes` and `days` (both ascending), values by field (`table["close"]`), and whether the bar
     is a suspension (marked as such, or volume 0, or an unknown volume with no price or a single
     flat price, unless the code has only such prices and they move). Values stay in the source's
-    columns and are sorted on request, so that nothing is held twice.
+    columns and are sorted on request, so that memory holds them only once.
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
@@ -338,7 +341,7 @@ class BarTable:
         if (key[1:] < key[:-1]).any():
             self.order = np.argsort(key, kind="stable").astype(np.int32)
 
-        del key  # frees eight bytes per row before more arrays are allocated
+        del key  # frees eight bytes per row before further arrays are allocated
         self.column = code.codes[self.order]
         self.row = rows.astype(np.int32)[self.order]
         self.new_code: BoolArray = np.concatenate([[True], self.column[1:] != self.column[:-1]])

@@ -1,7 +1,8 @@
-"""Read a document's sentiment from the end of its text or from a column of its source.
+"""Extract a document's sentiment from the end of its text or from a column of its source.
 
 Sources label a text in their own words (`positive`, `Somewhat-Bullish`) or by a score. Both are
-kept as text, so that a model reads what the source says; scales are not converted into one another.
+kept as text, so that a model reads the source's own words; scales are not converted into one
+another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _DECIMALS = 2
 _SCORE = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
 )
-_TAIL = 400  # characters searched at the end of a text, so that time stays linear in its length
+_TAIL = 400  # characters searched at the end of a text, so that the search takes linear time
 
 _WORDS = ("sentiment", "score for this news is")  # every label contains one of these, in lower case
 
@@ -45,14 +46,14 @@ _SCORES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text and the sentiment assigned to it by its source."""
+    """A text without its label, and the sentiment that the source assigned to it."""
 
     text: str  #: without a label at the end
     sentiment: str  #: label or score; empty if there is none
 
 
 def split_sentiment(text: str) -> LabelledText:
-    """Split off the sentiment at the end of a text."""
+    """Split the sentiment off the end of a text."""
     tail = text[-_TAIL:].lower()
     if not any(word in tail for word in _WORDS):
         return LabelledText(text, "")

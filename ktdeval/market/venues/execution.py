@@ -28,7 +28,7 @@ from ktdeval.values.config_options import build, option
 ExecutionName = Literal["none", "spread", "sqrt"]
 """Names of the presets."""
 MIN_DAYS = 5
-"""Fewest days with a bar for a volatility and a mean volume, and with quotes for a spread."""
+"""Minimum days with a bar for a volatility and a mean volume, and with quotes for a spread."""
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
         "spread": (
@@ -41,7 +41,7 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""Preset -> what it leaves out, for the data card of a task that has it."""
+"""Preset -> omitted effects, for the data card of a task that uses it."""
 SpreadModel = Literal["fixed", "liquidity", "quotes"]
 RestRule = Literal["cancel", "carry"]
 
@@ -51,7 +51,7 @@ class Execution:
     """Coefficients of execution. The default is free of size.
 
     Raises:
-        ConfigError: a value that does not go with the others.
+        ConfigError: if values contradict each other.
 
     Example:
         Execution(half_spread_bps=5, impact=1.0, max_participation=0.1)
@@ -135,17 +135,17 @@ class Execution:
     def __post_init__(self) -> None:
         if self.permanent and not self.impact:
             raise ConfigError(
-                "execution: permanent is a share of the impact, but impact is 0; give impact, or"
-                " leave permanent out"
+                "execution: permanent is a share of the impact, but impact is 0; set impact, or"
+                " omit permanent"
             )
         if self.spread == "quotes" and self.half_spread_bps:
             raise ConfigError(
-                "execution: with spread quotes the half spread is that of the market's quotes; leave"
-                " half_spread_bps out"
+                "execution: with spread: quotes, the half spread comes from the market's quotes;"
+                " omit half_spread_bps"
             )
         if self.rest == "carry" and self.max_participation is None:
             raise ConfigError(
-                "execution: rest: carry needs max_participation; give it, or leave rest out"
+                "execution: rest: carry needs max_participation; set it, or omit rest"
             )
 
     @property
@@ -201,7 +201,7 @@ def summaries() -> Mapping[str, str]:
 
 @cache
 def reference_activity(currency: str) -> float | None:
-    """Return the activity of the reference stock for a currency; None if it is not known."""
+    """Return the activity of the reference stock for a currency; None if unknown."""
     known: Mapping[str, float] = _file()["reference_activity"]
     return known.get(currency)
 

@@ -31,7 +31,7 @@ FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_da
 #: rules whose prices come from intraday bars of the next day (`ktdeval.trading.minute_fills`)
 FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
-#: From here on, a price is a source error, and limit comparisons would exceed 64-bit integers
+#: from this value on, a price is a source error, and limit comparisons would exceed 64-bit integers
 MAX_PRICE = 1e8
 _NEVER_CLOSES = "24/7"
 
@@ -94,7 +94,7 @@ class Venue:
     """Rules of a market. Part of the config hash of every task that trades under it.
 
     Raises:
-        ConfigError: a value that does not go with the others.
+        ConfigError: if values contradict each other.
     """
 
     name: str = option(help="short name, such as us_equity")
@@ -162,8 +162,7 @@ class Venue:
             )
         if self.short and self.short.maintenance_margin_pct > self.short.initial_margin_pct:
             raise ConfigError(
-                f"venue {self.name}: maintenance_margin_pct is more than initial_margin_pct; swap"
-                " them"
+                f"venue {self.name}: maintenance_margin_pct exceeds initial_margin_pct; swap them"
             )
         if self.has_boards and self.steps_per_unit != 1:
             raise ConfigError(

@@ -326,7 +326,7 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
         ({"indices": {index: list(snapshot.benchmark)}}, "has shape list"),
         (
             {"days": snapshot.days[[0, 0, *range(2, len(snapshot.days))]]},
-            "days are not ascending, each once",
+            "days must be distinct and ascending",
         ),
         ({"days": snapshot.days.astype("datetime64[ns]")}, r"as datetime64\[D\]"),
         ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code appears twice"),
@@ -338,7 +338,7 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
                     np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days
                 )
             },
-            "days are not ascending",
+            "days must be distinct and ascending",
         ),
         ({"close": snapshot.close.astype(object)}, "close has objects, expected numbers"),
         (
@@ -351,7 +351,7 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
         ),
         (
             {"meta": dataclasses.replace(snapshot.meta, synthetic="no")},
-            "synthetic, has_factor and placebo are True or False",
+            "synthetic, has_factor and placebo must be True or False",
         ),
     ):
         with pytest.raises(DataError, match=message):

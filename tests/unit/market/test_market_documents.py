@@ -199,7 +199,9 @@ def test_items_known_at_one_instant_are_in_the_order_of_their_content(
 def test_an_item_whose_time_has_no_zone_is_refused(name: str) -> None:
     naive = TIED._replace(**{name: datetime(2024, 1, 2)})
 
-    with pytest.raises(DataError, match="document 't': a time has no time zone; give published_at"):
+    with pytest.raises(
+        DataError, match="document 't': a time has no time zone; add one to published_at"
+    ):
         Documents.of([naive])
 
 
@@ -532,7 +534,9 @@ def test_bars_belong_to_the_local_day_before_their_end_and_are_known_at_the_clos
     assert at_monday("TSLA", 2)["close"].tolist() == [20.1, 20.0]
     assert len(at_monday("ETH", 2)) == 0
 
-    with pytest.raises(LookAheadError, match="minutes of day 1 asked for at the close of day 0"):
+    with pytest.raises(
+        LookAheadError, match="minute bars of day 1 requested at the close of day 0"
+    ):
         at_friday("BTC", 1)
 
     zones = {"BTC": "UTC", "TSLA": "America/New_York"}

@@ -606,8 +606,8 @@ def test_price_limits_are_true_where_a_source_has_any() -> None:
 
 # ---- days without a level of an index
 
-FILL = "--repair fill_indices uses the index's last level before"
-LATER = "leaves out the days before its first level"
+FILL = "--repair fill_indices uses the index's previous level"
+LATER = "excludes the days before its first level"
 
 
 @pytest.mark.parametrize(
@@ -618,7 +618,7 @@ LATER = "leaves out the days before its first level"
         ((0,), f"--first {DAYS[1]} {LATER}"),  # nothing before it can be taken
         ((0, 1, 2), f"--first {DAYS[3]} {LATER}"),
         ((0, 2), f"--first {DAYS[1]} {LATER}, and {FILL}"),
-        ((0, 1, 2, 3, 4), "no option helps: give levels of the index above zero in its file"),
+        ((0, 1, 2, 3, 4), "no option helps: add index levels above zero to its file"),
     ],
 )
 def test_days_without_a_level_are_named_with_the_option_that_helps(

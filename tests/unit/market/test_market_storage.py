@@ -220,12 +220,12 @@ def test_one_market_under_two_names_has_one_id_and_two_labels(
 
     # A folder keeps the labels that it has, and says so.
     with pytest.raises(
-        StoreError, match=r"holds the same market .* as 'tiny', with another name; use it"
+        StoreError, match=r"contains the same market .* as 'tiny', with another name; use it"
     ):
         save_snapshot(other, tmp_path / "first")
 
     with pytest.raises(
-        StoreError, match=r"holds the same market .* as 'tiny', without recipe\.yaml"
+        StoreError, match=r"contains the same market .* as 'tiny', without recipe\.yaml"
     ):
         save_snapshot(snapshot, tmp_path / "first", {"recipe.yaml": b""})
 

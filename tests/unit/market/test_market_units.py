@@ -528,7 +528,7 @@ def test_a_code_of_a_unit_may_be_written_as_vendors_write_it(code: str, name: st
         ("lots", "'lots' is not a unit; did you mean 'lot'"),
         ("0", "'0' is not a unit"),
         ("-1", "'-1' is not a unit"),
-        ("share,=lot", "'' names no code, board or days"),
+        ("share,=lot", "'' lacks a code, board or days"),
         ("share,2024-13-01..=lot", "'2024-13-01' is not a day"),
     ],
 )

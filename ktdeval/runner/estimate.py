@@ -1,5 +1,5 @@
-"""Calls, cost and time of a run, estimated before anything is paid for: from measured steps, or
-from the run's finished steps.
+"""Calls, cost and time of a run, estimated before anything is paid: from measured steps, or from
+the run's finished steps.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ SCENARIOS = tuple(ASSUMED)  #: low, typical and high: the keys of every `left`
 
 
 class Amount(Value, frozen=True):
-    """Calls, tokens, money and time of some steps. `cost_usd` is None where no price is known."""
+    """Calls, tokens, money and time for some steps. `cost_usd` is None if no price is known."""
 
     calls: int
     input_tokens: int
@@ -85,13 +85,13 @@ class Amount(Value, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Tokens of prompts and replies."""
+        """Number of tokens in prompts and replies."""
         return self.input_tokens + self.output_tokens
 
 
 class Finished(Value, frozen=True):
-    """Use of the finished steps of a task. `cost_usd` is that of their tokens, whether paid or
-    cached; None where a price or tokens are not known.
+    """Usage by the finished steps of a task. `cost_usd` is the price of their tokens, whether paid
+    or cached; None if a price or a count is unknown.
     """
 
     steps: int
@@ -108,31 +108,31 @@ class TaskEstimate(Value, frozen=True):
     """One task of a run."""
 
     name: str = msgspec.field(name="task")  #: name of the task
-    episodes: int  #: number planned
-    steps: int  #: number planned
-    finished: Finished  #: use by the finished steps
-    left: dict[str, Amount]  #: by scenario, use by the remaining steps
+    episodes: int  #: number of planned episodes
+    steps: int  #: number of planned steps
+    finished: Finished  #: usage by the finished steps
+    left: dict[str, Amount]  #: by scenario, usage by the remaining steps
     #: by scenario, tokens of a step's largest prompt; None for a local model
     largest_prompt: dict[str, int] | None
-    is_observed: bool  #: True if `left` follows from the finished steps, not from assumptions
+    is_observed: bool  #: whether `left` follows from the finished steps, not from assumptions
 
 
 class RunEstimate(Value, frozen=True):
     """Estimate of a run, as `ktdeval plan` prints it."""
 
     model: str  #: full name of the model
-    #: how tools will be offered; None for a local model
+    #: how tools will be offered to the model; None for a local model
     protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
     context: Context | None  #: context of the model; None if unknown
     max_output_tokens: int  #: maximum tokens of a reply
     price: Price | None  #: price of the model's tokens; None if unknown
     folder: str  #: run folder, which may not exist yet
-    concurrency: int  #: episodes that run at once
+    concurrency: int  #: number of episodes that run at once
     tasks: tuple[TaskEstimate, ...]  #: one estimate per task
-    left: dict[str, Amount]  #: by scenario, remaining use of all tasks together
-    paid: Spent  #: use by the run so far
+    left: dict[str, Amount]  #: by scenario, remaining usage of all tasks together
+    paid: Spent  #: usage by the run so far
     assumptions: tuple[str, ...]  #: assumptions behind the figures, one sentence each
-    #: what will stop or reject the run, or distort its figures, one sentence each
+    #: warnings: what will stop the run, make it refused, or distort its figures; one sentence each
     warnings: tuple[str, ...]
 
 
@@ -141,7 +141,7 @@ class _EpisodeLeft:
     """Remaining steps of an episode, and their costs."""
 
     steps: int
-    costs: Mapping[str, StepRate]  #: by scenario, costs of these steps and of a warm-up before them
+    costs: Mapping[str, StepRate]  #: by scenario, costs of these steps and of a preceding warm-up
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ class _TaskPart:
 
 
 class _Estimator:
-    """Values that the estimates of a run's tasks share; `folder`: folder of the run if it has
-    begun, else None.
+    """Values shared by the estimates of a run's tasks. `folder`: the run's folder if it has begun,
+    else None.
     """
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
@@ -236,7 +236,7 @@ class _Estimator:
 
         for record in read_calls(self.folder.path):
             self.paid = self.paid.plus(record)
-            if record.outcome == ANSWERED:  # the latency of a batch is its time in the queue
+            if record.outcome == ANSWERED:  # the latency of a batch is time in the queue
                 latencies_s.append(record.latency_s)
             if record.outcome == CONTEXT_EXCEEDED:
                 self.too_long += 1
@@ -288,11 +288,13 @@ class _Estimator:
         return [FinishedStep(*step) for step in zip(records, entries, strict=True)]
 
     def _are_counted(self, steps: Sequence[FinishedStep]) -> bool:
-        """Return whether the token counts of all replies are known; a free model needs no counts."""
+        """Return whether the token counts of all replies are known; a free model does not need
+        them.
+        """
         return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
     def _sum_finished(self, steps: Sequence[FinishedStep]) -> Finished:
-        """Return the total use of finished steps."""
+        """Return the total usage of finished steps."""
         usage = Usage()
         calls = 0
         for record, entry in steps:
@@ -347,8 +349,8 @@ class _Estimator:
 def _usual_steps(
     rehearsal: Sequence[FirstStep], done: Sequence[Sequence[FinishedStep]], warm_ups: WarmUpRates
 ) -> list[FinishedStep]:
-    """Return the finished steps that are representative of the remaining steps: a first step with a
-    warm-up is not.
+    """Return the finished steps that represent the remaining steps; a first step with a warm-up
+    does not.
     """
     usual: list[FinishedStep] = []
     for first, finished in zip(rehearsal, done, strict=True):
@@ -359,8 +361,8 @@ def _usual_steps(
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """Estimate the run of a config. It calls no model, needs no key and writes nothing. Raises
-    KtdevalError if an estimate is not possible.
+    """Estimate the run of a config. No model is called, no key is needed and nothing is written.
+    Raises KtdevalError if an estimate is not possible.
     """
     run = _Estimator(config, plugins)
     left = run.sum_rest(list(chain.from_iterable(part.episodes for part in run.parts)))
@@ -406,16 +408,16 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
     if run.further:
         names = ", ".join(each.choice.name for each in run.further)
         yield (
-            f"the agent also asks {names}: calls and tokens are those of all models together, and"
-            " their cost is not estimated"
+            f"the agent also calls {names}: calls and tokens are totals over all models, and their"
+            " cost is not estimated"
         )
 
     limits = run.limits
     scenarios = ASSUMED.values()
     if limits is None:
         yield (
-            "a model on this machine: assumed to use no tokens and to answer at once; hours are those"
-            " of agent and tools"
+            "a model on this machine: assumed to use no tokens and to answer immediately; hours"
+            " cover agent and tools only"
         )
         return
 
@@ -423,28 +425,31 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
         replies = " / ".join(f"{limits.reply_tokens(scenario):,}" for scenario in scenarios)
         yield "low: no research, one submission, no positions yet"
         yield (
-            "typical: half of the research calls (or a task's usual number), two a turn; positions as"
-            " the task allows"
+            "typical: half of the research calls (or a task's usual number), two per turn; as many"
+            " positions as the task allows"
         )
-        yield "high: all research calls, one a turn; each submission valid at the last attempt"
-        yield f"{replies} tokens a reply, reasoning included"
+        yield (
+            "high: all research calls, one per turn; each submission is valid only at the last"
+            " attempt"
+        )
+        yield f"{replies} tokens per reply, including reasoning"
 
     if run.config.batch:
         yield (
-            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch (providers"
-            " promise 24 at most); samples that need a further submission take a further batch"
+            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours per batch (providers"
+            " promise at most 24); samples that need another submission need another batch"
         )
     elif len(limits.latencies_s) >= MIN_OBSERVED:
         yield (
-            f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of"
+            f"{limits.call_s(ASSUMED['typical']):.2f} s per call, the mean of"
             f" {len(limits.latencies_s):,} calls so far"
         )
     else:
-        yield f"{' / '.join(f'{limits.call_s(scenario):g}' for scenario in scenarios)} s a call"
+        yield f"{' / '.join(f'{limits.call_s(scenario):g}' for scenario in scenarios)} s per call"
 
     yield (
-        "hours are without waiting for rate limits and repeated attempts; cost is without a"
-        " discount of a provider's prompt cache"
+        "hours exclude waits for rate limits and repeated attempts; cost excludes discounts by a"
+        " provider's prompt cache"
     )
     yield (
         f"in addition, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at"
@@ -474,8 +479,8 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
     if run.too_long and (run.context is None or run.context.is_listed):
         yield (
-            f"{run.too_long:,} calls so far had a prompt that did not fit the model's context, "
-            "which its server states only in a refusal; give it with --context-tokens"
+            f"{run.too_long:,} calls so far had a prompt that did not fit the model's context,"
+            " whose length the server reports only in refusals; set it with --context-tokens"
         )
 
     if run.context is not None:
@@ -487,8 +492,8 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
     if config.max_cost is not None and run.price is None:
         yield (
-            "--max-cost can't be kept without a price, so the run would be refused; give one with"
-            " --price or --price-table"
+            "--max-cost can't be enforced without a price, so the run would be refused; set one"
+            " with --price or --price-table"
         )
 
     yield from _budget_warnings(left, run)
@@ -508,4 +513,4 @@ def _budget_warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[st
         most = getattr(left["high"], figure)
         if limit is not None and likely is not None and spent + most > limit:
             verb = "would" if spent + likely > limit else "might"
-            yield f"{option} {limit:g} {verb} stop the run before its end, resumably"
+            yield f"{option} {limit:g} {verb} stop the run before its end (it can be resumed)"

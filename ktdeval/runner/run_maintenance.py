@@ -40,7 +40,7 @@ from ktdeval.values.typed_json import Value, decode_json
 State = Literal["complete", "unfinished", "planned"]
 
 _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
-#: SQLite keeps two additional files next to a database that is in use, or whose process was killed
+#: SQLite has two additional files next to a database that is in use, or whose process was killed
 _FILES_OF_CALLS = (LOG_FILE, f"{LOG_FILE}-wal", f"{LOG_FILE}-shm", BATCHES)
 _OWN_FILES = (*RUN_FILES, *_FILES_OF_CALLS)
 _OWN_FOLDERS = (*RUN_FOLDERS, LOG_FOLDER, LOCK_FOLDER)
@@ -57,10 +57,10 @@ class EpisodeRow(Value):
     task: str
     model: str
     agent: str
-    window: str | None  #: None of a task without a market
+    window: str | None  #: None for a task without a market
     seed: int
     state: State
-    bytes: int  #: of its files
+    bytes: int  #: size of its files
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def compact_run(place: str | Path) -> CompactionResult:
     """
     text = str(place)
     if isinstance(place, Path):
-        RunFolder.load(place)  # before a claim could make a folder
+        RunFolder.load(place)  # fails before a claim could create a folder
         claim = claim_folder(place.absolute())
     else:
         claim = claim_url(text)
@@ -300,7 +300,7 @@ def _call_findings(run: RunFolder) -> Iterator[Finding]:
             return
 
         for key in remote.calls.leftovers():
-            problem = "a compacted file also holds it"
+            problem = "a compacted file also contains it"
             yield _finding(key.removeprefix(remote.prefix), "half-written", problem, _COMPACT)
 
     if run.manifest.request_settings is None:

@@ -36,14 +36,14 @@ _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
         "one line of journal.jsonl of a scoring episode",
     ),
     ("episode-mark", 1, EpisodeMark, "episode.json: the mark of a complete episode"),
-    ("transplant", 2, TransplantFile, "transplant.json: decisions at other capitals"),
-    ("fork", 1, ForkFile, "fork.json: what a fork found"),
+    ("transplant", 2, TransplantFile, "transplant.json: decisions with other capital"),
+    ("fork", 1, ForkFile, "fork.json: results of a fork"),
     ("fork-decision", 1, ForkedDecision, "one line of decisions.jsonl of a fork"),
 )
 
 
 def schema_files() -> dict[Path, str]:
-    """Return the text of each schema by the path that it is kept under."""
+    """Return the text of each schema by the path of its file."""
     texts: dict[Path, str] = {}
     for name, version, type_, title in _TYPES:
         schema = json_schema(type_, f"urn:ktdeval:{name}:{version}", title)
@@ -53,12 +53,12 @@ def schema_files() -> dict[Path, str]:
 
 
 def _add_comments(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the source comments of fields, from its types and their bases, to a schema."""
+    """Add the source comments of fields, from a type and its bases, to a schema."""
     types = struct_types(get_origin(type_) or type_) | struct_types(type_)
     for key, part in schema["$defs"].items():
         struct = types[key.partition("_")[0]]
         docs: dict[str, str] = {}
-        for base in reversed(struct.__mro__):  # a class's own comments override those of its base
+        for base in reversed(struct.__mro__):  # a class's own comments override those of its bases
             if issubclass(base, Value) and base is not Value:
                 docs |= field_docs(base)
 

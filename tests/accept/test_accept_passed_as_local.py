@@ -1,4 +1,4 @@
-"""A run of a model behind a network whose owner presents it as one of a model of this machine: no
+"""A run a remote model whose owner presents it as one of a model of this machine: no
 calls, no record of them, nothing to pay.
 
 The run is made once, of `openai/stub-x` behind HTTP. Its owner changes a copy as anybody can, with

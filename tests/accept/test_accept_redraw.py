@@ -159,11 +159,11 @@ def without_a_word_on_its_book(run: Path) -> None:
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "record of calls deleted": (
         without("calls.sqlite", "replies.sqlite"),
-        "calls.sqlite: the record of calls, begun at",
+        "calls.sqlite: the call log, begun at",
     ),
     "record of calls and card deleted": (
         without("calls.sqlite", CARD),
-        "calls.sqlite: the record of calls, begun at",
+        "calls.sqlite: the call log, begun at",
     ),
     "record of calls of another run": (
         with_a_book_of_another_run,
@@ -175,7 +175,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "rows taken out": (
         with_rows_of_the_other_episode_taken_out,
-        "calls.sqlite: does not hold the calls that the episode.json of episode",
+        "calls.sqlite: lacks calls that the episode.json of episode",
     ),
     "manifest that names no record": (
         without_a_word_on_its_book,
@@ -242,7 +242,7 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "more unused answers in the mark": (counting(unused=1), "replies, the transcript has"),
     "fewer answers on the card": (
         counting_on_the_card(answered=-1, attempts=-1),
-        "are not the calls that its episode.json counts",
+        "differs from the calls that its episode.json counts",
     ),
     "an attempt that is no answer and no failure": (
         counting_on_the_card(attempts=1),
@@ -260,13 +260,13 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a record of calls that is gone": (
         lambda run: (run / "calls.sqlite").unlink(),
-        "calls.sqlite: the record of calls, begun at",
+        "calls.sqlite: the call log, begun at",
     ),
     "a record of calls with another time": (
         lambda run: in_book(
             run, "UPDATE calls SET at = '2026-01-01T00:00:00.000Z' WHERE number = 1"
         ),
-        "calls.sqlite: does not hold the calls that the episode.json of episode",
+        "calls.sqlite: lacks calls that the episode.json of episode",
     ),
 }
 
@@ -287,7 +287,7 @@ def test_a_card_can_not_be_made_of_an_episode_that_another_record_of_calls_holds
     scored = ktdeval("score", run, "--plugin", PLUGIN, cwd=run.parent)
 
     assert scored.code != 0
-    assert "calls.sqlite: does not hold the calls that the episode.json of episode" in scored.err
+    assert "calls.sqlite: lacks calls that the episode.json of episode" in scored.err
     assert not (run / CARD).exists()
     assert draw(run).code != 0
 

@@ -120,7 +120,7 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
         for how in ("run", "plan"):
             assert main([how, *plugins, "--tasks", "sums", "--model", "clerk/five", option]) != 0
             assert (
-                f"{option.split('=')[0]}: none of these tasks asks about a market; leave it out"
+                f"{option.split('=')[0]}: none of these tasks needs a market; omit the option"
                 in capsys.readouterr().err
             )
 

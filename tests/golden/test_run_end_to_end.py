@@ -304,8 +304,8 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     line = ktdeval("card", "verify", path, cwd=tmp_path)
     assert line.code != 0
     assert (
-        "unknown metric 'days_up': it came from run_plugin; install that, or name its file with"
-        " --plugin" in line.out + line.err
+        "unknown metric 'days_up': it came from run_plugin; install that plugin, or give its file with --plugin"
+        in line.out + line.err
     )
     assert ktdeval("card", "verify", run, cwd=tmp_path).code == 0, (
         "the run's own card needs no plugin"

@@ -121,8 +121,8 @@ class Forker:
 
     def check(self, spec: EpisodeSpec, step: int, change: InputChange) -> int | None:
         """Return how many values in a step's state a change alters; None if tools may show values
-        that the state does not contain. Raises UsageError if the change can't be made here. The
-        model is not called.
+        that the state does not contain. Raises UsageError if the change can't be made here. No
+        model is called.
         """
         episode = self._open_episode(spec, step, RecordedModel(), {})
         episode.shown_bytes(step)  # the mask parses what it has shown
@@ -139,10 +139,10 @@ class Forker:
         if self.has_tools and not change.is_placebo:
             return None
 
-        raise CannotChangeError("changes nothing that the step shows")
+        raise CannotChangeError("does not change anything that the step shows")
 
     def _check_words(self, episode: TradingEpisode, change: InputChange) -> None:
-        """Reject a value that contains a hidden identity, as text or as a number."""
+        """Refuse a value that contains a hidden identity, as text or as a number."""
         value = change.text.partition("=")[2]
         guard = LeakGuard(episode.lens, self._snapshot)
         try:
@@ -304,7 +304,7 @@ class Forker:
             if asset is None:
                 shown = lens.shown[0] if lens.shown else "no stock"
                 raise CannotChangeError(
-                    "the step does not show this stock; name one as the mask shows it, such as"
+                    "the step does not show this stock; use a label that the mask shows, such as"
                     f" {shown}"
                 )
 
@@ -317,7 +317,7 @@ class Forker:
         """Return an episode restored to the start of a step."""
         before = self.entries(spec, step)[:step]
         episode = self._factory.open(spec, model, further or None)
-        assert isinstance(episode, TradingEpisode), "only trading tasks are forked"
+        assert isinstance(episode, TradingEpisode), "only steps of trading tasks can be forked"
         if before:
             episode.resume(before)
         return episode
@@ -343,15 +343,15 @@ class _Trace:
             said = self._transcript[number]
             if said.external is not UNSET:
                 raise UsageError(
-                    f"{self._label}: an external agent decided; a fork can't change what it was"
-                    " shown"
+                    f"{self._label}: its decisions are from an external agent; a fork can't change"
+                    " the agent's inputs"
                 )
 
             if said.predicted is not UNSET:
                 raise UsageError(
-                    f"{self._label}: its model was given factors of the market in addition to the"
-                    " prompt, and a change of the prompt does not change them; fork a run of a"
-                    " model that reads prompts"
+                    f"{self._label}: its model received factors of the market in addition to the"
+                    " prompt, and a fork changes only the prompt; fork a run of a model that reads"
+                    " only prompts"
                 )
 
             entry = next(self._traced, None)

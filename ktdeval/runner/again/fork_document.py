@@ -1,4 +1,4 @@
-"""Folder of a fork: a run's decisions repeated with one input changed, and figures on them.
+"""Folder of a fork: decisions of a run repeated with one input changed, and figures about them.
 
     OUT/decisions.jsonl   one line for each decision, durable before the next is requested
     OUT/fork.json         the figures, and their sources
@@ -23,9 +23,9 @@ _SUFFIX = "-fork"
 
 
 class ForkPlace(Value):
-    """A step that is asked again."""
+    """A step whose decision is requested again."""
 
-    episode: str  #: id of its episode
+    episode: str  #: id of the step's episode
     task: str
     window: str
     seed: int
@@ -36,49 +36,51 @@ class ForkedDecision(Value):
     """One decision of a forked step, in true identities."""
 
     place: ForkPlace
-    variant: str  #: the change as named, `AGAIN` where nothing is changed
-    sample: int  #: its number, from 0
-    manifest_sha256: str  #: of the run that it is a fork of
-    provenance: str  #: how the decision came about, as in a ledger
-    #: by code, share of the NAV after the orders, as they were decided; positions of weight 0 are
-    #: left out
+    variant: str  #: name of the change; `AGAIN` for no change
+    sample: int  #: number of the repetition, from 0
+    manifest_sha256: str  #: hash of the forked run's manifest
+    provenance: str  #: source of the decision, as in a ledger
+    #: by code, target share of the NAV after the orders; positions of weight 0 are omitted
     weights: dict[str, float]
-    sides: dict[str, str]  #: by code, side of the last order
-    cells: int  #: values of the prompt and of tool results that were other ones
-    #: by code, how much its figure was larger than it was; empty where no figure of assets changes
+    sides: dict[str, str]  #: by code, side of its last order
+    cells: int  #: number of values in the prompt and in tool results that changed
+    #: by code, increase of its figure; empty if no figure of an asset changes
     differences: dict[str, float]
     input_tokens: int
     output_tokens: int
-    failure: str | None  #: why there is no decision; null: there is one
-    #: whether that is a call that failed, which is made again; else it can't be asked at all
+    failure: str | None  #: why there is no decision; null if there is one
+    #: true: a call failed, and is repeated on the next start; false: the decision can't be
+    #: requested
     is_call_failure: bool
 
 
 class VariantFigures(Value):
-    """How far decisions of one change lie from those asked again as they were; means over steps."""
+    """Distance of decisions under one change from repeated decisions without a change; means over
+    steps.
+    """
 
     variant: str
-    family: str  #: of the input that is changed
+    family: str  #: family of the changed input
     is_placebo: bool
-    steps: int  #: at which it changed something
-    decisions: int  #: that were asked
-    failed: int  #: of these, calls that failed or were left out
-    cells: float | None  #: changed values a decision
-    moved_share: float | None  #: share of pairs of decisions that differ
-    #: half the sum of absolute differences of weights, cash included: 0 … 1 of a long portfolio
+    steps: int  #: number of steps at which the change had an effect
+    decisions: int  #: number of decisions requested
+    failed: int  #: number of these that failed or were omitted
+    cells: float | None  #: changed values per decision
+    moved_share: float | None  #: fraction of pairs of decisions that differ
+    #: half the sum of absolute weight differences, including cash: 0 … 1 for a long portfolio
     turnover: float | None
-    flips: float | None  #: stocks on the other side, of a decision
-    #: correlation over assets of the change of their figure with that of their weight, mean over
-    #: steps: above 0, more of it is bought
+    flips: float | None  #: stocks on the other side, per decision
+    #: correlation over assets between the change in their figure and the change in their weight,
+    #: mean over steps; above 0, a larger figure leads to a larger weight
     direction: float | None
-    beyond: float | None  #: turnover beyond that of plain re-asking
+    beyond: float | None  #: turnover in excess of that of repeated decisions without a change
     low: float | None  #: 95 % interval of `beyond`
     high: float | None
-    #: p-value of the largest of the nulls, before `adjusted_p`; 0: exact, of a model that never
-    #: draws
+    #: largest p-value over the null hypotheses, before `adjusted_p`; 0: exact, of a model that
+    #: never draws
     p: float | None
-    adjusted_p: float | None  #: by Holm over all changes
-    is_read: bool | None  #: whether it moves decisions beyond every null; null: not decided
+    adjusted_p: float | None  #: adjusted by Holm over all changes
+    is_read: bool | None  #: whether the change moves decisions beyond every null; null: undecided
     reason: str | None  #: why a figure is missing
 
 
@@ -91,18 +93,18 @@ class FamilyFigures(Value):
 
 
 class ForkFile(Value):
-    """What `ktdeval fork` found (`fork.json`)."""
+    """Result of `ktdeval fork` (`fork.json`)."""
 
     version: int
     run: str  #: name of the run's folder
-    manifest_sha256: str  #: of its manifest.json, by which it is known again
+    manifest_sha256: str  #: hash of the run's manifest.json, which identifies the run
     model: str
     agent: str
-    samples: int  #: of each variant at each step
-    draws: bool  #: whether asking again may give another decision
+    samples: int  #: repetitions of each variant at each step
+    draws: bool  #: whether a repeated request may give a different decision
     places: tuple[ForkPlace, ...]
-    selection: dict[str, JsonValue]  #: which steps and changes were asked for, by option
-    as_recorded: float | None  #: share of decisions asked again that are the recorded one
+    selection: dict[str, JsonValue]  #: steps and changes that were selected, by option
+    as_recorded: float | None  #: fraction of repeated decisions that equal the recorded one
     variants: tuple[VariantFigures, ...]
     families: tuple[FamilyFigures, ...]
     notes: tuple[str, ...]

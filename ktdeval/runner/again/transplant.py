@@ -280,7 +280,7 @@ class _Execution:
             if order.shares is None or order.asset is None:
                 orders.append(order)
             elif order.target_weight is not None:
-                # sized at decision time from its weight, which is what the model requested
+                # sized at decision time from its weight, which the model requested
                 orders.append(structs.replace(order, shares=None))
             else:
                 orders.append(structs.replace(order, shares=self._scale_order(order, order.asset)))

@@ -1,4 +1,4 @@
-"""Folder of a transplant: figures for a run's decisions with different capital, with ledgers and
+"""Folder of a transplant: figures about a run's decisions with different capital, with ledgers and
 cards.
 
     OUT/transplant.json                          all figures, and their sources
@@ -26,8 +26,8 @@ FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)
 TRANSPLANT = "transplant.json"
 MIN_FILLED = 0.8
-"""Smallest filled share of what orders asked for. Below it, most of the decisions could not be
-bought, so returns are not figures of the decisions.
+"""Minimum filled fraction of the requested notional. Below it, most decisions could not be
+executed, so returns would not describe the decisions.
 """
 _SUFFIX = "-transplanted"
 _MEASURE_WORDS = {
@@ -42,42 +42,42 @@ class MeanLine(Value):
     value: float | None
     low: float | None
     high: float | None
-    windows: int  #: that have the figure
-    reason: str | None  #: why there is no value, or no interval
+    windows: int  #: number of windows that have the figure
+    reason: str | None  #: why the value or its interval is missing
 
 
 class CostsLine(Value):
-    """Costs as fractions of the first capital; means over episodes."""
+    """Costs as fractions of the initial capital; means over episodes."""
 
     commission: float
     duties: float  #: stamp duties, transfer fees and the like
-    execution: float  #: spread and impact: fills against the prices of the day
+    execution: float  #: spread and impact: fill prices against the day's prices
     financing: float  #: interest on shorts
 
 
 class OtherStates(Value):
-    """Steps at which the model would have seen another state than it saw."""
+    """Steps at which the model would have seen a different state."""
 
-    first_step: int | None  #: earliest of any episode; null: none
-    share: float  #: of all steps
+    first_step: int | None  #: earliest such step of any episode; null: none
+    share: float  #: fraction of all steps
 
 
 class CapitalLine(Value):
-    """Figures of a task's decisions at one capital; returns are net of all costs, and withheld where
-    less than `MIN_FILLED` of what orders asked for was filled.
+    """Figures for a task's decisions with one capital. Returns are net of all costs, and withheld
+    if less than `MIN_FILLED` of the requested notional was filled.
     """
 
     task: str
-    capital: int  #: first cash, in units of `currency`
+    capital: int  #: initial cash, in units of `currency`
     currency: str
     episodes: int
     total_return: MeanLine
-    annualised_return: MeanLine  #: of windows of half a year and more
-    excess_return: MeanLine  #: over the benchmark
+    annualised_return: MeanLine  #: only from windows of half a year or more
+    excess_return: MeanLine  #: in excess of the benchmark
     selection_alpha: MeanLine
-    net_selection: MeanLine  #: with the trading effect: less what fills and fees took
-    turnover: MeanLine  #: a year, two-way
-    #: share of the notional that orders asked for, at the prices of the day; null: none did
+    net_selection: MeanLine  #: selection plus trading effect, i.e. net of fills and fees
+    turnover: MeanLine  #: per year, two-way
+    #: fraction of the requested notional that was filled, at the day's prices; null: no orders
     filled_share: float | None
     withheld: str | None  #: why returns are withheld
     costs: CostsLine
@@ -92,11 +92,12 @@ class BreakEven(Value):
     task: str
     measure: str  #: `excess_return` or `net_selection`
     capital: float | None
-    #: 95 % interval: where the ends of the mean's interval fall to zero; null: beyond the capitals
+    #: 95 % interval: capitals at which the ends of the mean's interval fall to zero; null: outside
+    #: the capitals tried
     low: float | None
     high: float | None
     windows: int
-    reason: str | None  #: why there is no capital, or no interval
+    reason: str | None  #: why the capital or its interval is missing
 
     def words(self, currency: str) -> str:
         """Return a sentence that reports the break-even capital."""
@@ -107,7 +108,7 @@ class BreakEven(Value):
 
         sentence = f"break-even by {name}: {currency} {self.capital:,.0f}"
         if self.low is None and self.high is None:
-            why = self.reason or "no end of its interval lies within the capitals"
+            why = self.reason or "both ends of its interval lie outside the capitals tried"
             return f"{sentence} ({why}; {over})"
 
         low = "below all" if self.low is None else f"{self.low:,.0f}"
@@ -116,18 +117,18 @@ class BreakEven(Value):
 
 
 class TransplantFile(Value):
-    """What `ktdeval transplant` found (`transplant.json`)."""
+    """Result of `ktdeval transplant` (`transplant.json`)."""
 
     version: int
     run: str  #: name of the run's folder
-    manifest_sha256: str  #: of its manifest.json, by which it is known again
+    manifest_sha256: str  #: hash of the run's manifest.json, which identifies the run
     model: str
     agent: str
-    own_capital: dict[str, int]  #: first cash of the run, by task
-    #: coefficients of execution by task; null: the venue's own, which is none unless it says so
+    own_capital: dict[str, int]  #: initial cash of the run, by task
+    #: coefficients of execution by task; null: the venue's own (none, unless it has some)
     execution: dict[str, dict[str, JsonValue] | None]
-    own_execution: dict[str, dict[str, JsonValue] | None]  #: the run's
-    weight_tolerance: float  #: difference in a weight up to which a state is the same
+    own_execution: dict[str, dict[str, JsonValue] | None]  #: coefficients of the run
+    weight_tolerance: float  #: maximum difference in a weight at which a state counts as the same
     lines: tuple[CapitalLine, ...]
     break_even: tuple[BreakEven, ...]
     notes: tuple[str, ...]
@@ -155,7 +156,9 @@ def load_transplant(folder: Path) -> TransplantFile:
 
 
 def known_transplant(run: Path) -> TransplantFile | None:
-    """Return the transplant stored next to a run; None if it is missing or belongs to another run."""
+    """Return the transplant stored next to a run; None if it is missing or belongs to another
+    run.
+    """
     folder = transplant_beside(run)
     if not (folder / TRANSPLANT).exists():
         return None
@@ -186,6 +189,6 @@ def transplanted_at(path: Path, capital: int) -> Path:
     tried = sorted(int(each.name) for each in folder.glob("at/*") if each.name.isdigit())
     has = f"it has {', '.join(f'{each:,}' for each in tried)}" if tried else "it has none"
     raise UsageError(
-        f"{path}: no transplant at {capital:,} ({has}); `ktdeval transplant RUN --cash {capital}`"
-        " makes one"
+        f"{path}: no transplant at {capital:,} ({has}); create one with `ktdeval transplant RUN"
+        f" --cash {capital}`"
     )

@@ -1,10 +1,9 @@
-"""Notional account: the result of an episode's own orders, without any effect of the market.
+"""Notional account: the result of an episode's own orders, without any market effect.
 
 A mode that hides prices must hide everything that follows from a price. Cash, NAV and returns of an
 account do, and so does whether an order was filled (a limit, a suspension, an expensive lot): each
-would reveal a price to an agent that places orders to find it out. So a scene of such a task gets
-these books instead of the true books. They depend only on the orders, and are the same on every
-market.
+would reveal a price to an agent that probes it with orders. So a scene of such a task gets these
+books instead of the true ones. They depend only on the orders, and are the same on every market.
 
 The account's unit is a billionth of NAV: a position of 50,000,000 is the weight 0.05 that was
 ordered, whether or not the order was filled, and cash is the rest. Orders are still executed on the
@@ -30,11 +29,11 @@ class BookAccount:
     def __init__(self, trading: TradingConfig, columns: Mapping[str, int]) -> None:
         #: cash and positions as weights, in parts of `BOOK_NAV`
         self.account = Account(BOOK_NAV, {})
-        #: the last record, with its orders but without their outcomes
+        #: the last record: its orders without their outcomes
         self.last: StepRecord | None = None
         self._trading = trading
         self._columns = columns
-        self._ordered: set[int] = set()  # every asset that was ever ordered
+        self._ordered: set[int] = set()  # every asset ordered so far
 
     def follow(self, _account: Account, record: StepRecord) -> None:
         """Apply the orders of a record."""
@@ -59,8 +58,8 @@ class BookAccount:
 
     def breaches(self, action: Action) -> list[RuleBreach]:
         """Return the orders that break a rule in this account; empty if the task gives no feedback
-        on them. A name that was ordered before can be sold, since an earlier sale may not have been
-        filled.
+        on broken rules. A name that was ordered before can be sold, since an earlier sale may not
+        have been filled.
         """
         if not self._trading.constraint_feedback:
             return []

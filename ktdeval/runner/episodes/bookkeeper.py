@@ -1,4 +1,4 @@
-"""Books of a trading episode in true identities: settles decisions and records them."""
+"""Books of a trading episode in true identities: they settle decisions and record them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Bookkeeper:
 
 @dataclass(frozen=True)
 class _DayRecords:
-    """Records of what the executor booked on a day: the same fields, but with the asset's code
+    """Records of the executor's bookings on a day: the same fields, but with the asset's code
     instead of its column.
     """
 
@@ -140,7 +140,9 @@ class _DayRecords:
         return structs.replace(record, duties=duties)
 
     def _duties(self, asset: int, signed_shares: int, notional_minor: int) -> dict[str, int]:
-        """Return the duties on a fill (negative shares for a sale); empty if nothing was filled."""
+        """Return the duties on a fill (negative shares for a sale); empty if no shares were
+        filled.
+        """
         if not signed_shares:
             return {}
 

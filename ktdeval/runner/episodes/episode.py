@@ -57,7 +57,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         traits = task_traits(parts.task)
         self._is_at_book = traits.account_at_book
         self._lessons = traits.lessons
-        #: True if the first step begins with the task's lessons
+        #: whether the first step begins with the task's lessons
         self.has_warm_up = traits.lessons is not None
         form = self._own_form()
         if traits.submission_form is not None:
@@ -120,7 +120,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
             context=self._scene.tool_context(step, view, seen.account),
             breaches=seen.breaches,
             teach=self._teach(step, view),
-            # style factors derive from the market, which a notional account hides
+            # style factors are derived from the market, which a notional account hides
             history=None if self._is_at_book else partial(self._history, view),
         )
         outcome = session.decide(self._parts.agent, observation, self._memory)
@@ -133,7 +133,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         )
 
     def settle_step(self, step: int, decided: DecidedStep) -> JournalEntry[StepRecord]:
-        """Settle a decision, and keep the agent's memory. The market data of the fill days must be
+        """Settle a decision, and store the agent's memory. The market data of the fill days must be
         known.
         """
         record = self._books.book(step, decided.decision, decided.counts)
@@ -168,9 +168,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
         return len(self._parts.snapshot.documents) > 0
 
     def shown_bytes(self, step: int) -> int:
-        """Return the number of UTF-8 bytes that the task shows at a step if no positions are
-        held.
-        """
+        """Return the number of UTF-8 bytes that the task shows at a step without positions."""
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
@@ -190,7 +188,7 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
         """Return the style factors of today's index members over the last `days` days, in an order
-        that reveals nothing about codes.
+        that is independent of codes.
         """
         inside = view.member[view.day]
         members = [asset for asset in self._scene.lens.order if inside[asset]]

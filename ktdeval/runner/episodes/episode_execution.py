@@ -65,8 +65,8 @@ class EpisodeFactory:
         self._plugins = plugins
         self._snapshot = snapshot
         self._tasks = tasks
-        self._targets: dict[str, TargetTask | None] = {}  # of scoring tasks, by task name
-        self._tools: dict[str, tuple[Tool, ...]] = {}  # of trading tasks, by task name
+        self._targets: dict[str, TargetTask | None] = {}  # targets of scoring tasks, by task name
+        self._tools: dict[str, tuple[Tool, ...]] = {}  # tools of trading tasks, by task name
         self._tapes: dict[TradingConfig, MarketTape] = {}  # tasks with the same rules share a tape
         for name, task in tasks.items():
             if is_scoring(task):
@@ -85,7 +85,7 @@ class EpisodeFactory:
         outside: Outside = NOT_A_RUN,
     ) -> Episode:
         """Return an episode, ready to be run, resumed or replayed. `further`: additional models by
-        the name that the agent uses; None: `model` answers for them. `outside`: settings for
+        the name that the agent uses; None: `model` answers in their place. `outside`: settings for
         external agents. Raises KtdevalError if the task or the agent rejects the spec.
         """
         task: Any = self._tasks[spec.task]
@@ -102,7 +102,7 @@ class EpisodeFactory:
     @property
     def _market(self) -> MarketSnapshot:
         if self._snapshot is None:
-            raise DataError("a task of this run asks about a market, and the run has none")
+            raise DataError("a task of this run needs a market, but the run has none")
         return self._snapshot
 
     def task(self, name: str) -> Task | ScoringTask:
@@ -149,7 +149,7 @@ class EpisodeContext:
     counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
     fence: Fence = no_fence  #: called before each step, and before each write
     maker: Maker | None = None  #: identity of the code that runs its steps; None: not recorded
-    #: True if replaying its steps costs nothing and gives the same bytes
+    #: whether replaying its steps costs nothing and gives the same bytes
     is_repeatable: bool = False
 
 
@@ -200,8 +200,8 @@ def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
     steps = f"{errors} steps in a row" if errors > 1 else "a step"
     kinds = ", ".join(sorted(failures))
     return (
-        f"{steps} ended in a failed call ({kinds}); fix it, then run the same command again to"
-        " resume (--max-failures)"
+        f"{steps} ended in a failed call ({kinds}); fix the cause, then run the same command again"
+        " to resume (--max-failures)"
     )
 
 

@@ -30,9 +30,9 @@ from ktdeval.values.config_options import build
 
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
-    """Objects, other than model and agent, that a run gives to an episode of either kind."""
+    """Objects other than model and agent that a run passes to an episode of either kind."""
 
-    #: additional models by the name that the agent uses; None: `model` answers for them
+    #: additional models by the name that the agent uses; None: `model` answers in their place
     further: Mapping[str, Model] | None = None
     outside: Outside = NOT_A_RUN  #: settings for external agents
 

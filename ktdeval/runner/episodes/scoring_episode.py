@@ -127,13 +127,15 @@ class ScoringEpisode(StepwiseEpisode[ScoringParts]):
         if problem := sample_problem(sample):
             raise PluginError(f"sample {step}: {problem}")
         if (other := self._steps.setdefault(sample.id, step)) != step:
-            raise PluginError(f"sample {step}: id {sample.id!r:.80} is also that of sample {other}")
+            raise PluginError(
+                f"sample {step}: id {sample.id!r:.80} is already used by sample {other}"
+            )
 
         return sample
 
 
 def sample_problem(sample: object) -> str:
-    """Return which requirement a plugin's sample violates; empty if it is valid."""
+    """Return why a plugin's sample is invalid; empty if it is valid."""
     if not isinstance(sample, Sample):
         return f"expected a ktdeval.api.Sample, was {sample!r:.80}"
 
@@ -163,7 +165,7 @@ def sample_problem(sample: object) -> str:
 
 
 def _json_object(text: str) -> dict[str, JsonValue]:
-    """Return an answer as a JSON object, which its schema requires it to be."""
+    """Return an answer as a JSON object, as its schema requires."""
     value = loads_strict(text)
     if not isinstance(value, dict):
         raise TypeError(f"an answer is a JSON object, not {type(value).__name__}")

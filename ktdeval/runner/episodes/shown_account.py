@@ -68,9 +68,9 @@ class SeenBooks:
         rules = {scale.fill for scale in tape.rules.scales} & FILLS_OF_MINUTES
         if rules and lens.mask.is_coarse:
             raise ConfigError(
-                f"orders fill at {' and '.join(sorted(rules))}, whose prices are means over a part"
-                " of the day; this mask rounds prices or adds noise, which can't be done to such"
-                " means: choose another mask or another fill"
+                f"orders fill at {' and '.join(sorted(rules))}, whose prices are means over part"
+                " of the day; this mask rounds prices or adds noise, which is not possible for"
+                " such means: choose another mask or another fill"
             )
 
         if lens.mask.is_coarse and tape.liquidity is not None:
@@ -79,7 +79,7 @@ class SeenBooks:
                 " noise_pct hide; set trading.execution to none, or choose a mask without them"
             )
 
-        #: cash at shown prices, true shares
+        #: cash at shown prices, and true shares
         self.account = open_account(trading, tape.rules.minor_per_unit)
         self.last: StepRecord | None = None  #: the last record, at shown prices
         self._lens = lens
@@ -88,7 +88,7 @@ class SeenBooks:
         self._tape = tape
         self._rules = tape.rules
         self._columns = snapshot.asset_index
-        self._row = lens.base_row  # of the close of `account`
+        self._row = lens.base_row  # row of the close that `account` refers to
 
     def follow(self, account: Account, record: StepRecord) -> None:
         """Apply a record of the true books and the resulting account."""
@@ -145,7 +145,7 @@ class SeenBooks:
 
     def breaches(self, action: Action) -> list[RuleBreach]:
         """Return the orders that break a rule at the last closes as shown; empty if the task gives
-        no feedback on them.
+        no feedback on broken rules.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -178,7 +178,7 @@ class SeenBooks:
         changed by an overnight factor change.
         """
         closing = list(action)
-        ordered: dict[int, int] = {}  # ordered against a position so far, in steps
+        ordered: dict[int, int] = {}  # steps ordered against a position so far
         for index, order in enumerate(action):
             held = self._closed_by(order)
             if order.asset is None or not held or order.shares is None:
@@ -197,7 +197,7 @@ class SeenBooks:
 
     def _closed_by(self, order: Order) -> int:
         """Return the size in steps of the position that an order in shares reduces; 0 for any other
-        order, and if shares are shown exactly.
+        order, or if shares are shown exactly.
         """
         position = None
         if order.asset is not None and self._hides_digits(order.asset):
@@ -241,7 +241,7 @@ class SeenBooks:
 
         if not is_buy and weight == 0.0 and now >= 0:
             held[asset] = 0
-            return order  # the whole position, whatever it is worth
+            return order  # the whole position, whatever its value
 
         if weight is None:
             shares = order.shares or 0
@@ -281,7 +281,7 @@ class SeenBooks:
             return max(0, target_in_lots - held)
 
         whole = in_lots(max(0, target_in_lots - held), terms.lot)
-        # Less than a lot is ordered as is, so that the executor reports the rule that it breaks.
+        # Less than a lot is ordered unchanged, so that the executor reports the broken rule.
         return whole or min(max(0, target - held), terms.lot - 1)
 
     @property

@@ -30,35 +30,37 @@ from ktdeval.task_api.scoring import is_scoring
 
 LOCAL_RUNNER = "local"
 
-#: Assumed hours until a batch ends: low, typical and high. Providers promise 24; Anthropic says
-#: that most of its batches end within one.
+#: Assumed hours until a batch ends: low, typical and high. Providers promise at most 24; Anthropic
+#: states that most of its batches end within one hour.
 HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
 
 
 def check_batch(config: RunConfig, plugins: Plugins, tasks: Mapping[str, Any]) -> None:
-    """Raise UsageError if a run with `--batch` has a model without batches, its own backend, or a
-    trading task. Nothing is opened and no call is made.
+    """Raise UsageError if a run with `--batch` has a model without batches, another runner, or a
+    trading task. No model is opened and no call is made.
     """
     if not config.batch:
         return
     if batches_of(own_model(config, plugins)) is None:
         raise UsageError(
-            f"--batch: {config.model} has no batch interface; leave the option out (models of"
-            " openai, anthropic and google have one)"
+            f"--batch: {config.model} has no batch interface; omit the option (models of openai,"
+            " anthropic and google have one)"
         )
     if config.runner != LOCAL_RUNNER:
         raise UsageError(
-            f"--batch: the runner {config.runner} makes one call at a time; leave one of the two"
-            " out"
+            f"--batch: the runner {config.runner} makes one call at a time; omit one of the two"
+            " options"
         )
 
     agent = plugins.make_agent(config.agent, config.agent_args)
     if agent_traits(agent).acts_outside:
-        raise _explain_refusal(f"the agent {config.agent} asks models only while it runs")
+        raise _explain_refusal(f"the agent {config.agent} calls models only while it runs")
 
     for name, task in tasks.items():
         if not is_scoring(task):
-            raise _explain_refusal(f"{name} trades, and each of its steps needs the one before")
+            raise _explain_refusal(
+                f"{name} trades, and each step needs the result of the previous one"
+            )
 
 
 def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
@@ -78,14 +80,14 @@ def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None
         calls = len(call_foreign(first.play_shown, where, False).requests)
         if calls != 1:
             raise _explain_refusal(
-                f"{name} with the agent {spec.agent} makes {calls:,} calls a sample"
+                f"{name} with the agent {spec.agent} makes {calls:,} calls per sample"
             )
 
 
 def _explain_refusal(problem: str) -> UsageError:
     return UsageError(
-        f"--batch: {problem}; it is for scoring tasks whose samples take one call each, so leave it"
-        " out"
+        f"--batch: {problem}; batches are for scoring tasks with one call per sample; omit the"
+        " option"
     )
 
 

@@ -32,7 +32,7 @@ class PlannedEpisodes:
 
 
 class _GivenAccess(ModelAccess):
-    """Gives each episode the model that was made for it."""
+    """Returns for each episode the model that was made for it."""
 
     def __init__(self, model_of: ModelOf) -> None:
         self._model_of = model_of

@@ -89,9 +89,9 @@ class RunResult:
 
     folder: Path  #: the run folder
     cards: tuple[Path, ...]  #: cards that were written, one for each task with a complete episode
-    failed: tuple[EpisodeOutcome, ...]  #: episodes without a complete ledger
+    failed: tuple[EpisodeOutcome, ...]  #: episodes that have no complete ledger
     episodes: int  #: number of planned episodes
-    #: why the run stopped early, such as a spent budget; None if it did not
+    #: why the run stopped early, such as an exhausted budget; None if it did not
     stopped: RunStop | None = None
 
 
@@ -124,8 +124,8 @@ class PreparedRun(Closing):
 
 @dataclass(frozen=True)
 class SharedRun:
-    """Settings shared by run folders that each hold a part of the same run. The config contains the
-    mask key and the tool protocol.
+    """Settings shared by run folders that each contain part of the same run. The config contains
+    the mask key and the tool protocol.
     """
 
     #: tool protocols of the additional models, by the names that the agent uses
@@ -145,8 +145,7 @@ def prepare_run(
     """
     if config.dry_run:
         raise UsageError(
-            "--dry-run: nothing is run with it; leave it out, or see `ktdeval plan` for what the"
-            " run would take"
+            "--dry-run only estimates a run; omit it, or use `ktdeval plan` for the estimate"
         )
 
     check_run_output(config)
@@ -200,7 +199,7 @@ def prepare_run(
 def _check_start(
     recorded: RunFolder | None, config: RunConfig, plugins: Plugins, folder: Path
 ) -> None:
-    """Check a recorded run before it continues and before its call log is opened (which would
+    """Check a recorded run before it continues and before its call log is opened (opening would
     create a new log), and check that the agent can be started.
     """
     if recorded is not None:
@@ -277,7 +276,7 @@ def _open_access(
     signals: RunSignals,
     shared: SharedRun | None = None,
 ) -> ModelAccess:
-    """Return the access to the models of a run; failed calls never stop a run of free models."""
+    """Return the access to the models of a run. Failed calls never stop a run of free models."""
     remote = models.remote
     if remote is not None:
         access = RemoteAccess(remote, config, models.price, folder, signals, models.further)
@@ -310,7 +309,7 @@ def _check_fit(
     specs: Sequence[EpisodeSpec],
     factory: Callable[[], EpisodeFactory],
 ) -> Context | None:
-    """Reject a model that can't handle a task, or whose context length is too small for it.
+    """Refuse a model that can't handle a task, or whose context is too small for it.
 
     Return the known context; None for a local model.
     """
@@ -347,7 +346,7 @@ def run_manifest(
 ) -> RunManifest:
     """Return the manifest that a run writes before its first step.
 
-    `recorded`: the same run, if it has begun; its knowledge cutoff and registration are kept unless
+    `recorded`: the same run, if it has begun. Its knowledge cutoff and registration are kept unless
     new ones are given.
     """
     cutoff: CutoffEntry | NoCutoff
@@ -416,8 +415,8 @@ def drawn_key_of(config: RunConfig) -> DrawnKey | None:
         return None
     if config.mask_key is not None:
         raise UsageError(
-            "--mask-key: a registration has the key that the board drew; leave it out, or leave"
-            " --registration out"
+            "--mask-key: the registration already contains the key that the board drew; omit"
+            " --mask-key or --registration"
         )
     return load_drawn_key(config.registration)
 
@@ -474,7 +473,7 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     is_list = isinstance(outcomes, list | tuple)
     if not is_list or [getattr(outcome, "spec", None) for outcome in outcomes] != turns:
         raise PluginError(
-            f"{where}: run() must return what execute() gave for each episode, in their order"
+            f"{where}: run() must return the results of execute() for all episodes, in order"
         )
 
     planned = {spec.id: number for number, spec in enumerate(work)}

@@ -146,7 +146,7 @@ class RunSignals:
 
 
 class RemoteAccess(ModelAccess):
-    """Access to a remote model: through cache, budget, limits and retries, with every call
+    """Access to a remote model through cache, budget, limits and retries; every call is
     recorded.
     """
 
@@ -188,7 +188,7 @@ class RemoteAccess(ModelAccess):
 
             self.log: CallLog = files.enter_context(CallLog(folder, cache))
             if config.batch:
-                # checks of the run are ordinary calls, not billed at the batch price
+                # checks of the run are ordinary calls, not charged at the batch price
                 price = run_price(replace(config, batch=False), model)
                 self.batches = BatchClient(model, settings, price, self.log, signals.stop)
 
@@ -211,7 +211,7 @@ class RemoteAccess(ModelAccess):
         for each in models:
             remote = each.remote
             if remote is None:
-                raise ConfigError(f"{each.choice.name}: is not a model behind a network")
+                raise ConfigError(f"{each.choice.name}: is not a remote model")
 
             client = self.client.beside(remote, each.price)
             requested: Literal["auto"] | ToolProtocol | None = each.protocol
@@ -237,8 +237,8 @@ class RemoteAccess(ModelAccess):
             if client.sent:
                 raise
 
-        # According to the cached replies it does not support tools. Its server may have been fixed
-        # since: make a call that neither cache nor log contains.
+        # The cached replies say that it does not support tools. Its server may have been fixed
+        # since then, so make a call that neither cache nor log contains.
         ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify, fence=self._check_fence)
         fresh_seed = time.time_ns() % 2**31
         return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
@@ -328,8 +328,7 @@ def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
         return None
     if model_traits(model).is_free:
         raise UsageError(
-            f"--tool-protocol {requested}: {config.model} takes tools as they are; leave the"
-            " option out"
+            f"--tool-protocol {requested}: {config.model} uses tools directly; omit the option"
         )
 
     return requested
@@ -397,7 +396,7 @@ def cache_path(where: str) -> Path:
     if where == "shared":
         return cache_folder() / REPLIES
     if "://" in where:
-        raise UsageError(f"--cache {where}: is a URL; name a local file, or shared")
+        raise UsageError(f"--cache {where}: is a URL; expected a local file, or shared")
 
     return user_path(where)
 
@@ -429,8 +428,8 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
         for name in ("price", "price_table"):
             if getattr(config, name):
                 raise UsageError(
-                    f"--{name.replace('_', '-')}: {config.model} runs on this machine and bills"
-                    " nothing; leave it out"
+                    f"--{name.replace('_', '-')}: {config.model} runs on this machine at no cost;"
+                    " omit the option"
                 )
 
         return FREE
@@ -438,8 +437,8 @@ def run_price(config: RunConfig, model: Model) -> Price | None:
     for name in ("max_cost", "max_tokens"):
         if getattr(config, name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')}: {config.model} makes its own calls, so that no limit"
-                " can be enforced; leave the option out, or make the model a"
+                f"--{name.replace('_', '-')}: {config.model} makes its own calls, so no limit can"
+                " be enforced; omit the option, or make the model a"
                 " ktdeval.api.RemoteModel (if it calls no provider: traits ="
                 " ModelTraits(is_free=True))"
             )

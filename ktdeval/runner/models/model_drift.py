@@ -1,4 +1,4 @@
-"""Drift of a model during a run, measured by a few fixed questions at its start and end.
+"""Drift of a model during a run, measured with a few fixed questions at its start and end.
 
 A provider may change the model behind a name, or behind a part of the traffic, without notice. The
 habits of a model reveal it: which number it picks at random, how it names things, how it rates
@@ -47,9 +47,10 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 
-#: version of the record format and the questions; increase it with each change to either
+#: version of the record format and the questions; increase it with each change to either of them
 VERSION = 1
-REPEATS = 2  #: times each question is asked in a round; two is the minimum to measure noise
+#: number of times that a question is asked in a round; at least two are needed to measure noise
+REPEATS = 2
 LONGEST_ANSWER = 200  #: maximum number of characters of an answer that are recorded
 
 #: makes one call without the cache; raises ModelError if it failed after all retries
@@ -67,8 +68,9 @@ _SYSTEM = "Answer with exactly what is asked for, on one line, without any expla
 class Canary(Value, frozen=True):
     """A fixed question."""
 
-    id: str  #: its name in a record
-    kind: Literal["number", "choice", "ranking", "text"]  #: how its answers are read and compared
+    id: str  #: name in records
+    #: determines how its answers are parsed and compared
+    kind: Literal["number", "choice", "ranking", "text"]
     question: str
     options: tuple[str, ...] = ()  #: the answers to choose from or to rank
 
@@ -87,7 +89,7 @@ class Round(Value, frozen=True):
     served_by: tuple[str, ...]  #: models that answered, as the provider names them, sorted
 
     def is_sound(self) -> bool:
-        """Return whether its questions and answers match this version."""
+        """Return whether its questions and answers are valid in this version."""
         if len(self.prompts) != len(self.answers):
             return False
         if not all(name in _BY_ID for name in self.prompts):
@@ -113,7 +115,7 @@ class CanaryRecord(Value, frozen=True):
             rounds.append(self.end)
 
         if self.version != VERSION or not all(part.is_sound() for part in rounds):
-            raise ValueError("its questions or answers are not those of this version")
+            raise ValueError("its questions or answers belong to another version")
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:

@@ -37,7 +37,7 @@ def told_run(
     specs: tuple[EpisodeSpec, ...],
     execute: Callable[[], R],
 ) -> R:
-    """Execute a run, and emit an event at its start and at its end, however it ends."""
+    """Execute a run, and emit an event at its start and at its end, whatever the outcome."""
     emit(RunStarted(run_id(specs), str(folder), specs))
     try:
         result = execute()

@@ -67,11 +67,11 @@ def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
     spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
     fields = () if spec.params is None else dataclasses.fields(spec.params)
     if "base_url" not in {field.name for field in fields}:
-        raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
+        raise UsageError(f"--base-url: {config.model} has no server address; omit the option")
 
     if config.model_args.get("base_url", config.base_url) != config.base_url:
         raise UsageError(
-            "--base-url and --model-args base_url=… name two addresses; give one of them"
+            "--base-url and --model-args base_url=… are two addresses; use only one of them"
         )
 
     return replace(config, model_args={**config.model_args, "base_url": config.base_url})
@@ -110,7 +110,7 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
         if (further.remote is None) != (as_remote(own) is None):
             raise ConfigError(
                 f"{where}: {further.choice.name} and {config.model} can't be used in one run: one"
-                " is a local model, the other is behind a network; name two of one kind"
+                " is local, the other remote; choose two of the same kind"
             )
 
         found.append(further)
@@ -122,7 +122,7 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
     """Return one additional model of a run."""
     if (
         model_traits(own).recorded_settings is not None
-    ):  # it replays a run, with the replies of all its models
+    ):  # replays a run, with the replies of all its models
         choice = FurtherModel(asked_as, config.model, dict(config.model_args))
         return RunModel(choice, own, FREE)
 
@@ -132,8 +132,8 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
     traits = model_traits(model)
     if traits.recorded_settings is not None:
         raise UsageError(
-            f"agent {config.agent}: {name} repeats a recorded run, and can only be the run's own"
-            " --model"
+            f"agent {config.agent}: {name} repeats a recorded run and can only be used as the"
+            " run's --model"
         )
 
     args |= traits.recorded_args
@@ -176,7 +176,7 @@ def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
     price = choose_price(name, {}, config.price_table, table, address=address)
     if price is None and config.max_cost is not None:
         raise ConfigError(
-            f"--max-cost: no price is known for {name}; give it in a file with --price-table"
+            f"--max-cost: no price is known for {name}; add it to a file for --price-table"
         )
 
     return price
@@ -186,7 +186,7 @@ def session_models(
     spec: EpisodeSpec, own: Model, further: Mapping[str, Model] | None
 ) -> dict[str, NamedModel]:
     """Return the additional models of an episode's sessions by the name that requests use. Without
-    `further`, `own` replaces all of them, as when models replay or measure.
+    `further`, `own` replaces all of them; models that replay or measure use this.
     """
     named = {}
     for choice in spec.further_models:
@@ -214,8 +214,8 @@ def offer_protocols(
 
 
 def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
-    """Return the context that the user gives, or else the context that the server reports, or else
-    None.
+    """Return the context that the user specified, or else the context that the server reports, or
+    else None.
     """
     if config.context_tokens is not None:
         return given_context(config.context_tokens)

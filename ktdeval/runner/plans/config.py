@@ -1,5 +1,5 @@
-"""Options of a run, each defined once: the command line, YAML files and the card's `config` derive
-from `RunConfig`.
+"""Options of a run, each defined once. The command line, YAML files and the card's `config` are
+derived from `RunConfig`.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ class RunConfig:
     mask_key: str | None = option(
         None,
         help=(
-            "mask key of a recorded run, 32 hexadecimal digits, to show the market under its"
-            " handles; default: a new one"
+            "mask key of a recorded run (32 hexadecimal digits), to show the market under the same"
+            " handles; default: a new key"
         ),
     )
     registration: str | None = option(
         None,
         help=(
-            "registration of this run with a leaderboard, after the board drew its mask key (the"
-            " board's keys/ID.json); sets all options that it fixes"
+            "registration of this run with a leaderboard that has drawn its mask key (the board's"
+            " keys/ID.json); sets all options that it fixes"
         ),
     )
     items: Address | None = option(
         None,
         help=(
-            "samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON"
-            " lines file"
+            "samples that replace a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or"
+            " JSON lines file"
         ),
     )
     limit: int | None = option(
@@ -67,12 +67,12 @@ class RunConfig:
     knowledge_cutoff: str | None = option(
         None,
         help=(
-            "end of the model's training data: a day, a month (2024-06), none (nothing was"
-            " trained), unknown; default: as listed"
+            "end of the model's training data: a day, a month (2024-06), none (not trained on"
+            " data), unknown; default: as listed"
         ),
     )
     metrics: tuple[str, ...] = option(
-        (), help="further metrics besides the task's own (see `ktdeval list metrics`)"
+        (), help="metrics in addition to the task's own (see `ktdeval list metrics`)"
     )
     set: Parameters = option(
         factory=dict,
@@ -86,13 +86,13 @@ class RunConfig:
         "strict", help="rule set to use if a paper's rule and the correct rule differ"
     )
     temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)
-    max_output_tokens: int = option(4096, help="most tokens in a reply", minimum=1)
+    max_output_tokens: int = option(4096, help="maximum tokens in a reply", minimum=1)
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = option(
         None, help="reasoning effort of a reasoning model; default: the provider's"
     )
     reasoning_tokens: int | None = option(
         None,
-        help="most tokens of reasoning in a reply, if the provider supports such a limit",
+        help="maximum reasoning tokens in a reply, if the provider supports such a limit",
         minimum=0,
     )
     tool_protocol: Literal["auto", "native", "json_schema", "text"] = option(
@@ -104,39 +104,43 @@ class RunConfig:
         None, help="address of the model's server, such as http://localhost:8000/v1"
     )
     timeout_s: float = option(
-        120.0, help="longest wait for a reply in seconds", minimum=0.001, maximum=1_000_000
+        120.0, help="maximum wait for a reply, in seconds", minimum=0.001, maximum=1_000_000
     )
     max_retries: int = option(
         12,
-        help="attempts after the first if a call fails temporarily (network, overload, rate limit)",
+        help="retries of a call that fails temporarily (network, overload, rate limit)",
         minimum=0,
     )
     max_wait_s: float = option(
-        3600.0, help="longest total wait between the attempts of one call, in seconds", minimum=0
+        3600.0, help="maximum total wait between the attempts of one call, in seconds", minimum=0
     )
     max_failures: int = option(
         3,
         help=(
-            "stop, resumably, after this many calls in a row have failed for good; until then,"
-            " their steps are holds"
+            "stop after this many consecutive failed calls (after retries); the run can be"
+            " resumed. Until then, their steps are holds"
         ),
         minimum=1,
     )
     call_gap_s: float = option(
-        0.0, help="shortest time between two calls to the provider, in seconds", minimum=0
+        0.0, help="minimum time between two calls to the provider, in seconds", minimum=0
     )
     max_cost: float | None = option(
-        None, help="stop, resumably, before this many US dollars are spent", minimum=0
+        None, help="stop before this many US dollars are spent; the run can be resumed", minimum=0
     )
     max_tokens: int | None = option(
-        None, help="stop, resumably, before this many tokens are used, in and out", minimum=1
+        None,
+        help="stop before this many input and output tokens are used; the run can be resumed",
+        minimum=1,
     )
-    max_hours: float | None = option(None, help="stop, resumably, after this many hours", minimum=0)
+    max_hours: float | None = option(
+        None, help="stop after this many hours; the run can be resumed", minimum=0
+    )
     context_tokens: int | None = option(
         None,
         help=(
-            "the model's context, prompt and reply together: a longer prompt is not sent; default:"
-            " what its server says"
+            "the model's context length, for prompt and reply together; longer prompts are not"
+            " sent; default: as its server reports"
         ),
         minimum=1,
     )
@@ -150,15 +154,15 @@ class RunConfig:
     batch: bool = option(
         False,
         help=(
-            "ask a scoring task in batches of the provider, at half price, within 24 hours: for"
-            " tasks of one call a sample"
+            "send the calls of a scoring task to the provider's batch interface: half price,"
+            " within 24 hours; only for tasks with one call per sample"
         ),
     )
     cache: Address = option(
         "shared",
         help=(
-            "where replies are kept: shared by all runs of this user, only in this run's folder"
-            " (run), or a file"
+            "where replies are cached: for all runs of this user (shared), only in this run's"
+            " folder (run), or in a file"
         ),
     )
     canary: int = option(
@@ -168,13 +172,15 @@ class RunConfig:
         minimum=0,
     )
     certificate: str | None = option(
-        None, help="certificate of the mask (see `ktdeval certify`), for the cards that it covers"
+        None,
+        help="certificate of the mask (see `ktdeval certify`), to attach to the cards that"
+        " it covers",
     )
     runner: str = option("local", help="execution backend (see `ktdeval list runners`)")
     concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
     dry_run: bool = option(
         False,
-        help="print the calls, cost and time that the run would take, as `ktdeval plan` does, and"
+        help="print the calls, cost and time that the run would need, like `ktdeval plan`, and"
         " stop",
     )
     out: Address | None = option(
@@ -182,17 +188,17 @@ class RunConfig:
         help="folder of the run, or a URL (s3://BUCKET/x); default: a new folder in ktdeval-runs",
     )
     extend: bool = option(
-        False, help="add tasks that the run in --out lacks; otherwise it must have the same ones"
+        False, help="add tasks to the run in --out; without this option, its tasks must be the same"
     )
-    plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
+    plugin: tuple[str, ...] = option((), help="additional plugin: a module or a path to one")
     quiet: bool = option(False, help="no progress bar")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if isinstance(value, str) and (not value or "\0" in value):
                 raise ConfigError(
-                    f"--{name.replace('_', '-')}: expected text, was {value[:40]!r}; leave the"
-                    " option out for its default"
+                    f"--{name.replace('_', '-')}: expected text, was {value[:40]!r}; omit the"
+                    " option for its default"
                 )
 
             if name in _RECORDED:
@@ -242,12 +248,12 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("full", "compact"),
     "execution": ("none", *EXECUTIONS.values()),
 }
-#: options that records hold exactly as given
+#: options that records contain exactly as given
 _RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
-"""For the fields without a default: examples in messages, and placeholders while a file is checked
-on its own.
+"""Values for the fields without a default: examples in messages, and placeholders while a file is
+checked alone.
 """
 
 
@@ -290,7 +296,7 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
         if not values.get(name):
             text = example if isinstance(example, str) else example[0]
             raise UsageError(
-                f"no {name.removesuffix('s')} named; name one with --{name} {text} (see `ktdeval"
+                f"no {name.removesuffix('s')} given; choose one with --{name} {text} (see `ktdeval"
                 f" {name.removesuffix('s')}s`)"
             )
 
@@ -311,14 +317,14 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the names in comma-separated texts. Raises ConfigError if the texts are empty, as with
+    """Return the names in comma-separated texts. Raises ConfigError if all texts are empty, as from
     an unset shell variable.
     """
     names = split_list(*texts)
     if not names:
         raise ConfigError(
-            f"{where}: expected one or more names, was {','.join(texts)!r}; give some, or leave the"
-            " option out"
+            f"{where}: expected one or more names, was {','.join(texts)!r}; give some, or omit the"
+            " option"
         )
     return names
 

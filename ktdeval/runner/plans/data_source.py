@@ -49,8 +49,8 @@ def open_snapshot(
 
     if user_path(data).exists():
         raise DataError(
-            f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval"
-            " data make`"
+            f"{data} is not a snapshot (manifest.json is missing); create one from it with"
+            " `ktdeval data make`"
         )
 
     known = [*providers, *_markets_beside(data)]
@@ -61,8 +61,8 @@ def open_snapshot(
 
 
 def _markets_beside(data: str) -> list[str]:
-    """Return the folders with a stored market next to the place where `data` would be, as a user
-    would write them.
+    """Return the folders with a stored market next to the location of `data`, as a user would write
+    them.
     """
     wanted = user_path(data)
     try:
@@ -93,8 +93,8 @@ def _loaded_snapshot(
 
 
 def private_paths(named: JsonValue) -> tuple[Path, ...]:
-    """Return the files and folders of this machine that no agent may read, as absolute paths: the
-    user's cache, and all paths in a run's options, however deeply nested in lists and mappings.
+    """Return the files and folders of this machine that agents must not read, as absolute paths:
+    the user's cache, and all paths in a run's options, however deeply nested in lists and mappings.
     """
     found = [cache_folder()]
     for text in filter(None, _texts(named)):
@@ -158,12 +158,13 @@ def store_snapshot(
 
 
 def _make_cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return a generated market: it depends only on its parameters, so it is generated once and
+    """Return a generated market. It depends only on its parameters, so it is generated once and
     cached under their hash.
     """
     spec = plugins.specs("data")[name]
     made = {"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)}
-    # Includes the document columns: a market that was cached before a column was added lacks it.
+    # Includes the document columns, because a market that was cached before a column was added
+    # lacks it.
     layout: dict[str, JsonValue] = {
         "format": FORMAT_VERSION,
         "documents": list(DOCUMENT_COLUMNS),
@@ -178,7 +179,7 @@ def _make_cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]
             raise DataError(f"{error}; delete {folder} to generate it again") from error
 
     with wrap_os_error(
-        f"{folder.parent}: can't keep generated markets here",
+        f"{folder.parent}: can't store generated markets here",
         "set KTDEVAL_CACHE_DIR to a writable folder",
     ):
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,4 @@
-"""Completion of a run's config with settings from its model and agent, and with the members of
-metric groups.
-"""
+"""Complete a run's config with settings of its model and agent, and expand metric groups."""
 
 from __future__ import annotations
 
@@ -46,11 +44,11 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with the arguments that pin the agent (its `recorded_args`) among its
+    """Return the config with the arguments that pin the agent (its `recorded_args`) added to its
     parameters.
     """
     pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
     is_plain = plugins.spec("agents", config.agent).params is None
     if is_plain and config.agent_args.keys() - pins.keys():
-        raise UsageError(f"agent {config.agent} takes no arguments, was given {PIN}; leave it out")
+        raise UsageError(f"agent {config.agent} takes no arguments, was given {PIN}; omit it")
     return replace(config, agent_args={**config.agent_args, **pins})

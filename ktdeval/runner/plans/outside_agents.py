@@ -24,7 +24,7 @@ def outside_of(
     files: KeptFiles | None = None,
     check: Callable[[], None] = goes_on,
 ) -> Outside:
-    """Return the settings that a run in a folder gives to its agent at each step."""
+    """Return the settings that a run in a folder passes to its agent at each step."""
     _, local = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
     named = [config.data, config.data_args, config.registration, config.items, config.cache]
     private = (folder.resolve(), *private_paths(named))
@@ -34,8 +34,8 @@ def outside_of(
 def try_agent(
     config: RunConfig, plugins: Plugins, folder: Path, recorded: RunFolder | None
 ) -> None:
-    """Try to start the agent, before the first model call that could cost money. For a complete
-    run, nothing is tried. Raises KtdevalError if the agent can't be started on this machine.
+    """Start the agent as a trial, before the first model call that could cost money. Does nothing
+    for a complete run. Raises KtdevalError if the agent can't be started on this machine.
     """
     if recorded is not None and all(map(recorded.is_complete, recorded.manifest.specs)):
         return
@@ -58,8 +58,8 @@ def outside_note(config: RunConfig, plugins: Plugins) -> str:
         known = call_through(traits.plan_note, f"agent {config.agent}: plan_note()")
     begin = f"the external agent {config.agent} is not started for an estimate: calls"
     if known:
-        return f"{begin} are those that react would take, with {known}"
+        return f"{begin} are estimated as for the agent react, with {known}"
     return (
-        f"{begin} and tokens are those that react would take; its own prompts come on top (a run with"
-        " --limit 1 shows them)"
+        f"{begin} and tokens are estimated as for the agent react, without its own prompts (a run"
+        " with --limit 1 shows them)"
     )

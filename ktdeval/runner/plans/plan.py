@@ -51,8 +51,8 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
     target_task = plugins.make_task(task.target_task)
     if is_scoring(target_task):
         raise PluginError(
-            f"task {task.name}: its target_task {task.target_task} does not trade; name a trading"
-            " task"
+            f"task {task.name}: its target_task {task.target_task} is not a trading task; choose"
+            " one"
         )
 
     return TargetTask(target_task, plugins.tools(target_task.tools))
@@ -151,7 +151,7 @@ def refuse_market(tasks: Iterable[Any], given: object, usual: object) -> None:
     for name in ("windows", "market", "data", "data_args", "mask_key"):
         if getattr(given, name, None) != getattr(usual, name, None):
             raise UsageError(
-                f"--{name.replace('_', '-')}: none of these tasks asks about a market; leave it out"
+                f"--{name.replace('_', '-')}: none of these tasks needs a market; omit the option"
             )
 
 
@@ -225,8 +225,8 @@ def _notes_on_options(config: RunConfig) -> list[str]:
     if reasoning is not None and reasoning >= config.max_output_tokens:
         notes.append(
             f"--reasoning-tokens {reasoning} is not below --max-output-tokens"
-            f" {config.max_output_tokens}: with most providers reasoning is a part of the reply,"
-            " which would be cut before the answer"
+            f" {config.max_output_tokens}: with most providers, reasoning is part of the reply,"
+            " which would be truncated before the answer"
         )
 
     return notes
@@ -245,8 +245,8 @@ def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) ->
     is_undated = has_names and not snapshot.spells
     if showing and is_undated:
         yield (
-            f"{', '.join(showing)}: names and codes are those of one day; if it is a later day,"
-            " they reveal what came after; import dated names (--names)"
+            f"{', '.join(showing)}: names and codes are from a single day; if that day is later,"
+            " they reveal the future; import dated names (--names)"
         )
 
 
@@ -261,15 +261,15 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
         ]
         if short:
             yield (
-                f"window {window.name}: {past_days} days of data lie before it, and factors look"
-                f" back further: {', '.join(short)}; until then they are undefined or rest on fewer"
-                " days"
+                f"window {window.name}: only {past_days} days of data precede it, and some factors"
+                f" look back further: {', '.join(short)}; at first they are undefined or based on"
+                " fewer days"
             )
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """Return the call parameters that a spec records, without unset parameters, which the provider
-    chooses.
+    """Return the call parameters that a spec records. Parameters that are not set are omitted; the
+    provider chooses them.
     """
     call = {
         name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")
@@ -322,7 +322,7 @@ def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Win
 def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
     """Raise UsageError if a FIRST:LAST range covers the same days as another window.
 
-    Two windows of a task may cover the same days: they may differ in what comes before them.
+    Two windows of a task may cover the same days: they may differ in their warm-ups.
     """
     for text, window in chosen.items():
         if not _DATE_RANGE.fullmatch(text):
@@ -335,8 +335,8 @@ def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
         ]
         if len(equal) > 1:
             raise UsageError(
-                f"windows {' and '.join(equal)} are the same days, which would count twice; name"
-                " one of them"
+                f"windows {' and '.join(equal)} cover the same days, which would count twice;"
+                " choose one of them"
             )
 
 
@@ -344,8 +344,8 @@ def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
     """Return episodes in the order in which they begin: task by task, in an order drawn from the
     mask key.
 
-    The order of the plan is public: if it were used, the first episode that an endpoint sees would
-    always belong to the first window, under any mask.
+    The plan's order is public: in that order, the first episode that an endpoint sees would belong
+    to the first window under any mask.
     """
     task_turns: dict[str, int] = {}
     turns: dict[str, int] = {}

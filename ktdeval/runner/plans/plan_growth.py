@@ -1,5 +1,5 @@
-"""Growth of a plan: a run folder that holds a part of a run may get additional episodes, and any
-run folder may get additional tasks with `--extend`.
+"""Growth of a plan: a run folder with part of a run may get additional episodes, and any run folder
+may get additional tasks with `--extend`.
 """
 
 from __future__ import annotations

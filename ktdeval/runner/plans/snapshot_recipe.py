@@ -1,6 +1,6 @@
 """Recipes for fetched snapshots: vendor, query, and checksums of the result.
 
-With a recipe, anybody can fetch the same snapshot again and see differences.
+With a recipe, anyone can fetch the same snapshot again and see any differences.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _local_params(plugins: Plugins, market: str) -> tuple[str, ...]:
     if "fetch" not in extra:
         raise UsageError(
             f"{market!r} was not fetched from a vendor; `ktdeval data` lists the providers that"
-            " fetch"
+            " fetch data"
         )
     return tuple(extra["fetch"])
 

@@ -1,5 +1,4 @@
-"""Ledger of a study: one line for each strategy that was tried, so that the number of tries is
-recorded.
+"""Ledger of a study: one line for each strategy that was tried, which records the number of tries.
 
 A study is a name; its ledger is the file `study-NAME.jsonl` next to the judged runs. Lines are only
 appended, while the folder is locked; a tried file is identified by its SHA-256.
@@ -29,12 +28,14 @@ class StudyTry(Value, frozen=True, kw_only=True):
     """One strategy that was tried: a line of the ledger."""
 
     version: int = format_version(_FORMAT)
-    sha256: str  #: of the judged file
-    source: str  #: its name
-    plan_sha256: str | None  #: of the plan in its run; null: an account value without decisions
+    sha256: str  #: SHA-256 of the judged file
+    source: str  #: name of the file
+    #: SHA-256 of the plan in its run; null for an account value without decisions
+    plan_sha256: str | None
     returns: int  #: number of returns
     returns_a_year: float | None
-    sharpe: float | None  #: of one return, not annualised; null: undefined, or of too few returns
+    #: Sharpe ratio per return, not annualised; null: undefined, or from too few returns
+    sharpe: float | None
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def study_ledger(folder: Path, name: str) -> Path:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"--study {name[:40]!r}: expected a name of letters, digits, points and hyphens, such as"
+            f"--study {name[:40]!r}: expected a name of letters, digits, dots and hyphens, such as"
             " momentum"
         )
     return folder / f"study-{name}.jsonl"

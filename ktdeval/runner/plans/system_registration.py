@@ -1,4 +1,4 @@
-"""System of a planned run, as fixed by registering it with a leaderboard."""
+"""The system of a planned run, which a registration with a leaderboard fixes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
     if as_remote(own_model(config, plugins)) is not None:
         if config.tool_protocol == "auto":
             raise UsageError(
-                "--tool-protocol: choose native, json_schema or text; auto would choose it after"
-                " the key is drawn (a card of an earlier run of the model names the protocol that"
-                " works)"
+                "--tool-protocol: choose native, json_schema or text, because auto would choose it"
+                " after the key is drawn (cards of earlier runs with this model name the protocol"
+                " that works)"
             )
 
         protocol = config.tool_protocol

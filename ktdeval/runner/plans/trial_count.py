@@ -1,5 +1,5 @@
-"""Number of trials: all trading episodes that run folders plan, finished or not, since each was a
-chance to be lucky.
+"""Number of trials: all trading episodes planned in run folders, finished or not, since each one
+was a chance to be lucky.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notes on which windows of a run have a warm-up."""
+"""Notes about the windows of a run that have a warm-up."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
     for window in dict.fromkeys(spec.window for spec in specs):
         if window is not None and first_day_of_warm_up(task, window) is None:
             yield (
-                f"task {task.name}: window {window.name} has no warm-up, so agents that learn begin"
-                f" it with an empty memory; windows with one: {', '.join(with_one)}"
+                f"task {task.name}: window {window.name} has no warm-up, so agents that learn"
+                f" begin it with an empty memory; windows with a warm-up: {', '.join(with_one)}"
             )
 
 

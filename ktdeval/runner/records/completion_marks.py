@@ -1,4 +1,6 @@
-"""Marks of a run folder: of a complete episode, and of the call log that a run was begun with."""
+"""Marks in a run folder: of a complete episode, and of the call log with which the run was
+begun.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +19,23 @@ from ktdeval.values.typed_json import Value
 
 
 class LogEntry(Value):
-    """Which record of calls a run was begun with: its replies and costs stand there, and nowhere
-    else.
-    """
+    """Call log with which a run was begun; replies and costs are recorded only there."""
 
-    id: str  #: as the record says it; drawn when it was begun
-    begun_at: str  #: when that was, ISO 8601 in UTC
+    id: str  #: id from the log, drawn when it was created
+    begun_at: str  #: time of its creation, ISO 8601 in UTC
 
 
 class EpisodeMark(Value):
     """Mark of a complete episode (`episode.json`)."""
 
-    spec: JsonObject  #: its spec
-    steps: int  #: how many there are
-    wall_s: float  #: seconds that it took, resumed parts added up
-    sha256: dict[str, str]  #: hash of each of its two files by name
-    said: Said  #: what its transcript holds
-    #: calls that were made for it; None of a model of this machine, which nobody calls
+    spec: JsonObject  #: spec of the episode
+    steps: int  #: number of steps
+    wall_s: float  #: duration in seconds, summed over all sessions
+    sha256: dict[str, str]  #: hash of each of its two files, by name
+    said: Said  #: counts of its transcript
+    #: calls made for it; None for a local model, whose calls are not recorded
     calls: EpisodeCalls | None = None
-    #: what made its steps; empty in records without it
+    #: code that ran its steps; empty in records without this field
     made_by: tuple[StepMaker, ...] = ()
 
 
@@ -45,7 +45,7 @@ def wall_time(marks: Iterable[EpisodeMark]) -> float:
 
 
 def own_maker(plugins: Plugins) -> Maker:
-    """Return the identity of the code that makes the steps of this process."""
+    """Return the identity of the code that runs the steps in this process."""
     return Maker(
         ktdeval=ktdeval.__version__, code=code_hash(plugins), python=platform.python_version()
     )

@@ -2,9 +2,9 @@
 was never written.
 
 A journal is synced after each line, so that no paid step is lost; where steps can be replayed at no
-cost with the same bytes, it is synced by groups of lines. A power cut can leave holes in lines that
-were not synced: in such a journal, a broken line is cut off with everything after it. In any other
-journal, a broken line is corruption.
+cost with the same bytes, it is synced by groups of lines. A power failure can leave holes in lines
+that were not synced: in such a journal, a broken line and everything after it are removed. In any
+other journal, a broken line is corruption.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MAX_TIMES = 2000
-"""Largest size of an unpacked file, as a multiple of its packed size: a day's prompts repeat most
-of those of the day before.
+"""Maximum size of an unpacked file, as a multiple of its packed size: a day's prompts mostly repeat
+those of the previous day.
 """
 
 STEPS_A_GROUP = 32
-"""Maximum number of steps that a power cut can take from a journal that is synced by groups."""
+"""Maximum number of steps that a power failure can remove from a journal synced by groups."""
 
 _BYTES_A_GROUP = 1 << 20  # a group also ends at this size: long prompts, slow steps
 
@@ -49,28 +49,28 @@ _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
 
 
 class JournalEntry(Value, Generic[R]):
-    """One finished step as it is journalled."""
+    """One finished step as written in the journal."""
 
-    step: R  #: its record
-    transcript: TranscriptEntry  #: its conversation
-    memory: JsonValue  #: memory of the agent for the next step
-    shown: tuple[str, ...] = ()  #: handles that the mask had shown by its end
-    wall_s: float = 0.0  #: seconds that it took
-    made_by: Maker | None = None  #: what made it; None in records without it
-    #: lines before it that were on disk when it was written; an earlier version wrote it where
-    #: lines were synced by groups
+    step: R  #: record of the step
+    transcript: TranscriptEntry  #: conversation of the step
+    memory: JsonValue  #: the agent's memory for the next step
+    shown: tuple[str, ...] = ()  #: handles that the mask had shown by the end of the step
+    wall_s: float = 0.0  #: duration in seconds
+    made_by: Maker | None = None  #: code that ran the step; None in records without this field
+    #: number of preceding lines that were on disk when it was written; an earlier version wrote
+    #: this where lines were synced by groups
     synced: int | UnsetType = UNSET
 
 
 class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
-    """Part of a journalled step that an episode keeps at its end: the conversation as it is written
-    there, undecoded.
+    """Part of a journalled step that an episode keeps at its end: the conversation stays as
+    written, undecoded.
     """
 
-    step: R  #: its record
+    step: R  #: record of the step
     transcript: msgspec.Raw  #: canonical JSON of a `TranscriptEntry`
-    wall_s: float = 0.0  #: seconds that it took
-    made_by: Maker | None = None  #: what made it
+    wall_s: float = 0.0  #: duration in seconds
+    made_by: Maker | None = None  #: code that ran the step
 
 
 Record = StepRecord | AnswerRecord
@@ -207,8 +207,8 @@ def _reached_outside(entry: object) -> bool:
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
-    """Read complete entries one by one, since all together may not fit in memory. Raises StoreError
-    if an entry is unreadable or corrupt.
+    """Read complete entries one by one, because all of them together may not fit in memory. Raises
+    StoreError if an entry is unreadable or corrupt.
     """
     with wrap_os_error(f"{path}: can't read"):
         for entry, _ in _whole_entries(path, type_):
@@ -217,19 +217,19 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
 
 @dataclass(frozen=True, slots=True)
 class CompactedJournal:
-    """A complete journal, in the form in which an episode keeps it."""
+    """The parts of a complete journal that an episode keeps."""
 
     records: list[Any]
-    seconds: list[float]  #: that each step took
+    seconds: list[float]  #: duration of each step
     said: Said  #: counts of the transcript
     made_by: tuple[StepMaker, ...]  #: code that ran its steps, in order of first use
-    #: packed transcript, in the bytes in which conversations are written in the journal
+    #: packed transcript, with the bytes of each conversation as in the journal
     transcript: bytes
 
 
 def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
-    """Return the parts of a journal that its episode keeps. The lines were written by this process,
-    or read by it when it opened the journal. Raises StoreError if a line is corrupt.
+    """Return the parts of a journal that its episode keeps. The lines must have been written by
+    this process, or read when it opened the journal. Raises StoreError if a line is corrupt.
     """
     records = []
     seconds = []
@@ -328,8 +328,8 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
         packed = read_plain(path)
         if (
             not 0 <= zstandard.frame_content_size(packed) <= max_bytes(len(packed), _MAX_TIMES)
-        ):  # this much memory is allocated at once
-            raise StoreError(f"{where}: its header states no size, or an impossible one")
+        ):  # the amount of memory that is allocated at once
+            raise StoreError(f"{where}: its header has no size, or an impossible one")
 
         lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
     except (OSError, zstandard.ZstdError) as error:

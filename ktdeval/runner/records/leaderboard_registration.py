@@ -58,11 +58,11 @@ class RegisteredWindow(Value, frozen=True, kw_only=True):
 class RegisteredSystem(Value, frozen=True, kw_only=True):
     """System of a registered run: everything that decides what is answered."""
 
-    model: ShortText  #: Full name of the model, as the card will say it
+    model: ShortText  #: full name of the model, as it will be on the card
     model_args: Arguments  #: Its parameters
     agent: ShortText  #: Name of the agent scaffold
     agent_args: Arguments  #: Its parameters
-    call: Arguments  #: Parameters of model calls, less those of the transport
+    call: Arguments  #: parameters of model calls, except those of the transport
 
 
 class Registrant(Value, frozen=True, kw_only=True):
@@ -79,17 +79,18 @@ class Registration(Value, frozen=True, kw_only=True):
 
     schema_version: Literal[1] = 1
     board: ShortText  #: Short name of the board
-    division: ShortText  #: Division that the card will be of
+    division: ShortText  #: division of the future card
     task: RegisteredTask
     snapshot: ContentHash  #: Id of the market
     windows: Annotated[tuple[RegisteredWindow, ...], Meta(min_length=1, max_length=1000)]
-    #: Each draws handles of its own
+    #: seeds; each draws its own handles
     seeds: Annotated[tuple[int, ...], Meta(min_length=1, max_length=10_000)]
     rules: Literal["strict", "paper"]  #: Rule set of the metrics
     system: RegisteredSystem
     submitter: Registrant
     registered_on: IsoDay
-    #: what the run is to answer, by which test and at which looks; absent: nothing in particular
+    #: what the run is to answer, by which test and at which looks; absent: no question was
+    #: registered
     question: Question | UnsetType = UNSET
 
     @property
@@ -101,8 +102,8 @@ class Registration(Value, frozen=True, kw_only=True):
 
 
 class DrawnKey(Value, frozen=True, kw_only=True):
-    """Mask key that a ktdeval leaderboard drew for a registration, version 1; written by the board
-    alone.
+    """Mask key that a ktdeval leaderboard drew for a registration, version 1; only the board writes
+    it.
     """
 
     schema_version: Literal[1] = 1
@@ -111,8 +112,8 @@ class DrawnKey(Value, frozen=True, kw_only=True):
     registration: Registration
     mask_key: MaskKey  #: Key of the run; each window and seed draws its own handles from it
     drawn_on: IsoDay
-    #: Public key whose signature on the registration the board verified when it drew, 64
-    #: hexadecimal digits; null: nobody signed it
+    #: public key (64 hexadecimal digits) whose signature on the registration the board verified
+    #: when it drew the key; null: unsigned
     signed_by: ContentHash | None = None
 
 
@@ -126,12 +127,12 @@ def load_drawn_key(path: str) -> DrawnKey:
         data = read_plain(user_path(path), _MAX_BYTES)
     except OSError as error:
         raise ConfigError(
-            f"{where}: can't read: {error.strerror or error}; name keys/ID.json of the board"
+            f"{where}: can't read: {error.strerror or error}; give the board's keys/ID.json"
         ) from error
 
     if b'"mask_key"' not in data and b'"submitter"' in data:
         raise ConfigError(
-            f"{where}: has no key yet; wait for the board to draw one, and name its keys/ID.json"
+            f"{where}: has no key yet; wait until the board draws one, then give its keys/ID.json"
         )
 
     drawn = decode_json(data, DrawnKey, where, ConfigError)
@@ -175,8 +176,8 @@ def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:
         if dumps_canonical(to_plain(registered)) != dumps_canonical(to_plain(planned)):
             raise UsageError(
                 f"--registration: {field}: registered {_shown_value(registered)}, this run has"
-                f" {_shown_value(planned)}; run what is registered, or leave --registration out for a run"
-                " that is not ranked"
+                f" {_shown_value(planned)}; run what is registered, or omit --registration (then"
+                " the run is not ranked)"
             )
 
 

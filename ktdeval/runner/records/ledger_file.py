@@ -42,22 +42,20 @@ _SCALARS = {
 
 
 class _Facts(Value):
-    """Units of a ledger, and its first cash."""
+    """Units of a ledger, and its initial cash."""
 
     version: Literal[1]
     currency: str
     minor_per_unit: int
     days_a_year: int
     initial_cash_minor: int
-    #: ticks of a unit of currency, steps of a share, price of fills, by code
+    #: by code: ticks per unit of currency, steps per share, price of fills
     scales: dict[str, tuple[int, int, FillRule]]
 
 
 @cache
 def _schema(absent: frozenset[str]) -> pa.Schema:
-    """Return the columns of a step record, without the columns `absent` that no step of a ledger
-    needs.
-    """
+    """Return the columns of a step record, without the optional columns in `absent`."""
     fields = msgspec.inspect.type_info(StepRecord).fields  # type: ignore[attr-defined]
     written = [field for field in fields if field.name not in absent]
     return pa.schema([_column(field, absent) for field in written])
@@ -110,14 +108,16 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
     table = pa.Table.from_pylist(rows, schema=_schema(frozenset(absent)))
 
-    # with a Python file object, Arrow would wait for the interpreter at each column
+    # a Python file object would make Arrow wait for the interpreter at each column
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 
 def _step_row(step: StepRecord) -> dict[str, Any]:
-    """Return a step as a row; Arrow takes a map as pairs, and equal maps give the same order."""
+    """Return a step as a row. Arrow represents a map as pairs, and equal maps get the same
+    order.
+    """
     fields = to_builtins(step)
     assert isinstance(fields, dict), "a struct is an object"
     row: dict[str, Any] = {**fields, "failures": sorted(step.failures.items())}
@@ -169,8 +169,8 @@ def _facts_of(ledger: Ledger) -> _Facts:
 
 
 def load_table(path: Path) -> pa.Table:
-    """Read a ledger file as a table into memory owned by Arrow: if an Arrow thread frees Python
-    memory during interpreter shutdown, the process aborts.
+    """Read a ledger file as a table into memory owned by Arrow: if an Arrow thread freed Python
+    memory during interpreter shutdown, the process would abort.
     """
     buffer = pa.BufferOutputStream()
     buffer.write(read_plain(path))

@@ -1,4 +1,4 @@
-"""Questions that are fixed before there is any answer: metric, effect of interest, test, windows,
+"""Questions that are fixed before any answer is known: metric, effect of interest, test, windows,
 error rate, and the looks at which the question may be settled.
 
 A leaderboard's registration holds a `Question`, and the plan of a grid a `SequentialRule`. The same
@@ -27,7 +27,7 @@ from ktdeval.values.typed_json import Value
 
 Windows = Annotated[int, Meta(ge=1, le=1000)]
 
-#: Sum of the quantiles of a test at 5 % two-sided with a power of 80 %
+#: sum of the quantiles for a two-sided test at 5 % with a power of 80 %
 _DESIGN = 2.8015852
 
 
@@ -35,20 +35,21 @@ class SequentialRule(Value, frozen=True, kw_only=True):
     """Rule by which a comparison over windows is settled, at planned looks."""
 
     metric: Annotated[str, Meta(min_length=1, max_length=100)]  #: as on cards
-    #: windows at each look, rising; the last is the number of planned windows
+    #: windows at each look, increasing; the last number is that of planned windows
     looks: Annotated[tuple[Windows, ...], Meta(min_length=1, max_length=100)]
     #: two-sided error over all looks together
     alpha: Annotated[float, Meta(ge=1e-6, le=0.5)] = 0.05
-    #: how much of alpha the looks so far may use; `anytime`: an interval that holds at all times
+    #: how much of alpha the looks may use up to each point; `anytime`: an interval that is valid at
+    #: all times
     spending: Literal["obrien-fleming", "pocock", "anytime"] = "obrien-fleming"
-    #: of ranks of differences, or of the differences themselves
+    #: statistic: ranks of differences, or the differences themselves
     test: Literal["signed-rank", "sign-flip"] = "signed-rank"
     #: smallest difference that is worth finding, in the metric's unit
     effect: Annotated[float, Meta(gt=0, le=1e9)]
 
     def __post_init__(self) -> None:
         if any(after <= before for before, after in pairwise(self.looks)):
-            raise ValueError("looks: must rise, such as [4, 7, 10]")
+            raise ValueError("looks: must increase, such as [4, 7, 10]")
         if not self.can_settle:
             raise ValueError(
                 f"looks: {self.looks[-1]} windows can't settle the question at alpha"
@@ -79,7 +80,7 @@ class Question(SequentialRule, frozen=True, kw_only=True):
 
     #: `zero`, `benchmark` (buying the index, for total_return), or the id of a card of the board
     against: Annotated[str, Meta(pattern=r"^(zero|benchmark|[0-9a-f]{64})$(?!\n)")] = "benchmark"
-    #: windows in the order in which looks take them
+    #: windows in the order in which the looks add them
     windows: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...],
         Meta(min_length=1, max_length=1000),
@@ -91,22 +92,22 @@ class Question(SequentialRule, frozen=True, kw_only=True):
             raise ValueError("windows: a name appears twice")
         if self.looks[-1] != len(self.windows):
             raise ValueError(
-                f"looks: the last is at {self.looks[-1]} windows, the question has"
-                f" {len(self.windows)}; the last look must be at all of them"
+                f"looks: the last look is at {self.looks[-1]} windows, but the question has"
+                f" {len(self.windows)}; the last look must include all of them"
             )
         if self.against == "benchmark" and self.metric != "total_return":
             raise ValueError(
-                "against: the benchmark has only a total_return; ask about total_return, or"
+                "against: the only metric of the benchmark is total_return; use total_return, or"
                 " compare with zero or a card"
             )
 
 
 class Answer(Value, frozen=True, kw_only=True):
-    """Answer to a question from the windows at hand."""
+    """Answer to a question from the windows available so far."""
 
-    windows: int  #: windows with a difference that were looked at
-    settled_at: int | None  #: number of the look that settled it, from 1; null: none has
-    sign: Literal[-1, 0, 1]  #: of the settled difference; 0: nothing is settled
+    windows: int  #: number of windows with a difference that were used
+    settled_at: int | None  #: number of the look that settled it, from 1; null: none did
+    sign: Literal[-1, 0, 1]  #: sign of the settled difference; 0: nothing is settled
     shift: float | None  #: Hodges-Lehmann estimate over these windows
     used: float  #: error used by the looks made
     reason: str | None = None  #: why no look could be made
@@ -136,7 +137,7 @@ def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
             sign=0,
             shift=None,
             used=0.0,
-            reason=f"the first look is at {rule.looks[0]} windows, {len(values)} are there",
+            reason=f"the first look is at {rule.looks[0]} windows; {len(values)} are available",
         )
     if rule.spending == "anytime":
         return _anytime_answer(rule, values)
@@ -192,7 +193,7 @@ def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64])
 
 
 def shared_days(windows: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of windows, (name, first, last), that overlap in days: their differences are not
+    """Yield pairs of windows, (name, first, last), that share days: their differences are not
     independent, as the test requires.
     """
     ordered = sorted(windows, key=lambda window: window[1])

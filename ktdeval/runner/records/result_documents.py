@@ -1,4 +1,4 @@
-"""Documents with the results of a command on a run, each in its own folder: a common reader with
+"""Documents with the results of a command on a run, each in a separate folder: a common reader with
 common errors.
 """
 

@@ -27,7 +27,7 @@ LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 _LOCK = ".lock"  #: file that is locked in a folder
 _LEASE_S = 30.0
 _UNIT = "run"
-#: maximum number of checks per lease that no other process has taken the run over
+#: maximum number of checks per lease for a takeover by another process
 _FRESH_PARTS = 60
 _LOOKS = 10  #: number of times that another process is checked during its lease
 
@@ -117,7 +117,7 @@ class _UrlClaim(RunClaim):
         if self._claim is not None:
             return
 
-        # A holder that was killed shows no sign of life for a lease.
+        # A killed holder shows no sign of life for a lease.
         holder = self._board.holder(_UNIT)
         lease = lease_s() if holder is None else holder.lease_s
         end = time.monotonic() + lease * (1 + 2 / _LOOKS)
@@ -139,8 +139,8 @@ class _UrlClaim(RunClaim):
             self._claim.check(lease_s() / _FRESH_PARTS)
         except FencedError as error:
             raise FencedError(
-                f"{self._mirror.url}: another process has taken this run over; this one"
-                " stops, and nothing is lost"
+                f"{self._mirror.url}: another process has taken this run over; this process stops,"
+                " and no data is lost"
             ) from error
 
     def release(self) -> None:
@@ -176,13 +176,13 @@ def lease_s() -> float:
 
 
 def check_vacant(path: Path) -> None:
-    """Raise StoreError if a folder holds anything other than a run or the traces of an aborted
+    """Raise StoreError if a folder contains anything other than a run or the remains of an aborted
     start. Raises OSError if it is unreadable.
     """
     if (path / MANIFEST).exists():
         check_head(read_plain(path / MANIFEST), path / MANIFEST)
     elif path.exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
-        raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
+        raise StoreError(f"{path}: the folder is not empty and is not a run; choose another --out")
 
 
 def _is_trace_of_a_start(name: str) -> bool:
@@ -193,7 +193,7 @@ def _is_trace_of_a_start(name: str) -> bool:
 
 
 def _check_vacant_url(mirror: Mirror) -> None:
-    """Raise StoreError if a URL holds anything other than a run or the traces of an aborted
+    """Raise StoreError if a URL contains anything other than a run or the remains of an aborted
     start.
     """
     traces = (f"{LOCK_FOLDER}/", f"{LOG_FOLDER}/")
@@ -203,13 +203,13 @@ def _check_vacant_url(mirror: Mirror) -> None:
     for stat in mirror.store.list():
         if not stat.key.startswith(traces):
             raise StoreError(
-                f"{mirror.url}: is not empty and holds no run ({stat.key}); choose another --out"
+                f"{mirror.url}: is not empty and is not a run ({stat.key}); choose another --out"
             )
 
 
 def _worker_name(path: Path) -> str:
     """Return a name for this user and machine, drawn once per URL."""
-    with wrap_os_error(f"{path}: can't keep the name of this machine", "set KTDEVAL_CACHE_DIR"):
+    with wrap_os_error(f"{path}: can't store the name of this machine", "set KTDEVAL_CACHE_DIR"):
         if not path.exists():
             write_atomic(path, secrets.token_hex(8))
         return path.read_text().strip()

@@ -1,4 +1,4 @@
-"""Names of the files of a run folder, here or at a URL."""
+"""File names in a run folder, local or at a URL."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MANIFEST = "manifest.json"
 #: file in the user's cache folder with the replies that runs share
 REPLIES = "replies.sqlite"
 CANARY = "canary.json"
-CERTIFICATE = "certificate.json"  #: certificate that a run was given
-#: folder of task files that belong to no package, each named by its hash
+CERTIFICATE = "certificate.json"  #: the run's certificate
+#: folder of task files that do not belong to a package, each named by its hash
 TASK_FILES = "task-files"
-#: decisions that were made elsewhere, as read by the model `declared/…`
+#: decisions made elsewhere, as read by the model `declared/…`
 DECLARED_FILE = "declared.json"
 JUDGEMENT = "judge.json"  #: findings of `ktdeval judge` on the decisions in `DECLARED_FILE`
 TEAR_SHEET = "tear-sheet.html"  #: page about a judged account
@@ -27,8 +27,8 @@ EPISODES = "episodes"
 AGENT_FILES = "files"
 
 RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)
-"""Files at the top of a run folder, apart from those of calls. Code that writes another file there
-must add its name: `ktdeval files check` calls every other file an orphan.
+"""Files at the top of a run folder, except files about calls. Code that writes another file there
+must add its name here: `ktdeval files check` reports every other file as an orphan.
 """
-#: folders at the top of a run folder, likewise
+#: folders at the top of a run folder, with the same rule
 RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)

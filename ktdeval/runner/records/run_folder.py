@@ -85,8 +85,8 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self._claim: RunClaim | None = None
-        #: the run at a URL that this folder is a local copy of; None for a run that is only on this
-        #: machine
+        #: the run at a URL of which this folder is a local copy; None for a run that is only on
+        #: this machine
         self._remote: RemoteRun | None = remote_run_at(path)
 
     @classmethod
@@ -102,8 +102,8 @@ class RunFolder:
         return folder
 
     def _begin(self, growth: Growth) -> None:
-        """Write the plan, or check that it equals the existing plan; then delete what a killed
-        process left over.
+        """Write the plan, or check that it equals the existing plan; then delete the remains of a
+        killed process.
         """
         if (self.path / MANIFEST).exists():
             difference = RunFolder.load(self.path).difference(self.manifest, growth)
@@ -118,7 +118,7 @@ class RunFolder:
             self._drop_journal(spec)
 
         for folder in ("", "cards/", "episodes/*/"):
-            # temporary files of `write_atomic`; a user's hidden files start with a single dot
+            # temporary files of `write_atomic`; a user's hidden files begin with a single dot
             for stray in self.path.glob(f"{folder}.*.*"):
                 stray.unlink()
 

@@ -26,9 +26,9 @@ from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 
 FORMAT = "run folder"
 MANIFEST_VERSION = format_version(FORMAT)
-ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
+ANOTHER_RUN = "contains another run ({}); choose another --out, or repeat the command that began it"
 Growth = Literal["none", "tasks", "any"]
-"""What a plan may add to its recorded run: nothing, whole tasks, or any episodes."""
+"""Additions to a recorded plan that are allowed: nothing, whole tasks, or any episodes."""
 
 
 class NotARunError(StoreError):
@@ -40,7 +40,7 @@ def check_head(data: bytes, path: Path) -> None:
     head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
     if "episodes" not in head:
         raise NotARunError(
-            f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a"
+            f"{path}: is not the manifest of a run; give a folder created by `ktdeval run`, or a"
             " new one"
         )
 
@@ -56,10 +56,12 @@ class DataSource(Value):
 
 
 class FurtherFacts(Value):
-    """What a run records of a model besides its own; name and parameters are those of its specs."""
+    """Facts recorded for an additional model of a run; its name and parameters are in the run's
+    specs.
+    """
 
-    price: PriceEntry | None  #: of its tokens; None where no price is known
-    #: how its calls are put to the provider; None for a model of this machine
+    price: PriceEntry | None  #: price of its tokens; None if unknown
+    #: request settings at its provider; None for a local model
     request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
     #: end of its training data, as listed
     knowledge_cutoff: CutoffEntry | NoCutoff
@@ -71,8 +73,7 @@ class RunManifest:
     settings.
     """
 
-    #: the user's choice of data (`DataSource`), so that `score` and `verify` find the snapshot
-    #: again
+    #: the user's choice of data (`DataSource`), with which `score` and `verify` find the snapshot
     data: Mapping[str, JsonValue] | None
     #: id of that snapshot; both are None if no task needs a market
     snapshot: str | None
@@ -83,19 +84,20 @@ class RunManifest:
     price: PriceEntry | None = None
     #: request settings at the provider (`RemoteModel.settings`); None for a local model
     request_settings: Mapping[str, JsonValue] | None = None
-    #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
+    #: end of the model's training data; `none`: no training data; `unknown`: it is not known
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
-    #: call log with which the run began; None for a local model, and in records without the field
+    #: call log with which the run was begun; None for a local model, and in records without this
+    #: field
     call_log: LogEntry | None = None
-    #: id of the registration with a leaderboard whose drawn key the masks use; None if the run has
-    #: its own key
+    #: id of the leaderboard registration whose drawn key the masks use; None if the run has its own
+    #: key
     registration: str | None = None
     #: additional models of the run, by the names that the agent uses
     further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
 
     @property
     def is_free(self) -> bool:
-        """True if all models are local and free, so that tokens need not be counted."""
+        """Return whether all models are local and free, so that tokens need not be counted."""
         further = self.further_models.values()
         return self.price == FREE and all(each.price == FREE for each in further)
 
@@ -149,7 +151,7 @@ class RunManifest:
 
 def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
     """Return the fault of a spec whose types are correct: in its market, a window without a market,
-    its models or its limit. None if it has no fault.
+    its models or its limit. None if it is valid.
     """
     if spec.snapshot not in (None, file.snapshot):
         return "snapshot: expected the run's"
@@ -180,7 +182,7 @@ class ManifestFile(Value, omit_defaults=True):
 
 
 _FACTS = tuple(each.name for each in fields(RunManifest) if each.name != "specs")
-"""Facts of a manifest that its file has under the same names."""
+"""Facts of a manifest that have the same names in the file."""
 
 FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "task": lambda spec: spec.task,
@@ -196,11 +198,11 @@ FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "mask key": lambda spec: spec.mask_key or "none",
     "call parameters": lambda spec: dumps_canonical(spec.call),
 }
-"""Parts of a plan, as its user would name them."""
+"""Parts of a plan, as a user would call them."""
 
 
 def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
-    """Return what the user would have to change; empty if the plans are equal. `carded`: True if
+    """Return what the user would have to change; empty if the plans are equal. `carded`: whether
     cards already exist.
     """
     if recorded.snapshot != planned.snapshot:
@@ -220,7 +222,7 @@ def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: 
     if not carded:
         return ""
 
-    advice = "`ktdeval score` applies others to the records"
+    advice = "use `ktdeval score` to apply others to the records"
     if recorded.rules != planned.rules:
         return f"rules: {recorded.rules}; now {planned.rules}; {advice}"
     if recorded.metrics != planned.metrics:

@@ -19,23 +19,23 @@ from ktdeval.values.typed_json import Value, from_plain
 
 
 class Said(Value, omit_defaults=True):
-    """What a transcript holds, in counts."""
+    """Contents of a transcript, as counts."""
 
-    replies: int  #: replies of the model
-    uncounted: int  #: replies of which nobody counted the tokens
-    errors: dict[str, int]  #: calls that failed for good, by kind
-    #: calls by role and model; absent where no role of a team asked
+    replies: int  #: number of model replies
+    uncounted: int  #: number of replies whose tokens were not counted
+    errors: dict[str, int]  #: failed calls (after retries), by kind
+    #: calls by role and model; empty if no role of a team made a call
     roles: tuple[RoleUsage, ...] = ()
-    #: replies by the model that was asked and what answered; absent where no provider says so, and
-    #: in marks from before this field
+    #: replies by requested model and answering model; empty if no provider reports it, and in marks
+    #: written before this field existed
     served: tuple[Served, ...] = ()
-    #: steps that an agent outside of this code took, by the walls around it; absent of others
+    #: steps decided by an external agent, by kind of sandbox; empty for other agents
     isolation: dict[Isolation, int] = msgspec.field(default_factory=dict)
-    shown: tuple[ShownPart, ...] = ()  #: what its sandboxes showed; absent of others
+    shown: tuple[ShownPart, ...] = ()  #: what its sandboxes showed; empty for other agents
 
 
 class RecordedExchange(msgspec.Struct):
-    """One call of a model, as a transcript records it: what readers take of it."""
+    """One model call in a transcript, with the fields that readers use."""
 
     kept: int
     sent: tuple[Message, ...]
@@ -71,7 +71,7 @@ class RecordedExchange(msgspec.Struct):
     @property
     def served(self) -> Served:
         """Return its reply as a count for the model that answered."""
-        assert self.reply is not UNSET, "a failed call is served by nobody"
+        assert self.reply is not UNSET, "a failed call has no answering model"
         notes = self.reply.notes
         return Served(
             model=self.model,

@@ -39,7 +39,7 @@ from ktdeval.values.hashes import content_hash
 #: journal folder of an unfinished episode at a store: one file per finished step
 JOURNAL_FOLDER = "journal"
 _FRESH_S = 2.0  #: minimum time in seconds for which a listing of episodes is considered current
-_LISTING_SHARE = 10  #: a listing is not repeated before this multiple of the time it took
+_LISTING_SHARE = 10  #: a listing is repeated only after this multiple of its duration
 
 
 # a tuple, because parts are sorted
@@ -56,7 +56,7 @@ class EpisodeFiles:
 
     files: dict[str, Stat]  #: by name
     journal: tuple[JournalPart, ...]  #: by number
-    foreign: tuple[str, ...]  #: keys of files that no run writes
+    foreign: tuple[str, ...]  #: keys of files that runs never write
 
     @property
     def is_complete(self) -> bool:
@@ -68,7 +68,9 @@ _NO_FILES = EpisodeFiles({}, (), ())
 
 
 class RemoteRun:
-    """Run folder at a URL. Threads may share it; only the process that claimed the run may write."""
+    """Run folder at a URL. Threads may share it; only the process that claimed the run may
+    write.
+    """
 
     def __init__(self, mirror: Mirror, prefix: str) -> None:
         """`prefix` is the key of the run folder with a trailing slash, or empty."""
@@ -166,8 +168,8 @@ class RemoteRun:
     # -- running
 
     def restore(self) -> None:
-        """Build the working folder from the store, as if no process had worked here before. To be
-        called only by the process that claimed the run. Complete episodes are fetched when they are
+        """Build the working folder from the store, as if no process had worked here before. Only
+        the process that claimed the run may call this. Complete episodes are fetched when they are
         read.
         """
         self._episodes = None

@@ -14,7 +14,7 @@ from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window
 from ktdeval.runner.rehearsals.step_costs import measure_task
 
-# cases whose prompts must fit after following the advice, the best first
+# cases whose prompts must fit if the advice is followed, best first
 _USUAL = ("high", "typical")
 
 
@@ -38,8 +38,8 @@ def context_warnings(
     advice = ways_to_fit(rehearsal, largest, context, room)
     if context.is_listed:
         yield (
-            f"task {task}, in the case {too_long[0]}: {problem}; the context length is only a"
-            f" listed one, so such a prompt is sent, and the server may refuse it: {advice}"
+            f"task {task}, in the case {too_long[0]}: {problem}; the context length comes only"
+            f" from a list, so such a prompt is sent, and the server may refuse it: {advice}"
         )
         return
 
@@ -64,7 +64,7 @@ def ways_to_fit(
     fits.
     """
     needed = largest["high"] + (room if context.holds_reply else 0)
-    ways = [f"give the model a context of at least {needed:,} tokens"]
+    ways = [f"use a context of at least {needed:,} tokens"]
     for case in _USUAL:
         left = context.tokens - largest[case]
         if context.holds_reply and MIN_ROOM <= left < room:
@@ -90,7 +90,7 @@ def _compact_tokens(first: FirstStep) -> int | None:
 def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
     """Yield the advice to use a compact prompt, with a shorter reply if needed."""
     left = context.tokens - tokens
-    words = "give --set prompt=compact"
+    words = "use --set prompt=compact"
     if context.holds_reply and left < room:
         words += f" with --max-output-tokens {left:,}"
 

@@ -78,8 +78,8 @@ class StepSize:
 
 class MeasuringModel:
     """Model that calls tools and submits according to an `AssumedBehaviour`, whatever it receives.
-    It keeps its requests and adds up their sizes. Arguments come only from schemas, so it does not
-    call a tool that needs a stock's handle; it calls the other tools instead.
+    It stores its requests and adds up their sizes. Its arguments come only from schemas, so it
+    can't call a tool that needs a stock's handle; it calls other tools instead.
     """
 
     def __init__(self, behaviour: AssumedBehaviour, research_calls: int, attempts: int = 1) -> None:
@@ -231,7 +231,8 @@ def measure_steps(
 ) -> list[StepSize]:
     """Return the sizes of some steps of an episode, in ascending order, without a warm-up. With
     research, each step except the episode's first begins with as many positions as the task allows,
-    and with the agent's memory from the previously played step; without research, with neither.
+    and with the agent's memory from the previously played step. Without research, steps have no
+    positions and no memory.
     """
     attempts = 1 + task.harness.schema_retries
     whole = replace(spec, limit=None)
@@ -298,19 +299,19 @@ def _filler_text(length: int) -> str:
     return (_REMARK * (length // len(_REMARK) + 1))[:length]
 
 
-#: minimum number of finished steps, or answered calls, for observed figures to replace assumptions
+#: minimum number of finished steps, or answered calls, before observed figures replace assumptions
 MIN_OBSERVED = 5
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Assumptions about a model before any call is observed. Eight seconds per call is what an
-    18-hour run over three times 548 days leaves for each of five calls a day.
+    """Assumptions about a model before any call is observed. Eight seconds per call correspond to
+    an 18-hour run over three times 548 days with five calls a day.
     """
 
     behaviour: AssumedBehaviour  #: behaviour in a step
     bytes_per_token: BytesPerToken  #: bytes per token of its prompts
-    reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
+    reply_tokens: int | None  #: tokens of a reply, including reasoning; None: as many as allowed
     call_s: float  #: duration of a call in seconds
 
     def rate_of(self, size: StepSize, limits: CallLimits | None) -> StepRate:
@@ -392,7 +393,7 @@ def observed_rates(
     assumed: Mapping[str, StepRate], steps: Sequence[FinishedStep], *, are_counted: bool
 ) -> dict[str, StepRate]:
     """Return the costs of a step from the calls and tokens of finished steps (at least
-    `MIN_OBSERVED`): mean, 10th and 90th percentile. Tokens are as assumed unless a provider counted
+    `MIN_OBSERVED`): mean, 10th and 90th percentile. Tokens are assumed unless a provider counted
     the tokens of every reply.
     """
     calls = _describe_spread([len(step.entry.exchanges) for step in steps])

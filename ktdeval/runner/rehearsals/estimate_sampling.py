@@ -1,7 +1,7 @@
-"""Days of a window that a plan measures, and the estimate for all days.
+"""Days of a window that a plan measures, and estimates for all days from them.
 
-A step's size depends on its day: a market with documents may have much to read on one day and
-nothing on the next. So the size of each day's data is read first, which is quick. The steps to play
+A step's size depends on its day: a market with documents may have many documents on one day and
+none on the next. So the size of each day's data is read first, which is quick. The steps to play
 are spread over these sizes, from the smallest to the largest, and a regression line gives the mean
 over all days.
 """

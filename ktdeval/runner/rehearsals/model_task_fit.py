@@ -48,11 +48,11 @@ def check_person(name: str, config: RunConfig, is_shared: bool) -> None:
     if config.concurrency > 1:
         raise UsageError(
             f"--concurrency {config.concurrency}: {name} is a person, who decides one step at a"
-            " time; leave the option out"
+            " time; omit the option"
         )
     if config.runner != "local":
         raise UsageError(
-            f"--runner {config.runner}: {name} is a person at this machine; leave the option out"
+            f"--runner {config.runner}: {name} is a person at this machine; omit the option"
         )
     if is_shared:
         raise UsageError(
@@ -76,7 +76,7 @@ def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
 
 def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
     """Return why a model can't handle this step; None if it can."""
-    # the exchange is closed on the first day: the model gets no request, so nothing can be missing
+    # the exchange is closed on the first day: the model gets no request, so no input can be missing
     if not requests:
         return None
 
@@ -101,7 +101,7 @@ def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
     scoring task, that it asks questions.
     """
     if is_scoring(task):
-        return "asks questions and takes no orders"
+        return "asks questions and does not accept orders"
 
     tables = set[str]()
     tools = set[str]()

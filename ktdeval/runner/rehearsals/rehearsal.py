@@ -1,7 +1,7 @@
 """Rehearsal of a run: the first step of each of its episodes, played without a model.
 
 Checks and estimates before a run use it: whether a model can handle the requests, how many calls
-and tokens a step takes, whether prompts fit a context. Each episode is started on first use, and
+and tokens a step needs, whether prompts fit a context. Each episode is started on first use, and
 its results are kept.
 """
 
@@ -123,7 +123,7 @@ class FirstStep:
 
     @property
     def _learns(self) -> bool:
-        """True if there may be a warm-up."""
+        """Return whether there may be a warm-up."""
         return self.total_steps > 0 and self._has_warm_up
 
     def _play_step(self, has_lessons: bool) -> ShownStep:

@@ -28,7 +28,7 @@ class MeasuredTask:
 
 def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
     """Measure steps of a task's windows: in all scenarios for the first window, and only in the low
-    scenario for the others, to which the ratios between scenarios are carried over. Raises
+    scenario for the others, whose other scenarios follow from the ratios of the first. Raises
     PluginError if a task, agent or tool fails.
     """
     spec = rehearsal[0].spec
@@ -86,7 +86,8 @@ def _carried_over(
 
 def _order_figures(figures: tuple[float, ...]) -> tuple[float, ...]:
     """Return figures for low, typical and high, with low as their minimum and high as their
-    maximum: seconds are measured, and an agent may do less if it has more to lose.
+    maximum. Figures may be out of order because seconds are measured, and an agent may do less if
+    it has more to lose.
     """
     _, typical, _ = figures
     return min(figures), typical, max(figures)

@@ -1,4 +1,4 @@
-"""Warm-ups of a run's windows: the calls that a learning agent makes in them."""
+"""Warm-ups of a run's windows: the calls that a learning agent makes during them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from ktdeval.task_api.trading_task import Task
 from ktdeval.task_api.traits import task_traits
 
 WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
-"""By window and scenario, what comes before the first step of an episode."""
+"""By window and scenario, costs before the first step of an episode."""
 
 
 def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> WarmUpRates:
-    """Return the costs of the warm-ups of a task's episodes; all scenarios have the same questions."""
+    """Return the costs of the warm-ups of a task's episodes; all scenarios have the same
+    questions.
+    """
     task: Task = rehearsal[0].task
     says_when = task_traits(task).warm_up_from is not None
     rates: dict[Window | None, Mapping[str, StepRate]] = {}
@@ -53,8 +55,8 @@ def warm_up_lines(task: Task, rates: WarmUpRates, agent: str) -> Iterator[str]:
         since = "" if first_day is None else f" from {first_day}"
         if questions:
             yield (
-                f"{task.name}: {questions} questions of a warm-up{since} come before the first step"
-                f" of an episode in window {window.name}"
+                f"{task.name}: {questions} warm-up questions{since} precede the first step of an"
+                f" episode in window {window.name}"
             )
         elif first_day is not None:
             yield (

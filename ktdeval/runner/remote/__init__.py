@@ -1,3 +1,3 @@
 """Runs beyond one process and one folder: at a URL, in parts by several workers, or with a watcher;
-and code that they share with local runs.
+and shared code for local runs.
 """

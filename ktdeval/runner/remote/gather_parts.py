@@ -1,4 +1,4 @@
-"""Gathers the parts of a run into one run folder, as if one process had run all its episodes."""
+"""Gather the parts of a run into one run folder, as if one process had run all its episodes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
-    """Copy a run folder's files other than episodes: certificate, task files, fixed questions."""
+    """Copy a run folder's files other than episodes: certificate, task files, answers to fixed
+    questions.
+    """
     if (planned / CERTIFICATE).exists():
         write_atomic(target / CERTIFICATE, read_plain(planned / CERTIFICATE))
 
@@ -139,7 +141,8 @@ def _gathered_calls(
     """Yield a file next to the run's call log with all calls: checks, fixed questions, then the
     episodes in plan order, each with its calls in their original order.
 
-    Only this process uses the file: a process that was taken over never writes to another's file.
+    Only this process uses the file, so a process that lost its claim never writes to another's
+    file.
     """
     path_of = {**sources.unfinished, **sources.finished}
     if sources.checks is not None:
@@ -151,7 +154,8 @@ def _gathered_calls(
     rows = _rows_of(path_of)
     order = [CHECK_CALLS, CANARY_CALLS, *(spec.id for spec in manifest.specs)]
     prefix = f".{LOG_FILE}.gathered"
-    for left in target.glob(f"{prefix}*"):  # left by a process that was killed, or taken over
+    # left by a process that was killed or has lost its claim
+    for left in target.glob(f"{prefix}*"):
         left.unlink(missing_ok=True)
 
     fresh = target / f"{prefix}-{uuid.uuid4().hex}"
@@ -174,7 +178,7 @@ def _rows_of(path_of: Mapping[str, Path]) -> dict[str, EpisodeRows]:
     rows: dict[str, EpisodeRows] = {}
     for part, wanted in labels.items():
         if not (part / LOG_FILE).exists():
-            raise StoreError(f"{part / LOG_FILE}: the record of calls of this part is missing")
+            raise StoreError(f"{part / LOG_FILE}: the call log of this part is missing")
         rows.update(read_labels(part / LOG_FILE, wanted))
 
     return rows

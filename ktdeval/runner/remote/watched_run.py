@@ -1,4 +1,4 @@
-"""Run a config with a watcher for its model calls, such as a chat view."""
+"""Run a config with a watcher of its model calls, such as a chat view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of a run: a run folder in which one of several workers runs some of the run's episodes.
+"""Part of a run: a run folder in which one of several workers runs some of the episodes.
 
 A worker that takes an episode over from another continues it: with its journal, so that no finished
 step runs again, and with its calls and paid replies, so that no call is repeated.
@@ -30,7 +30,7 @@ from ktdeval.values.files import Closing, make_lasting_folder, read_plain, write
 
 CANARY_CALLS = "canary"
 CHECK_CALLS = "check"
-"""Labels of calls outside of episodes, as records of calls have them."""
+"""Labels of calls outside episodes, as in call logs."""
 
 
 # a tuple: values are compared
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EpisodeUsage:
-    """Use of a finished episode."""
+    """Usage of a finished episode."""
 
     steps: int
     seconds: float
@@ -137,7 +137,7 @@ class RunPart(Closing):
         return self._execute(spec, fence)
 
     def usage(self, spec: EpisodeSpec, holder: Path) -> EpisodeUsage:
-        """Return the use of an episode that the part `holder` has finished. Raises StoreError."""
+        """Return the usage of an episode that the part `holder` has finished. Raises StoreError."""
         mark = RunFolder(holder, self._run.folder.manifest).mark(spec)
         if not self.is_remote:
             cost_usd = 0.0 if self._run.folder.manifest.is_free else None
@@ -179,8 +179,8 @@ class RunPart(Closing):
     def write_card(
         self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence
     ) -> Path:
-        """Write the card of one task in the gathered run; `errors`: by id, why episodes are not
-        finished; `fence` is called before the card is written. Raises KtdevalError.
+        """Write the card of one task in the gathered run. `errors`: by id, why episodes are not
+        finished. `fence` is called before the card is written. Raises KtdevalError.
         """
         own = self._run
         tasks = [own.plan.tasks[task]]

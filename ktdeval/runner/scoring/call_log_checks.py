@@ -29,7 +29,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.findings import Finding
 
 _NOTHING = tally_episode(())
-_RESTORE = "restore the record that the run was begun with, or start again with another --out"
+_RESTORE = "restore the call log with which the run was begun, or start again with another --out"
 
 
 def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
@@ -60,13 +60,13 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
     entry = folder.manifest.call_log
     path = call_record(folder.path)
     if entry is None:
-        yield "the manifest does not name the record of calls that the run was begun with"
+        yield "the manifest does not name the call log with which the run was begun"
         return
 
     if not path.exists():
         yield (
-            f"the record of calls, begun at {entry.begun_at}, is missing; it holds all requests"
-            " and replies"
+            f"the call log, begun at {entry.begun_at}, is missing; it contains all requests and"
+            " replies"
         )
         return
 
@@ -74,7 +74,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
     if identity is None or (identity.id, identity.begun_at) != (entry.id, entry.begun_at):
         begun_at = "an unknown time" if identity is None else identity.begun_at
         yield (
-            f"is a different record of calls, begun at {begun_at}; the run's was begun at"
+            f"is a different call log, begun at {begun_at}; the run's call log was begun at"
             f" {entry.begun_at}"
         )
         return
@@ -86,10 +86,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
 
         recorded = folder.mark(spec).calls
         if recorded != tallies.get(spec.id, _NOTHING):
-            yield (
-                f"does not hold the calls that the {MARK} of episode {spec.id} ({spec.label})"
-                " counts"
-            )
+            yield (f"lacks calls that the {MARK} of episode {spec.id} ({spec.label}) counts")
 
 
 def _card_problems(folder: RunFolder) -> Iterator[str]:
@@ -108,8 +105,8 @@ def _card_problems(folder: RunFolder) -> Iterator[str]:
             held = tallies.get(episode, _NOTHING)
             if held.attempts < calls.attempts or held.answered < calls.answered:
                 yield (
-                    f"holds {held.answered} answers of episode {episode} in {held.attempts}"
-                    f" attempts; cards/{path.name} has counted {calls.answered} in {calls.attempts}"
+                    f"has {held.answered} answers of episode {episode} in {held.attempts}"
+                    f" attempts; cards/{path.name} counted {calls.answered} in {calls.attempts}"
                 )
 
 
@@ -121,7 +118,7 @@ def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -
         return "calls: are counted, but the run's model is local"
 
     if calls is None:
-        return "calls: are not counted, but the run's model is behind a network"
+        return "calls: are not counted, but the run's model is remote"
 
     difference = transcript_difference(calls, said.replies, said.errors)
     return None if difference is None else f"calls: {difference}"
@@ -170,7 +167,7 @@ def _provenance_problems(
     calls = card.provenance.calls
     if calls is None:
         if is_remote:
-            yield "calls: does not count the calls of a model behind a network"
+            yield "calls: does not count the calls of a remote model"
         return
 
     if not is_remote:
@@ -182,7 +179,7 @@ def _provenance_problems(
 
     for id_, mark in marks.items():
         if calls.episodes.get(id_, _NOTHING) != mark.calls:
-            yield f"calls.episodes.{id_}: are not the calls that its {MARK} counts"
+            yield f"calls.episodes.{id_}: differs from the calls that its {MARK} counts"
 
 
 def _log_findings(

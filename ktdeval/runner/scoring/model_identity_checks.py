@@ -32,14 +32,14 @@ from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.values.strict_json import JsonValue
 
 OF_PYTHON = "python/"
-"""Begins the name of a model that was given to `ktdeval.evaluate` as an object or a function. No
-plugin offers it later.
+"""Prefix of the name of a model that was passed to `ktdeval.evaluate` as an object or a function.
+No plugin offers it later.
 """
 
 
 _UNKNOWN = (
-    "no installed plugin declares {} as a local model, whose calls are not recorded; install its"
-    " plugin, or name its file with --plugin"
+    "no installed plugin declares {} as a local model (calls of local models are not recorded);"
+    " install its plugin, or give its file with --plugin"
 )
 
 
@@ -94,7 +94,10 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
     named = provenance.environment
     for name in ("python", "platform", *LIBRARIES):
         if name not in named:
-            yield f"provenance.environment: does not say which {name} the card was made with"
+            yield (
+                f"provenance.environment: does not state the version of {name} with which the card"
+                " was made"
+            )
 
     for name, owner in named.items():
         kind, _, metric = name.partition(" ")
@@ -104,8 +107,8 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
         owners = plugins.owners("metrics", [metric])
         if owners and owners[metric] != owner:
             yield (
-                f"provenance.environment.{name}: is {owner!r:.80}, the metric is of plugin"
-                f" {owners[metric]}"
+                f"provenance.environment.{name}: is {owner!r:.80}, but the metric belongs to"
+                f" plugin {owners[metric]}"
             )
 
 
@@ -167,7 +170,7 @@ def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str,
     if is_remote is None:
         is_claimed = not says_remote and is_free_price(model.price)
         if is_claimed and not model.name.startswith(OF_PYTHON):
-            yield "price", f"is that of {FREE.source}, but {_UNKNOWN.format(model.name)}"
+            yield "price", f"is the price of {FREE.source}, but {_UNKNOWN.format(model.name)}"
 
         return
 
@@ -180,13 +183,13 @@ def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str,
     if not says_remote:
         yield (
             "sent_as",
-            f"is null, as for a local model, but {model.name} is behind a network, so its calls"
-            " must be recorded and counted",
+            f"is null, as for a local model, but {model.name} is remote, so its calls must be"
+            " recorded and counted",
         )
         return
 
     if is_free_price(model.price):
-        yield "price", f"is that of {FREE.source}; {model.name} is behind a network"
+        yield "price", f"is the price of {FREE.source}, but {model.name} is remote"
 
     yield from _settings_problems(model, plugins)
 
@@ -201,7 +204,7 @@ def _settings_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[s
         if made is not None:
             settings = call_foreign(made.settings, f"settings of {model.name}")
     except KtdevalError as error:
-        yield "sent_as", f"can't be made again from the parameters of {model.name}: {error}"
+        yield "sent_as", f"can't be derived from the parameters of {model.name}: {error}"
         return
 
     difference = value_difference(model.request_settings, settings)

@@ -72,7 +72,7 @@ from ktdeval.values.typed_json import from_plain
 
 @cache  # imported code does not change while this process runs
 def source_revision() -> str | None:
-    """Return the commit of the checkout that ktdeval runs from; None for an installed wheel, or
+    """Return the commit of the checkout from which ktdeval runs; None for an installed wheel, or
     without git.
     """
     root = Path(ktdeval.__file__).parent.parent
@@ -132,13 +132,13 @@ def check_ran(
     description = describe_any(task, plugins)
     installed = content_hash(description)
     if installed != spec.task_hash:
-        advice = "install the version that ran"
+        advice = "install the version that was run"
         if is_scoring(task):
-            advice += ", and give the --items that it ran with"
+            advice += ", and give the --items with which it was run"
 
         raise StoreError(
-            f"{folder.path}: {task.name} ran as version {spec.task_version}"
-            f" ({spec.task_hash[:12]}), the installed one is {task.version}"
+            f"{folder.path}: {task.name} was run as version {spec.task_version}"
+            f" ({spec.task_hash[:12]}), but the installed version is {task.version}"
             f" ({installed[:12]}); {advice}"
         )
 
@@ -266,8 +266,8 @@ def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
-    """Return the difference between a card and its task. Validating the card can't detect a field
-    that the task's description omits.
+    """Return the difference between a card and its task. Validation of the card can't detect a
+    field that the task's description omits.
     """
     own = {name: getattr(task, name) for name in ("name", "version", "mask", "mode")}
     own["windows"] = to_mapping(task.windows)
@@ -327,7 +327,7 @@ def _scoring_inputs(
 
 
 def keep_certificate(folder: Path, certificate: str | None) -> None:
-    """Store a certificate with its run, so that cards can be verified from just the folder. Raises
+    """Store a certificate with its run, so that cards can be verified using only the folder. Raises
     CardError if the certificate is invalid.
     """
     if certificate is not None:
@@ -340,18 +340,20 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
 
 
 def certificate_problem(folder: Path, certificate: str) -> str | None:
-    """Return why a run can't be given a certificate: it already has a different one. None if it
-    can.
+    """Return why a certificate can't be attached to a run: the run already has a different one.
+    None if it can.
     """
     target = folder / CERTIFICATE
     if not target.exists() or read_plain(target) == read_plain(user_path(certificate)):
         return None
-    return f"{target}: the run has another certificate; remove it to give its cards {certificate}"
+    return (
+        f"{target}: the run has another certificate; remove it to attach {certificate} to its cards"
+    )
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
     """Store the task files that define a run's tasks, so that its records can be scored and
-    verified using just the folder.
+    verified using only the folder.
     """
     for path, names in plugins.task_files.items():
         if set(names) & set(tasks):
@@ -504,13 +506,13 @@ def open_recorded_snapshot(
     DataError if it is a different snapshot.
     """
     if folder.manifest.data is None:
-        raise DataError(f"{folder.path}: no task of this run asks about a market")
+        raise DataError(f"{folder.path}: no task of this run needs a market")
 
     source = from_plain(folder.manifest.data, DataSource, "data")
     if "data" in changes:
         source = DataSource(data=str(changes["data"]), data_args=changes.get("data_args", {}))
     elif changes.get("data_args"):
-        raise UsageError("--data-args goes with --data, which names the data provider")
+        raise UsageError("--data-args needs --data, which names the data provider")
 
     try:
         snapshot = open_snapshot(plugins, source.data, source.data_args)
@@ -519,15 +521,15 @@ def open_recorded_snapshot(
             raise
 
         raise DataError(
-            "the market that the run used can't be opened, name it with --data if it has moved:"
+            "the run's market can't be opened; if it has moved, give its location with --data:"
             f" {error}"
         ) from error
 
     used = folder.manifest.snapshot
     if snapshot.id != used:
         raise DataError(
-            f"{source.data} is snapshot {snapshot.id[:12]}, the run used {str(used)[:12]};"
-            " name the right one with --data"
+            f"{source.data} is snapshot {snapshot.id[:12]}, but the run used {str(used)[:12]};"
+            " give the right one with --data"
         )
 
     return snapshot
@@ -545,8 +547,8 @@ def open_market_of_run(
 def recorded_market(
     folder: RunFolder, plugins: Plugins, data: str | None, without: str
 ) -> MarketSnapshot | str:
-    """Return a run's market; if it can't be opened, return a note that says what is missing
-    `without` it, and why. Raises DataError only if the market specified by `data` is the wrong one.
+    """Return a run's market. If it can't be opened, return a note that states what is missing
+    `without` it, and why. Raises DataError only if the market given by `data` is the wrong one.
     """
     if data is not None:
         return open_recorded_snapshot(folder, plugins, {"data": data})

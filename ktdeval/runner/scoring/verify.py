@@ -1,10 +1,10 @@
 """Verification: each number on a card is recomputed from its records, and each record from the
 model's replies.
 
-Only the model's replies are trusted, and embedding vectors that an agent got from a server. They go
-through the agent, the tools and the mask again, which yields prompts, tool results, counts,
-provenance and orders; the orders are executed again on the snapshot; the metrics are recomputed
-from the result. For each file, the first line that differs is reported.
+Only the model's replies are trusted, and embedding vectors that an agent got from a server. They
+are passed through the agent, the tools and the mask again, which yields prompts, tool results,
+counts, provenance and orders. The orders are executed again on the snapshot, and the metrics are
+recomputed from the result. For each file, the first line that differs is reported.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RecordedModel:
     """
 
     def __init__(self) -> None:
-        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: replies of the step that is run
+        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: replies of the current step
         self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
         self.predicted: Mapping[str, float] | None = None  #: likewise
         self._acts = NO_ACTS
@@ -102,7 +102,7 @@ class RecordedModel:
         if no reply is left.
         """
         exchange = _next(
-            self.exchanges, "the agent asks the model once more than the transcript has replies"
+            self.exchanges, "the agent calls the model more often than the transcript has replies"
         )
         reply = exchange.get("reply")
         return build(Reply, reply if isinstance(reply, Mapping) else {}, "reply")
@@ -110,7 +110,7 @@ class RecordedModel:
     def _vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
         """Return the next recorded vectors; raises as `reply` does."""
         record = _next(
-            self.embedded, "the agent asks for vectors once more than the transcript has them"
+            self.embedded, "the agent requests vectors more often than the transcript has them"
         )
         vectors = record.get("vectors")
         return list(map(str, vectors)) if isinstance(vectors, Sequence) else []
@@ -142,7 +142,7 @@ def retrace_episode(
     transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]
 ) -> Iterator[Entry]:
     """Replay an episode with the recorded replies, and yield each step's entry. Raises PluginError
-    if replies are wrong, since an agent may then raise any exception.
+    if replies are wrong, because an agent may then raise any exception.
     """
     model = RecordedModel()
     where = "can't be retraced"
@@ -189,10 +189,10 @@ class Verification:
     findings: tuple[Finding, ...]
     episodes: int  #: number of episodes executed again
     steps: int  #: number of steps executed again
-    #: number of steps whose orders all come from one submission that the model wrote; other steps
-    #: were held by the engine, or their orders were assembled by an agent
+    #: number of steps whose orders all come from one submission by the model; other steps were held
+    #: by the engine, or their orders were assembled by an agent
     traced_steps: int
-    #: what could not be decided with the installed plugins, one line each
+    #: checks that were not possible with the installed plugins, one line each
     notes: tuple[str, ...] = ()
 
 
@@ -218,12 +218,13 @@ def verify_card(
     if card.snapshot is not None and card.snapshot.id != folder.manifest.snapshot:
         used = folder.manifest.snapshot or "none"
         raise DataError(
-            f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {used[:12]}"
+            f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, but the run used"
+            f" {used[:12]}"
         )
 
     complete = folder.complete_specs(task.name)
     if complete:
-        # before the records, since those of another task would only differ for this reason
+        # before the records, because all records of another task would differ only for this reason
         check_ran(folder, task, plugins, complete[0])
 
     records = verify_records(folder, task, plugins, snapshot, tell)
@@ -240,7 +241,7 @@ def verify_card(
 
     is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
     if isinstance(card, TradingCard) and is_rescored:
-        # with the rules and metrics given to `score`
+        # with the rules and metrics passed to `score`
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)
 
@@ -286,8 +287,8 @@ def verify_records(
 
 @dataclass
 class _EpisodeCheck:
-    """Check of one episode's records and transcript against each other and the replies; counts
-    `steps` executed, and steps `traced`.
+    """Check of one episode's records and transcript against each other and the replies. It counts
+    the `steps` executed and the steps `traced`.
     """
 
     spec: EpisodeSpec
@@ -362,7 +363,7 @@ class _EpisodeCheck:
             recorded = getattr(ledger, name)
             computed = getattr(expected, name)
             if recorded != computed:
-                yield f"{name}: recorded {recorded}, the task and the market give {computed}"
+                yield f"{name}: recorded {recorded}, but task and market give {computed}"
 
         books = parts.bookkeeper(self.spec)
         recomputed = list[StepRecord]()
@@ -394,7 +395,7 @@ class _EpisodeCheck:
 
         if steps is not None and len(steps) != len(transcript):
             return (
-                f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines,"
+                f"line {min(len(steps), len(transcript)) + 1}: {len(transcript)} lines, but"
                 f" {self.records_file} has {len(steps)}"
             )
 
@@ -460,7 +461,7 @@ def _hash_findings(name: str, path: Path, recorded: str) -> Iterator[Finding]:
 
     digest = file_sha256(path)
     if digest != recorded:
-        message = f"SHA-256 is {digest[:12]}…, the card recorded {recorded[:12]}…"
+        message = f"SHA-256 is {digest[:12]}…, but the card recorded {recorded[:12]}…"
         yield Finding(path=name, message=message)
 
 
@@ -494,8 +495,8 @@ def _card_problem(
         if name not in plugins.specs("metrics"):
             owner = card.provenance.environment.get(f"metric {name}", "a plugin")
             return (
-                f"unknown metric {name!r}: it came from {owner}; install that, or name its file"
-                " with --plugin"
+                f"unknown metric {name!r}: it came from {owner}; install that plugin, or give its"
+                " file with --plugin"
             )
 
     # the reason why an episode is missing can't be recomputed

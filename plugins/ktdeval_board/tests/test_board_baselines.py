@@ -306,7 +306,7 @@ def test_a_new_board_of_questions_about_no_market_takes_no_option_of_markets(
 ) -> None:
     new = NewBoard("qa", "Sums", ("sums",), "2026-03-01", **{option: value})
     with pytest.raises(
-        UsageError, match=f"--{option}: none of these tasks asks about a market; leave it out"
+        UsageError, match=f"--{option}: none of these tasks needs a market; omit the option"
     ):
         init_board(tmp_path / "board", new, load_plugins((board_teller.__file__,)))
 

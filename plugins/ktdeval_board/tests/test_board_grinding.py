@@ -192,7 +192,8 @@ def test_a_run_under_a_registration_takes_no_other_key(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        UsageError, match="--mask-key: a registration has the key that the board drew"
+        UsageError,
+        match="--mask-key: the registration already contains the key that the board drew",
     ):
         run_under(board, first(board), tmp_path / "run", market, mask_key="5" * 32)
 

@@ -380,7 +380,7 @@ def test_a_shard_begins_with_its_own_and_goes_on_with_the_rest(
     assert (report.planned, report.done) == (2, 2)
 
 
-# ---- a model behind a network
+# ---- remote model
 
 
 PRICE = {"input": 2, "output": 8, "cache_read": 0.5}

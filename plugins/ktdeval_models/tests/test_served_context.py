@@ -213,7 +213,7 @@ def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
 
     for message in (line, longer):
         assert "task blinded_open_research: a prompt of about" in message
-        assert "give the model a context of at least" in message
+        assert "use a context of at least" in message
         assert "lower --max-output-tokens" not in message, "no prompt of research fits then, either"
 
     assert not (tmp_path / "run" / "manifest.json").exists()

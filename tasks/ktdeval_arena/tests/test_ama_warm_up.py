@@ -331,8 +331,7 @@ def test_a_plan_counts_the_calls_of_a_warm_up(
 
     if warm_up:
         assert line == (
-            f"ama_btc: {warm_up} questions of a warm-up from 2025-05-01 come before the first step"
-            " of an episode in window live"
+            f"ama_btc: {warm_up} warm-up questions from 2025-05-01 precede the first step of an episode in window live"
         )
     else:
         assert line.endswith(f"in which agent {agent} makes no requests")

@@ -319,7 +319,9 @@ def test_other_vectors_than_those_of_the_run_are_found(
     done = verify(tmp_path / "run")
 
     assert done.code == 1
-    assert "asks for vectors once more than the transcript has them" in done.out + done.err
+    assert (
+        "asks agent requests vectors more often than the transcript has them" in done.out + done.err
+    )
 
 
 # -- local models

@@ -44,7 +44,7 @@ def in_turn(*changes: Change) -> Change:
 
 
 def no_calls() -> Value:
-    """Return the counts of calls on the card of a model behind a network that was never asked."""
+    """Return the counts of calls on the card a remote model that was never asked."""
     paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
     counts = dict.fromkeys(("requests", "attempts", "answered", "cached", "repeated", "unused"), 0)
     by_name: Value = {"failed_attempts": {}, "tokens": {}, "episodes": {}}
@@ -457,7 +457,7 @@ def _of_other_model(change: Change) -> Change:
 
 
 def _of_provider(name: str) -> Change:
-    """Return the change of a card to one of a model behind a network, with records of its own.
+    """Return the change of a card to one a remote model, with records of its own.
     Providers take any name, so that the installed plugins know look-alikes, too.
     """
 

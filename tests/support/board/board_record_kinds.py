@@ -155,7 +155,7 @@ def _count_calls_otherwise(board: ForgedBoard) -> None:
 
 
 def _calls_of_a_model_that_makes_none(board: ForgedBoard) -> None:
-    """Claim paid calls of a model of this machine, or none of a model behind a network."""
+    """Claim paid calls of a model of this machine, or none a remote model."""
 
     def change(card: Value) -> None:
         if card["provenance"]["calls"] is not None:

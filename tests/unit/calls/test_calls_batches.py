@@ -592,7 +592,7 @@ REFUSED = {
     "a task that trades": (
         "repeat",
         ("--tasks", "market_blinded"),
-        "market_blinded trades, and each of its steps needs the one before",
+        "market_blinded trades, and each step needs the result of the previous one",
     ),
     "a task whose samples have tools": (
         "repeat",

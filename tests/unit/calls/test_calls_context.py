@@ -224,16 +224,14 @@ def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
 def test_a_lower_limit_of_the_reply_is_proposed_where_it_would_help() -> None:
     context = Context(10_000, "(--context-tokens)")
     assert ways_out(7_000, context, 4096) == (
-        "give the model a context of at least 11,096 tokens, lower --max-output-tokens to 3,000, or"
+        "use a context of at least 11,096 tokens, lower --max-output-tokens to 3,000, or"
         " choose a task and an agent with shorter prompts"
     )
     assert "--max-output-tokens" not in ways_out(9_900, context, 4096), "no room for a reply"
     assert "--max-output-tokens" not in ways_out(12_000, context, 4096)
 
     prompt_only = replace(context, holds_reply=False)
-    assert ways_out(12_000, prompt_only, 4096).startswith(
-        "give the model a context of at least 12,000"
-    )
+    assert ways_out(12_000, prompt_only, 4096).startswith("use a context of at least 12,000")
 
 
 # ---- a reply that was cut

@@ -1,4 +1,4 @@
-"""Whether a model is behind a network follows from its plugin: a run that says otherwise of itself is
+"""Whether a model is remote follows from its plugin: a run that says otherwise of itself is
 neither scored nor verified, in any of its models.
 """
 

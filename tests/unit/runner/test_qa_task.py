@@ -435,7 +435,7 @@ def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(
     [
         ({"id": 1}, "sample 1: id must be text that is not empty, was 1"),
         ({"id": ""}, "sample 1: id must be text that is not empty, was ''"),
-        ({"id": "sample_0"}, "sample 1: id 'sample_0' is also that of sample 0"),
+        ({"id": "sample_0"}, "sample 1: id 'sample_0' is already used by sample 0"),
         ({"user": None}, "sample 1: user must be text, was None"),
         ({"system": "\ud800"}, r"sample 1: system must be text, was '\\ud800'"),
         (

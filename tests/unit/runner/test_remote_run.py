@@ -171,7 +171,7 @@ def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> N
     open_store(f"{ran.url}-notes").replace("notes.txt", b"")
     words = (*WORDS, "--data", ran.market, "--out", f"{ran.url}-notes")
 
-    assert "is not empty and holds no run (notes.txt)" in error_line(ran.call("one", *words))
+    assert "is not empty and is not a run (notes.txt)" in error_line(ran.call("one", *words))
 
 
 @pytest.mark.exhaustive

@@ -268,7 +268,7 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path:
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "market")
 
     assert (
-        "is not the manifest of a run; name a folder that `ktdeval run` made, or a new one" in line
+        "is not the manifest of a run; give a folder created by `ktdeval run`, or a new one" in line
     )
 
     (tmp_path / "hidden").mkdir()
@@ -560,7 +560,7 @@ MAKER = "def make(name):\n    raise RuntimeError('no\\nkey')\n"
 
 
 def remote(changed: str) -> str:
-    """Return a model behind a network, one member of which is changed."""
+    """Return remote model, one member of which is changed."""
     members = f"""
     provider = name = endpoint = "odd"
     protocols, price_table = ("native",), None
@@ -686,9 +686,9 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     ("given", "message"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("None", "run() must return what execute() gave for each"),
-        ("[]", "run() must return what execute() gave for each"),
-        ("[one] * 2", "run() must return what execute() gave for each"),
+        ("None", "run() must return the results of execute() for all episodes,"),
+        ("[]", "run() must return the results of execute() for all episodes,"),
+        ("[one] * 2", "run() must return the results of execute() for all episodes,"),
     ],
 )
 def test_a_backend_that_fails_or_gives_other_outcomes_is_named(

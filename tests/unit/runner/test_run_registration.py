@@ -167,7 +167,7 @@ def test_another_value_than_the_registered_one_is_refused_by_its_name(
 def test_a_mask_key_and_a_registration_cannot_be_combined(
     key_file: Path, market: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="--mask-key: a registration has the key"):
+    with pytest.raises(UsageError, match="--mask-key: the registration already contains the"):
         run_under(key_file, market, tmp_path / "run", mask_key="5" * 32)
 
 

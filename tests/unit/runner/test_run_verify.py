@@ -548,7 +548,7 @@ def test_labels_on_a_card_are_those_of_the_market_that_the_run_names(run: Path) 
 @pytest.mark.parametrize("command", ["score", "card verify"])
 def test_arguments_of_a_provider_without_the_provider_are_refused(run: Path, command: str) -> None:
     done = ktdeval(*command.split(), run, "--data-args", "seed=1", cwd=run.parent)
-    assert "--data-args goes with --data, which names the data provider" in done.err
+    assert "--data-args needs --data, which names the data provider" in done.err
 
 
 def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(

@@ -431,7 +431,7 @@ def test_steps_in_a_row_that_end_in_a_failed_call_stop_the_run_before_the_last_i
 
     assert error is not None
     assert error.startswith(
-        "3 steps in a row ended in a failed call (model_server); fix it, then run the same command"
+        "3 steps in a row ended in a failed call (model_server); fix the cause, then run the same command"
         " again"
     )
     assert isinstance(stop.reason, ProviderError)

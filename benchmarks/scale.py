@@ -68,6 +68,7 @@ class Assumed(Value):
     seeds: int
     window_days: tuple[int, ...]
     input_usd_a_million: float
+    cached_usd_a_million: float
     output_usd_a_million: float
     seconds_a_call: float
     in_flight_a_worker: int
@@ -79,7 +80,7 @@ class Assumed(Value):
 class Constants(Value):
     """All of scale.yaml."""
 
-    steps: dict[str, dict[str, tuple[float, float, float]]]
+    steps: dict[str, dict[str, tuple[float, float, float, float]]]
     kept: Kept
     computing: Computing
     board: Board
@@ -94,12 +95,27 @@ class Usage:
     calls: float
     input_tokens: float
     output_tokens: float
+    cache_read_tokens: float  #: of the input
 
     def usd(self, assumed: Assumed) -> float:
-        """Return their price."""
+        """Return their price if no prompt is read from a cache."""
         paid = self.input_tokens * assumed.input_usd_a_million
         paid += self.output_tokens * assumed.output_usd_a_million
         return paid / 1e6
+
+    def cached_usd(self, assumed: Assumed) -> float:
+        """Return their price with the prompt cache of a provider."""
+        discount = assumed.input_usd_a_million - assumed.cached_usd_a_million
+        return self.usd(assumed) - self.cache_read_tokens * discount / 1e6
+
+    def times(self, number: float) -> Usage:
+        """Return the usage of so many."""
+        return Usage(
+            self.calls * number,
+            self.input_tokens * number,
+            self.output_tokens * number,
+            self.cache_read_tokens * number,
+        )
 
 
 @dataclass(frozen=True)
@@ -134,21 +150,14 @@ class Grid:
 
     def usage(self, case: str) -> Usage:
         """Return calls and tokens of the whole grid."""
-        calls = input_tokens = output_tokens = 0.0
-        for mode in self.constants.steps.values():
-            of_step = mode[case]
-            calls += of_step[0] * self.steps_a_mode
-            input_tokens += of_step[1] * self.steps_a_mode
-            output_tokens += of_step[2] * self.steps_a_mode
-
-        return Usage(calls, input_tokens, output_tokens)
+        of_steps = [mode[case] for mode in self.constants.steps.values()]
+        return Usage(*map(sum, zip(*of_steps, strict=True))).times(self.steps_a_mode)
 
     def live_day(self, case: str) -> Usage:
         """Return calls and tokens of one day of a live test of all models."""
         assumed = self.constants.assumed
         steps = assumed.models * assumed.seeds
-        calls, input_tokens, output_tokens = self.constants.steps[assumed.live_mode][case]
-        return Usage(calls * steps, input_tokens * steps, output_tokens * steps)
+        return Usage(*self.constants.steps[assumed.live_mode][case]).times(steps)
 
     def kept_bytes(self, usage: Usage) -> float:
         """Return the bytes of all run folders."""
@@ -175,18 +184,27 @@ def usage_table(grid: Grid) -> str:
         ("grid: calls", [count(usage.calls) for usage in whole]),
         ("grid: input tokens", [count(usage.input_tokens) for usage in whole]),
         ("grid: output tokens", [count(usage.output_tokens) for usage in whole]),
-        ("grid: US dollars", [count(usage.usd(assumed)) for usage in whole]),
+        ("grid: US dollars, no cache", [count(usage.usd(assumed)) for usage in whole]),
+        ("grid: US dollars, cached", [count(usage.cached_usd(assumed)) for usage in whole]),
         (
-            "grid: US dollars a model",
+            "grid: US dollars a model, no cache",
             [count(usage.usd(assumed) / assumed.models) for usage in whole],
+        ),
+        (
+            "grid: US dollars a model, cached",
+            [count(usage.cached_usd(assumed) / assumed.models) for usage in whole],
         ),
         ("live, a day: calls", [count(usage.calls) for usage in live]),
         (
             "live, a day: tokens",
             [count(usage.input_tokens + usage.output_tokens) for usage in live],
         ),
-        ("live, a day: US dollars", [count(usage.usd(assumed)) for usage in live]),
-        ("live, a year: US dollars", [count(year * usage.usd(assumed)) for usage in live]),
+        ("live, a day: US dollars, no cache", [count(usage.usd(assumed)) for usage in live]),
+        ("live, a day: US dollars, cached", [count(usage.cached_usd(assumed)) for usage in live]),
+        (
+            "live, a year: US dollars, no cache",
+            [count(year * usage.usd(assumed)) for usage in live],
+        ),
     ]
     rows += [f"| {name} | {' | '.join(cells)} |" for name, cells in parts]
     return "\n".join(rows) + "\n"
@@ -265,7 +283,9 @@ def page() -> str:
 
 
 def measured_steps() -> dict[str, dict[str, list[float]]]:
-    """Calls, input and output tokens of a step by mode and case, as `ktdeval plan` counts them."""
+    """Calls, input, output and cached tokens of a step by mode and case, as `ktdeval plan` counts
+    them.
+    """
     modes = list(load().steps)
     tasks = ",".join(f"blinded_{mode}" for mode in modes)
     words = [sys.executable, "-m", "ktdeval", "plan", "--model", "openai/gpt-4.1"]
@@ -276,7 +296,8 @@ def measured_steps() -> dict[str, dict[str, list[float]]]:
         cases = {}
         for case in CASES:
             left = task["left"][case]
-            totals = (left["calls"], left["input_tokens"], left["output_tokens"])
+            names = ("calls", "input_tokens", "output_tokens", "cache_read_tokens")
+            totals = [left[name] for name in names]
             cases[case] = [round(total / task["steps"], 1) for total in totals]
 
         found[task["task"].removeprefix("blinded_")] = cases

@@ -51,6 +51,13 @@ from ktdeval.calls.prices import (
     fitting_pattern as fitting_pattern,
     read_price_table as read_price_table,
 )
+from ktdeval.calls.prompt_cache import (
+    CachedTokens as CachedTokens,
+    PromptBlock as PromptBlock,
+    PromptCache as PromptCache,
+    PromptCacheRules as PromptCacheRules,
+    common_prefix as common_prefix,
+)
 from ktdeval.calls.prompt_size import USUAL_TOKENS as USUAL_TOKENS, prompt_bytes as prompt_bytes
 from ktdeval.calls.provider_errors import (
     Refusal as Refusal,

@@ -132,6 +132,12 @@ def _tools_bytes(texts: tuple[str, ...]) -> PromptBytes:
 
 @lru_cache(maxsize=512)
 def _message_bytes(message: Message) -> PromptBytes:
+    return text_bytes(message_text(message)) + PromptBytes(parts=1)
+
+
+@lru_cache(maxsize=512)
+def message_text(message: Message) -> str:
+    """Return the text of a message that is input: content, calls, and thoughts sent back."""
     texts = [message.content]
     for call in message.tool_calls:
         texts += [call.name, call.arguments]
@@ -141,7 +147,7 @@ def _message_bytes(message: Message) -> PromptBytes:
     if message.opaque is not None:  # sealed reasoning is also input, and about as long
         texts.append(message.opaque.data)
 
-    return text_bytes("".join(texts)) + PromptBytes(parts=1)
+    return "".join(texts)
 
 
 def reply_room(request: ModelRequest) -> int:

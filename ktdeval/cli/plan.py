@@ -205,14 +205,25 @@ def _price_text(estimate: RunEstimate) -> str:
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """Print a column for each scenario; if some steps are finished, their usage comes first."""
-    cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
+    """Print a column for each scenario; if some steps are finished, their usage comes first.
+
+    If costs of cached prompts are known, there are two lines of costs. The second one has the bill
+    of the finished steps.
+    """
+    is_cached = any(amount.cached_cost_usd is not None for amount in left.values())
+    costs = ["cost, USD"]
+    if is_cached:
+        costs = ["cost, no cache, USD", "cost, cached, USD"]
+
+    cells = [["", "calls", "input tokens", "output tokens", *costs, "hours"]]
     if finished is not None and finished.steps:
-        cells.append(["used so far", *_amounts(finished), ""])
+        without = [""] * is_cached
+        cells.append(["used so far", *_tokens(finished), *without, _cost(finished.cost_usd), ""])
 
     for scenario, amount in left.items():
         hours = f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"
-        cells.append([scenario, *_amounts(amount), hours])
+        both = [_cost(amount.cost_usd), _cost(amount.cached_cost_usd)]
+        cells.append([scenario, *_tokens(amount), *both[: len(costs)], hours])
 
     click.echo(title)
     columns, *rows = zip(*cells, strict=True)
@@ -220,6 +231,9 @@ def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amoun
         click.echo(line)
 
 
-def _amounts(used: Finished | Amount) -> tuple[str, ...]:
-    cost = "?" if used.cost_usd is None else dollars(used.cost_usd)
-    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", cost)
+def _tokens(used: Finished | Amount) -> tuple[str, ...]:
+    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}")
+
+
+def _cost(cost_usd: float | None) -> str:
+    return "?" if cost_usd is None else dollars(cost_usd)

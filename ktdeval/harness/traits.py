@@ -143,6 +143,13 @@ class ModelTraits:
             " states, or None"
         ),
     )
+    prompt_cache: object | None = option(
+        None,
+        help=(
+            "of a remote model: the `ktdeval.calls.PromptCacheRules` of its provider, or None; for"
+            " estimates of costs"
+        ),
+    )
     batches: object | None = option(
         None, help="of a remote model: the `ktdeval.calls.Batches` of its provider, or None"
     )

@@ -16,8 +16,10 @@ import msgspec
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED, Context
 from ktdeval.calls.prices import FREE, Price
+from ktdeval.calls.prompt_cache import USUAL_RULES, PromptCacheRules
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
+from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
@@ -75,13 +77,18 @@ SCENARIOS = tuple(ASSUMED)  #: low, typical and high: the keys of every `left`
 
 
 class Amount(Value, frozen=True):
-    """Calls, tokens, money and time for some steps. `cost_usd` is None if no price is known."""
+    """Calls, tokens, money and time of some steps. `cost_usd` is that if nothing is read from a
+    provider's prompt cache; None where no price is known.
+    """
 
     calls: int
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
     hours: float
+    cache_read_tokens: int = 0  #: input that a provider's prompt cache would serve
+    #: cost if it does; None if no price or rule of cached tokens is known
+    cached_cost_usd: float | None = None
 
     @property
     def tokens(self) -> int:
@@ -200,13 +207,29 @@ class _Estimator:
         self.limits = None
         self.context = None
         if remote is not None:
-            self.limits = CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
+            self.limits = CallLimits(
+                config.max_output_tokens, config.timeout_s, latencies_s, self._cache_rules()
+            )
             self.context = planned_context(config, remote)
 
         rehearsal = rehearse(self.plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
         self._check_rehearsed(rehearsal, plugins)
         steps = by_task(rehearsal)
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
+
+    def _cache_rules(self) -> PromptCacheRules | None:
+        """Return the rules of the provider's prompt cache; None if no request of the run is read
+        from it, or they are unknown and cached tokens have no price.
+        """
+        if self.config.batch:  # its requests are answered in any order
+            return None
+
+        rules = model_traits(self.model).prompt_cache
+        if isinstance(rules, PromptCacheRules):
+            return rules
+        if self.only_price is not None and self.only_price.cache_read is not None:
+            return USUAL_RULES
+        return None
 
     def _check_rehearsed(self, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
         """Raise UsageError if the model can't handle the first steps."""
@@ -264,8 +287,11 @@ class _Estimator:
             steps = max(first.total_steps - len(finished), 0)
             costs = {}
             for scenario, rate in rates[first.spec.window].items():
-                before = NOTHING if finished else warm_ups[first.spec.window][scenario]
-                costs[scenario] = rate.times(steps, before)
+                before = measured.first[first.spec.window][scenario]
+                if not finished:
+                    before = before.times(1, warm_ups[first.spec.window][scenario])
+
+                costs[scenario] = rate.times(steps, before if steps else NOTHING)
 
             episodes.append(_EpisodeLeft(steps, costs))
 
@@ -309,6 +335,11 @@ class _Estimator:
         return Finished(steps=len(steps), calls=calls, cost_usd=cost_usd, **usage.to_json())
 
     @property
+    def caches_prompts(self) -> bool:
+        """True if the rules of the provider's prompt cache are known, or assumed."""
+        return self.limits is not None and self.limits.cache_rules is not None
+
+    @property
     def only_price(self) -> Price | None:
         """Price of all tokens; None if it is unknown, or if the run has additional models."""
         return None if self.further else self.price
@@ -333,9 +364,20 @@ class _Estimator:
             steps = sum(episode.steps for episode in episodes)
             seconds = 3600 * batch_hours(scenario, calls, steps)
 
+        read = max(0, round(math.fsum(cost.cache_read_tokens for cost in costs)))
+        written = max(0, round(math.fsum(cost.cache_write_tokens for cost in costs)))
+        unread = round(math.fsum(cost.unread_tokens for cost in costs))
+        usage = Usage(tokens_in, tokens_out)
+        price = self.only_price
         cost_usd = None
-        if self.only_price is not None:
-            cost_usd = self.only_price.cost(Usage(tokens_in, tokens_out))
+        if price is not None:
+            cost_usd = price.cost(replace(usage, cache_write_tokens=unread))
+
+        cached_cost_usd = None
+        if price is not None and price.cache_read is not None and self.caches_prompts:
+            cached_cost_usd = price.cost(
+                replace(usage, cache_read_tokens=read, cache_write_tokens=written)
+            )
 
         return Amount(
             calls=calls,
@@ -343,6 +385,8 @@ class _Estimator:
             output_tokens=tokens_out,
             cost_usd=cost_usd,
             hours=round(seconds / 3600, 4),
+            cache_read_tokens=read,
+            cached_cost_usd=cached_cost_usd,
         )
 
 
@@ -377,7 +421,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
         tasks=tuple(part.estimate for part in run.parts),
         left=left,
         paid=run.paid,
-        assumptions=tuple(_assumptions(run)),
+        assumptions=tuple(_assumptions(left, run)),
         warnings=tuple(_warnings(left, run)),
     )
 
@@ -392,7 +436,7 @@ def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
     return max(ends_s)
 
 
-def _assumptions(run: _Estimator) -> Iterator[str]:
+def _assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
     for part in run.parts:
         estimate = part.estimate
         if estimate.is_observed:
@@ -447,10 +491,8 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
     else:
         yield f"{' / '.join(f'{limits.call_s(scenario):g}' for scenario in scenarios)} s per call"
 
-    yield (
-        "hours exclude waits for rate limits and repeated attempts; cost excludes discounts by a"
-        " provider's prompt cache"
-    )
+    yield "hours exclude waits for rate limits and repeated attempts"
+    yield from _cache_assumptions(left, run)
     yield (
         f"in addition, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at"
         " start and end (--canary)"
@@ -464,6 +506,39 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
         yield (
             f"tool calling: {run.remote.protocols[0]}; a short check before the run may change this"
         )
+
+
+def _cache_assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
+    """Yield the assumptions of the costs without and with a provider's prompt cache, and which of
+    both to budget by.
+    """
+    price = run.only_price
+    if price is None:
+        return
+
+    rules = None if run.limits is None else run.limits.cache_rules
+    if rules is None or price.cache_read is None:
+        why = "no price of cached tokens is known"
+        if run.config.batch:
+            why = "a batch reads none reliably"
+        yield f"cost is without a provider's prompt cache: {why}"
+        return
+
+    unread = "cost, no cache: nothing is read from the provider's prompt cache"
+    if price.cache_write is not None:
+        unread += f"; what is cached is written at {price.cache_write:g} USD a million tokens"
+
+    shares = []
+    for amount in left.values():
+        shares.append(f"{100 * amount.cache_read_tokens / max(amount.input_tokens, 1):.0f}")
+
+    yield unread
+    yield (
+        f"cost, cached: {' / '.join(shares)} % of the input begins an earlier request of the same"
+        f" episode, read at {price.cache_read:g} USD a million tokens"
+    )
+    yield f"prompt cache, {rules}"
+    yield "budget by the cost without cache: no provider promises that a prompt is read from it"
 
 
 def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ktdeval.calls import common_prefix
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RecordedExchange, read_exchanges
@@ -121,17 +122,3 @@ class _SortedTexts:
         index = bisect_left(self._sorted, text)
         neighbours = self._sorted[max(0, index - 1) : index + 1]
         return max((common_prefix(text, other) for other in neighbours), default=0)
-
-
-def common_prefix(text: str, other: str) -> int:
-    """Return the length of the longest common prefix of two texts."""
-    shortest = 0
-    longest = min(len(text), len(other))
-    while shortest < longest:
-        middle = (shortest + longest + 1) // 2
-        if text[shortest:middle] == other[shortest:middle]:
-            shortest = middle
-        else:
-            longest = middle - 1
-
-    return shortest

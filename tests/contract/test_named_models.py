@@ -83,7 +83,7 @@ def test_the_example_of_plan_prints_dollars(
     page = (REPOSITORY / "docs/plan.md").read_text(encoding="utf-8")
 
     # as printed below the command, too
-    assert re.search(r"^      cost, USD +[0-9]", page, re.MULTILINE)
+    assert re.search(r"^      cost, no cache, USD +[0-9]", page, re.MULTILINE)
 
     command = re.search(r"^    ktdeval (plan .*)$", page, re.MULTILINE)
     assert command is not None

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from adapter_server import LOOK, SUBMIT, ask
+from ktdeval.calls import PromptCache, PromptCacheRules
 from ktdeval.calls.prices import choose_price
 from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
+from ktdeval_models.remote.prompt_caches import published_rules
 from paths import REPOSITORY
 from prompt_caches import ClaudeCache, OpenAICache, Served
-from prompts_page import asked_of, claude_serves
+from prompts_page import RESEARCHED, STEPS, asked_of, claude_serves, openai_serves
 from stub_provider import Stub
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
@@ -295,6 +297,25 @@ def test_a_team_reads_most_of_its_prompts(agent: str, heeds_choice: bool, least:
     asked = asked_of(agent, "blinded_fixed_candidate")
     assert claude_serves(asked, heeds_choice=heeds_choice).read_pct >= least
     assert claude_serves(asked, is_marked=False).read_pct == 0.0
+
+
+@pytest.mark.parametrize("agent", ["react", "deepfund"])
+def test_a_plan_simulates_the_caches_as_this_module_does(agent: str) -> None:
+    asked = asked_of(agent, RESEARCHED)
+    model = claude(name="claude-opus-5-5")
+    rules = {
+        "marked": (model.traits.prompt_cache, claude_serves(asked)),
+        "unmarked": (published_rules("openai", "gpt-5"), openai_serves(asked)),
+    }
+    for cached, expected in rules.values():
+        assert isinstance(cached, PromptCacheRules)
+        cache = PromptCache(cached, USUAL_TOKENS)
+        tokens = [cache.ask(item.request, 10.0 * at) for at, item in enumerate(asked)]
+        last = [one for one, item in zip(tokens, asked, strict=True) if item.step == STEPS - 1]
+        total = sum(one.total for one in last)
+        assert 100.0 * sum(one.read for one in last) / total == pytest.approx(
+            expected.read_pct, abs=3.0
+        )
 
 
 # --- what it costs

@@ -10,9 +10,10 @@ import base64
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ktdeval.calls.prompt_cache import PromptCacheRules
 from ktdeval.calls.prompt_size import (
     MAX_TOKENS,
     MIN_TOKENS,
@@ -74,6 +75,7 @@ class StepSize:
     #: number of research calls answered with an error, because their arguments were only guesses
     failed_calls: int
     largest: PromptBytes = NOTHING_SENT  #: size of the request with the most tokens
+    asked: Sequence[ModelRequest] = field(default=(), repr=False)  #: the requests, in order
 
 
 class MeasuringModel:
@@ -277,7 +279,7 @@ def _research_calls(task: Any, behaviour: AssumedBehaviour) -> int:
 def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
     """Return the size of a step from the counts of its model."""
     failed = entry.step.tool_calls - entry.step.tool_calls_valid
-    return StepSize(model.requests, model.sent, seconds, failed, model.largest)
+    return StepSize(model.requests, model.sent, seconds, failed, model.largest, model.asked)
 
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRecord:
@@ -346,6 +348,9 @@ class StepRate:
     input_tokens: float
     output_tokens: float
     own_s: float
+    cache_read_tokens: float = 0.0  #: input read from the provider's prompt cache
+    cache_write_tokens: float = 0.0  #: input written to the cache, if it is then read
+    unread_tokens: float = 0.0  #: input written to the cache if nothing is ever read
 
     def times(self, steps: int, before: StepRate) -> StepRate:
         """Return the costs of `steps` steps, plus those of `before`."""
@@ -354,6 +359,9 @@ class StepRate:
             self.input_tokens * steps + before.input_tokens,
             self.output_tokens * steps + before.output_tokens,
             self.own_s * steps + before.own_s,
+            self.cache_read_tokens * steps + before.cache_read_tokens,
+            self.cache_write_tokens * steps + before.cache_write_tokens,
+            self.unread_tokens * steps + before.unread_tokens,
         )
 
 
@@ -369,6 +377,7 @@ class CallLimits:
     max_output_tokens: int
     timeout_s: float
     latencies_s: Sequence[float] = ()
+    cache_rules: PromptCacheRules | None = None  #: None if no prompt is cached, or it is unknown
 
     def reply_tokens(self, scenario: Scenario) -> int:
         """Tokens of a reply in this scenario."""
@@ -404,12 +413,31 @@ def observed_rates(
         observed = replace(rate, calls=calls[name])
         if are_counted:
             observed = replace(
-                observed, input_tokens=tokens_in[name], output_tokens=tokens_out[name]
+                _with_observed_cache(observed, tokens_in[name], steps),
+                input_tokens=tokens_in[name],
+                output_tokens=tokens_out[name],
             )
 
         rates[name] = observed
 
     return rates
+
+
+def _with_observed_cache(
+    rate: StepRate, input_tokens: float, steps: Sequence[FinishedStep]
+) -> StepRate:
+    """Return costs with cached tokens in the shares of the input that the provider counted."""
+    whole = sum(step.record.input_tokens for step in steps)
+    if not whole or not rate.input_tokens:
+        return rate
+
+    scale = input_tokens / whole
+    return replace(
+        rate,
+        cache_read_tokens=scale * sum(step.record.cache_read_tokens for step in steps),
+        cache_write_tokens=scale * sum(step.record.cache_write_tokens for step in steps),
+        unread_tokens=rate.unread_tokens / rate.input_tokens * input_tokens,
+    )
 
 
 def _describe_spread(values: Sequence[float]) -> dict[str, float]:

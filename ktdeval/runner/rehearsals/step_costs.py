@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 from ktdeval.registry.plugin_boundary import call_foreign
+from ktdeval.runner.rehearsals.cached_tokens import CachedShares, cached_shares
 from ktdeval.runner.rehearsals.conversation_size import ASSUMED, CallLimits, StepRate, StepSize
 from ktdeval.runner.rehearsals.estimate_sampling import EstimatedMean, SampledDays
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_window
@@ -21,6 +22,8 @@ class MeasuredTask:
 
     #: costs of a step, by window and scenario; low is never above typical, nor typical above high
     rates: Mapping[Window | None, Mapping[str, StepRate]]
+    #: by window and scenario, cached tokens of an episode's first step less those of a later step
+    first: Mapping[Window | None, Mapping[str, StepRate]]
     #: by scenario, tokens of a step's largest prompt: the minimum, the mean, the
     #: largest
     largest: Mapping[str, int]
@@ -41,23 +44,28 @@ def _measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
     reference = rehearsal[0]
     means = {}
     prompts = {}
+    shares: dict[str, CachedShares] = {}
     for name, scenario in ASSUMED.items():
         sizes = reference.sizes(scenario.behaviour)
         means[name] = _estimated_means(reference.days, sizes, name, limits)
         prompts[name] = _prompt_tokens(sizes, name)
+        shares[name] = cached_shares(sizes, scenario, limits)
 
     rates: dict[Window | None, Mapping[str, StepRate]] = {}
+    firsts: dict[Window | None, Mapping[str, StepRate]] = {}
     low_prompts: list[float] = []
     for window, first in by_window(rehearsal).items():
         sizes = first.sizes(ASSUMED[_LOW].behaviour)
-        rates[window] = _carried_over(means, _estimated_means(first.days, sizes, _LOW, limits))
+        carried = _carried_over(means, _estimated_means(first.days, sizes, _LOW, limits))
+        rates[window] = {name: shares[name].of_step(rate) for name, rate in carried.items()}
+        firsts[window] = {name: shares[name].of_first(rate) for name, rate in carried.items()}
         low_prompts += _prompt_tokens(sizes, _LOW)
 
     longest = max(low_prompts) / max(*prompts[_LOW], 1.0)
     largest = _order_figures(
         (min(low_prompts), statistics.fmean(prompts[_TYPICAL]), max(prompts[_HIGH]) * longest)
     )
-    return MeasuredTask(rates, dict(zip(ASSUMED, map(round, largest), strict=True)))
+    return MeasuredTask(rates, firsts, dict(zip(ASSUMED, map(round, largest), strict=True)))
 
 
 def _estimated_means(

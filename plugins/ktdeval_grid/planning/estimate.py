@@ -98,12 +98,22 @@ def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedC
 def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
     """Return a fraction of a task's amount."""
     whole = task.left[scenario]
+    cost_usd = None
+    if whole.cost_usd is not None:
+        cost_usd = whole.cost_usd * share
+
+    cached_cost_usd = cost_usd
+    if whole.cached_cost_usd is not None:
+        cached_cost_usd = whole.cached_cost_usd * share
+
     return Amount(
         calls=round(whole.calls * share),
         input_tokens=round(whole.input_tokens * share),
         output_tokens=round(whole.output_tokens * share),
-        cost_usd=None if whole.cost_usd is None else whole.cost_usd * share,
+        cost_usd=cost_usd,
         hours=whole.hours * share,
+        cache_read_tokens=round(whole.cache_read_tokens * share),
+        cached_cost_usd=cached_cost_usd,
     )
 
 
@@ -129,15 +139,23 @@ def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
 
 def _add_amounts(parts: Sequence[Amount], concurrency: int) -> Amount:
     """Return the sum of amounts, with hours divided among concurrent episodes."""
-    costs = [part.cost_usd for part in parts]
-    cost_usd = None
-    if all(cost is not None for cost in costs):
-        cost_usd = math.fsum(cost for cost in costs if cost is not None)
-
     return Amount(
         calls=sum(part.calls for part in parts),
         input_tokens=sum(part.input_tokens for part in parts),
         output_tokens=sum(part.output_tokens for part in parts),
-        cost_usd=cost_usd,
+        cost_usd=_sum_known(part.cost_usd for part in parts),
         hours=math.fsum(part.hours for part in parts) / concurrency,
+        cache_read_tokens=sum(part.cache_read_tokens for part in parts),
+        cached_cost_usd=_sum_known(part.cached_cost_usd for part in parts),
     )
+
+
+def _sum_known(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of costs; None if one of them is unknown."""
+    known = []
+    for cost in costs:
+        if cost is None:
+            return None
+        known.append(cost)
+
+    return math.fsum(known)

@@ -12,8 +12,8 @@ SCENARIOS = ("low", "typical", "high")
 
 
 class Amount(Value):
-    """Calls, tokens, money and time of some episodes. `cost_usd` is null where no price is
-    known.
+    """Calls, tokens, money and time of some episodes. `cost_usd` is that if nothing is read from
+    prompt caches; null where no price is known.
     """
 
     calls: int
@@ -21,6 +21,9 @@ class Amount(Value):
     output_tokens: int
     cost_usd: float | None
     hours: float
+    cache_read_tokens: int = 0  #: input that prompt caches of providers would serve
+    #: cost if they do; that of models without a price of cached tokens is `cost_usd`
+    cached_cost_usd: float | None = None
 
 
 class ModelEstimate(Value):

@@ -168,10 +168,14 @@ def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str
         lines.append(f"{names}: {episodes}, no provider is asked")
 
     if paid:
-        columns = ("MODEL", "episodes", "calls", "tokens", "USD", "hours")
-        rows = [_estimate_cells(model) for model in paid]
+        is_cached = any(_reads_cache(model) for model in paid)
+        columns = ["MODEL", "episodes", "calls", "tokens", "USD", "hours"]
+        if is_cached:
+            columns[4:5] = ["USD, no cache", "USD, cached"]
+
+        rows = [_estimate_cells(model, is_cached) for model in paid]
         if len(paid) > 1:
-            rows.append(_estimate_cells(estimate.total))
+            rows.append(_estimate_cells(estimate.total, is_cached))
 
         lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
         lines += grid_lines(columns, rows, ("MODEL",), width, indent="  ")
@@ -196,23 +200,31 @@ def assumption_lines(estimate: GridEstimate) -> list[str]:
     return ["", "assumed", *(f"  {sentence}" for sentence in estimate.assumptions)]
 
 
-def _estimate_cells(model: ModelEstimate) -> Sequence[str]:
-    left = [model.left[scenario] for scenario in SCENARIOS]
-    costs = []
-    for amount in left:
-        costs.append(_UNKNOWN if amount.cost_usd is None else dollars(amount.cost_usd))
+def _reads_cache(model: ModelEstimate) -> bool:
+    """Return whether a model's prompts are partly read from a cache at a price of their own."""
+    typical = model.left["typical"]
+    return typical.cached_cost_usd != typical.cost_usd
 
-    if set(costs) == {_UNKNOWN}:
-        costs = [_UNKNOWN]
+
+def _estimate_cells(model: ModelEstimate, is_cached: bool) -> Sequence[str]:
+    left = [model.left[scenario] for scenario in SCENARIOS]
+    costs = [_joined_costs([amount.cost_usd for amount in left])]
+    if is_cached:
+        costs.append(_joined_costs([amount.cached_cost_usd for amount in left]))
 
     return (
         model.name,
         f"{model.episodes:,}",
         " / ".join(f"{amount.calls:,}" for amount in left),
         " / ".join(_tokens(amount.input_tokens + amount.output_tokens) for amount in left),
-        " / ".join(costs),
+        *costs,
         " / ".join(f"{amount.hours:,.1f}" for amount in left),
     )
+
+
+def _joined_costs(costs_usd: Sequence[float | None]) -> str:
+    texts = [_UNKNOWN if cost is None else dollars(cost) for cost in costs_usd]
+    return _UNKNOWN if set(texts) == {_UNKNOWN} else " / ".join(texts)
 
 
 def _tokens(number: int) -> str:

@@ -53,6 +53,18 @@ def test_what_is_not_known_is_printed_as_such() -> None:
     assert lines[-1] == "warning: slow"
 
 
+def test_costs_without_and_with_a_prompt_cache_are_columns_of_the_table() -> None:
+    cached = Amount(
+        calls=4, input_tokens=9, output_tokens=1, cost_usd=0.5, hours=1.0, cached_cost_usd=0.25
+    )
+    one = ModelEstimate(name="a", episodes=2, is_free=False, left=dict.fromkeys(SCENARIOS, cached))
+    _, head, row, *_ = estimate_lines(estimate_of(one))
+    assert "USD, no cache" in head
+    assert "USD, cached" in head
+    assert "0.5000 / 0.5000 / 0.5000  0.2500 / 0.2500 / 0.2500" in row
+    assert _add_amounts([cached, cached], 1).cached_cost_usd == 0.5
+
+
 def test_models_of_this_machine_ask_nobody_and_need_no_market() -> None:
     plan = plan_of(
         {

@@ -13,7 +13,14 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Refusal, bad_response, bare_model, one_line
+from ktdeval.calls import (
+    PromptBlock,
+    PromptCacheRules,
+    Refusal,
+    bad_response,
+    bare_model,
+    one_line,
+)
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     NO_TOOL,
@@ -41,6 +48,7 @@ from ktdeval_models.remote.cache_marks import (
 )
 from ktdeval_models.remote.own_fields import OwnForm
 from ktdeval_models.remote.params import AnthropicParams, presets
+from ktdeval_models.remote.prompt_caches import message_blocks
 from ktdeval_models.remote.read_tool_calls import read_call
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
@@ -242,6 +250,16 @@ class AnthropicModel(RemoteAdapter):
     def _caches(self) -> bool:
         """True if requests mark the prompt parts that the provider should cache."""
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
+
+    def _cache_rules(self) -> PromptCacheRules | None:
+        """Return the rules of the provider's prompt cache, which keeps only what requests mark."""
+        rules = super()._cache_rules()
+        if rules is None:
+            return None
+        return replace(rules, blocks=self._cache_blocks)
+
+    def _cache_blocks(self, request: ModelRequest) -> Sequence[PromptBlock]:
+        return tuple(message_blocks(self.encode(request)))
 
     def _make_refusal(self, why: str) -> ProviderError:
         return ProviderError(f"{self.provider}/{self.name}: {why}")

@@ -18,6 +18,7 @@ from ktdeval.calls import (
     Batches,
     Caller,
     ContentFiltered,
+    PromptCacheRules,
     Refusal,
     bad_response,
     check_base_url,
@@ -56,6 +57,7 @@ from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
 from ktdeval_models.remote.lookups import may_look_up, reports_lookup
 from ktdeval_models.remote.own_fields import OwnFields, OwnForm
 from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.prompt_caches import published_rules
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.request_headers import (
     import_sdk,
@@ -477,12 +479,21 @@ class RemoteAdapter:
         return self.make_traits()
 
     def make_traits(self) -> ModelTraits:
-        """Return the model's traits: the headers that route its requests, the provider's batches,
-        and whether it may look things up.
+        """Return the model's traits: the headers that route its requests, the provider's batches
+        and prompt cache, and whether it may look things up.
         """
         names = (self.name, str(getattr(self.params, "deployment", None) or ""))
         lookup = may_look_up(names, self.endpoint, self.params.extra_body)
-        return ModelTraits(routing=self._sent_routing, batches=self._batches, may_look_up=lookup)
+        return ModelTraits(
+            routing=self._sent_routing,
+            batches=self._batches,
+            may_look_up=lookup,
+            prompt_cache=self._cache_rules(),
+        )
+
+    def _cache_rules(self) -> PromptCacheRules | None:
+        """Return the rules of the provider's prompt cache; None if they are not known."""
+        return published_rules(self.provider, self.name)
 
     def _sent_routing(self) -> Mapping[str, str]:
         """Account and route of the requests: organisation, project, gateway headers, the variable

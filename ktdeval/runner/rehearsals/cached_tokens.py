@@ -1,0 +1,97 @@
+"""Tokens of a run's prompts that its provider's prompt cache would serve, from measured steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from ktdeval.calls.prompt_cache import CachedTokens, PromptCache
+from ktdeval.harness.chat_messages import ModelRequest
+from ktdeval.runner.rehearsals.conversation_size import (
+    NOTHING,
+    CallLimits,
+    Scenario,
+    StepRate,
+    StepSize,
+)
+
+
+@dataclass(frozen=True)
+class CachedShares:
+    """Cached tokens of a task's steps, for each token of their input."""
+
+    later: StepRate = NOTHING  #: in a step that follows another one; only its cached tokens count
+    first: StepRate = NOTHING  #: in an episode's first step
+
+    def of_step(self, rate: StepRate) -> StepRate:
+        """Return the costs of a later step with its cached tokens."""
+        return with_cached(rate, self.later)
+
+    def of_first(self, rate: StepRate) -> StepRate:
+        """Return the difference between an episode's first step and a later one, which has the same
+        calls and tokens.
+        """
+        scale = rate.input_tokens
+        first = self.first.cache_read_tokens - self.later.cache_read_tokens
+        written = self.first.cache_write_tokens - self.later.cache_write_tokens
+        return replace(NOTHING, cache_read_tokens=scale * first, cache_write_tokens=scale * written)
+
+
+def with_cached(rate: StepRate, share: StepRate) -> StepRate:
+    """Return costs with cached tokens; `share`: these for each token of the input."""
+    return replace(
+        rate,
+        cache_read_tokens=rate.input_tokens * share.cache_read_tokens,
+        cache_write_tokens=rate.input_tokens * share.cache_write_tokens,
+        unread_tokens=rate.input_tokens * share.unread_tokens,
+    )
+
+
+def cached_shares(
+    sizes: Sequence[StepSize], scenario: Scenario, limits: CallLimits | None
+) -> CachedShares:
+    """Return the cached shares of the input of measured steps, one after the other: only requests
+    of the same episode are read. Without rules of a cache all shares are zero.
+    """
+    steps = [size.asked for size in sizes]
+    first = sum((cached_tokens([step], scenario, limits) for step in steps), CachedTokens())
+    later = first
+    if len(steps) > 1:
+        # each measured step follows another one: the first follows the last
+        again = cached_tokens([steps[-1], *steps], scenario, limits)
+        alone = cached_tokens(steps[-1:], scenario, limits)
+        later = again.without(alone)
+
+    return CachedShares(share_of(later), share_of(first))
+
+
+def share_of(tokens: CachedTokens) -> StepRate:
+    """Return cached tokens for each token of the input; zero without input."""
+    if not tokens.total:
+        return NOTHING
+
+    return replace(
+        NOTHING,
+        cache_read_tokens=tokens.read / tokens.total,
+        cache_write_tokens=tokens.written / tokens.total,
+        unread_tokens=tokens.unread / tokens.total,
+    )
+
+
+def cached_tokens(
+    steps: Sequence[Sequence[ModelRequest]], scenario: Scenario, limits: CallLimits | None
+) -> CachedTokens:
+    """Return what an empty cache does with the requests of consecutive steps; nothing without its
+    rules. Requests follow each other at the assumed duration of a call.
+    """
+    total = CachedTokens()
+    if limits is None or limits.cache_rules is None:
+        return total
+
+    cache = PromptCache(limits.cache_rules, scenario.bytes_per_token)
+    call_s = limits.call_s(scenario)
+    for number, request in enumerate(chain.from_iterable(steps)):
+        total += cache.ask(request, number * call_s)
+
+    return total

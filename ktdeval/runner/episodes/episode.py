@@ -41,18 +41,18 @@ class DecidedStep:
 
 class TradingEpisode(StepwiseEpisode[EpisodeParts]):
     """A trading episode. Its books and the agent's memory carry over from step to step. For the
-    members, see `Episode`.
+    members, see `Episode`. `scene`: the opened market of the same task and window; None opens it.
     """
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
 
-    def __init__(self, spec: EpisodeSpec, parts: EpisodeParts) -> None:
+    def __init__(self, spec: EpisodeSpec, parts: EpisodeParts, scene: Scene | None = None) -> None:
         start, stop = window_rows(parts.snapshot.days, spec.span.first, spec.span.last)
         super().__init__(spec, parts, stop - start)
         self._base_row = start - 1
         self._books = parts.bookkeeper(spec)
         self._memory: JsonValue = None
-        self._scene: Scene = parts.task.scene(spec, parts.snapshot)
+        self._scene: Scene = scene or parts.task.scene(spec, parts.snapshot)
         self._seen = shown_account(parts.task, self.lens, parts.snapshot, parts.tape)
         traits = task_traits(parts.task)
         self._is_at_book = traits.account_at_book
@@ -146,6 +146,11 @@ class TradingEpisode(StepwiseEpisode[EpisodeParts]):
             memory=decided.memory,
             shown=decided.shown,
         )
+
+    @property
+    def scene(self) -> Scene:
+        """The opened market of the episode, with its mask."""
+        return self._scene
 
     @property
     def lens(self) -> Lens:

@@ -45,7 +45,7 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.task_api.scoring import ScoringTask, TargetTask, is_scoring
-from ktdeval.task_api.trading_task import Task
+from ktdeval.task_api.trading_task import Scene, Task
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 
@@ -83,15 +83,18 @@ class EpisodeFactory:
         model: Model,
         further: Mapping[str, Model] | None = None,
         outside: Outside = NOT_A_RUN,
+        scene: Scene | None = None,
     ) -> Episode:
         """Return an episode, ready to be run, resumed or replayed. `further`: additional models by
-        the name that the agent uses; None: `model` answers in their place. `outside`: settings for
-        external agents. Raises KtdevalError if the task or the agent rejects the spec.
+        the name that the agent uses; None: `model` answers for them. `outside`: settings for
+        external agents. `scene`: that of an earlier trading episode of the same spec, whose mask has
+        then already shown handles; for measurements. Raises KtdevalError if the task or the agent
+        rejects the spec.
         """
         task: Any = self._tasks[spec.task]
         if not is_scoring(task):
             trading = self.trading_parts(spec, model, outside)
-            return TradingEpisode(spec, replace(trading, further=further))
+            return TradingEpisode(spec, replace(trading, further=further), scene)
 
         agent = self._agent(spec, outside)
         target = self._targets[spec.task]

@@ -33,7 +33,7 @@ from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.trading_task import Task
+from ktdeval.task_api.trading_task import Scene, Task
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
@@ -230,11 +230,12 @@ def measure_steps(
     factory: EpisodeFactory,
     behaviour: AssumedBehaviour,
     steps: Sequence[int],
+    scene: Scene | None = None,
 ) -> list[StepSize]:
     """Return the sizes of some steps of an episode, in ascending order, without a warm-up. With
     research, each step except the episode's first begins with as many positions as the task allows,
-    and with the agent's memory from the previously played step. Without research, steps have no
-    positions and no memory.
+    and with the agent's memory from the previously played step; without research, with neither.
+    `scene`: as for `EpisodeFactory.open`.
     """
     attempts = 1 + task.harness.schema_retries
     whole = replace(spec, limit=None)
@@ -248,8 +249,9 @@ def measure_steps(
     sizes = []
     for step in played:
         model = MeasuringModel(behaviour, _research_calls(task, behaviour), attempts)
-        episode = factory.open(whole, model)
+        episode = factory.open(whole, model, scene=scene)
         if isinstance(episode, TradingEpisode):
+            scene = episode.scene
             episode.has_warm_up = False
             if behaviour.research_share and step:
                 invested = _with_positions(spec, factory.trading_parts(spec, model), step - 1)

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ktdeval.runner.episodes.episode import TradingEpisode
 from ktdeval.runner.episodes.episode_execution import Episode
 from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
 
@@ -33,6 +34,12 @@ class EstimatedMean:
 
     mean: float
     error: float
+
+    def with_error_of(self, other: EstimatedMean) -> EstimatedMean:
+        """Return this mean with the relative standard error of another one."""
+        if not other.mean:
+            return self
+        return EstimatedMean(self.mean, self.mean * other.error / other.mean)
 
     @property
     def least(self) -> float:
@@ -80,11 +87,19 @@ class SampledDays:
             yield step
 
 
-def sample_days(episode: Episode) -> SampledDays:
+def sample_days(episode: Episode, *, is_reference: bool = True) -> SampledDays:
     """Choose the steps to measure in an episode that has not begun. The first step is chosen only
     if it is the only one: it has no positions and no memory.
+
+    `is_reference`: False for a window whose days vary as those of a measured window. If its days
+    only show tables, one step in its middle represents them.
     """
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
+    is_tables = isinstance(episode, TradingEpisode) and not episode.has_documents
+    if is_tables and not is_reference:
+        middle = all_steps[len(all_steps) // 2]
+        return SampledDays((middle,), (0,), 0.0, is_whole=len(all_steps) == 1)
+
     looked_at = spread_over(all_steps, _max_looked_at(episode))
     shown = {step: episode.shown_bytes(step) for step in looked_at}
     by_size = sorted(looked_at, key=lambda step: (shown[step], step))

@@ -28,6 +28,7 @@ from ktdeval.runner.rehearsals.conversation_size import (
 )
 from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, sample_days
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
+from ktdeval.task_api.trading_task import Scene
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,23 @@ class ShownStep:
 
 
 class FirstStep:
-    """First step of an episode. Its contents and costs are measured on first use."""
+    """First step of an episode. Its contents and costs are measured on first use. `is_reference`:
+    True for the first episode of a task, which is measured on more days.
+    """
 
-    def __init__(self, spec: EpisodeSpec, make_factory: Callable[[], EpisodeFactory]) -> None:
+    def __init__(
+        self,
+        spec: EpisodeSpec,
+        make_factory: Callable[[], EpisodeFactory],
+        *,
+        is_reference: bool = True,
+    ) -> None:
         self.spec = spec
+        self._is_reference = is_reference
         self._make_factory = make_factory
         self._total_steps = 0
         self._has_warm_up = False
+        self._scene: Scene | None = None  # opening a market takes longer than playing a step
         self._shown: dict[bool, ShownStep] = {}  # by whether lessons come first
         self._low: dict[int, StepSize] = {}
 
@@ -89,7 +100,8 @@ class FirstStep:
     @cached_property
     def days(self) -> SampledDays:
         """Steps of the episode that represent all steps."""
-        return sample_days(self._open(MeasuringModel(LOW, 0)))
+        episode = self._open(MeasuringModel(LOW, 0))
+        return sample_days(episode, is_reference=self._is_reference)
 
     def sizes(self, behaviour: AssumedBehaviour) -> list[StepSize]:
         """Return the sizes of these steps, for a model with this behaviour."""
@@ -116,9 +128,11 @@ class FirstStep:
         return self._make_factory()
 
     def _open(self, model: MeasuringModel) -> Episode:
-        episode = self._factory.open(self.spec, model)
+        episode = self._factory.open(self.spec, model, scene=self._scene)
         self._total_steps = episode.total_steps
-        self._has_warm_up = isinstance(episode, TradingEpisode) and episode.has_warm_up
+        if isinstance(episode, TradingEpisode):
+            self._scene = episode.scene
+            self._has_warm_up = episode.has_warm_up
         return episode
 
     @property
@@ -142,7 +156,7 @@ class FirstStep:
         return self._low[step]
 
     def _measure_steps(self, behaviour: AssumedBehaviour, steps: Sequence[int]) -> list[StepSize]:
-        return measure_steps(self.spec, self.task, self._factory, behaviour, steps)
+        return measure_steps(self.spec, self.task, self._factory, behaviour, steps, self._scene)
 
 
 def rehearse(
@@ -150,7 +164,13 @@ def rehearse(
 ) -> Sequence[FirstStep]:
     """Return the first steps of these episodes. The factory is made once, on first use."""
     factory = cache(make_factory)
-    return tuple(FirstStep(spec, factory) for spec in specs)
+    tasks = set[str]()
+    steps = []
+    for spec in specs:
+        steps.append(FirstStep(spec, factory, is_reference=spec.task not in tasks))
+        tasks.add(spec.task)
+
+    return tuple(steps)
 
 
 def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:

@@ -56,7 +56,11 @@ def _measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
     low_prompts: list[float] = []
     for window, first in by_window(rehearsal).items():
         sizes = first.sizes(ASSUMED[_LOW].behaviour)
-        carried = _carried_over(means, _estimated_means(first.days, sizes, _LOW, limits))
+        own = _estimated_means(first.days, sizes, _LOW, limits)
+        if len(sizes) == 1:
+            own = [one.with_error_of(low) for one, low in zip(own, means[_LOW], strict=True)]
+
+        carried = _carried_over(means, own)
         rates[window] = {name: shares[name].of_step(rate) for name, rate in carried.items()}
         firsts[window] = {name: shares[name].of_first(rate) for name, rate in carried.items()}
         low_prompts += _prompt_tokens(sizes, _LOW)

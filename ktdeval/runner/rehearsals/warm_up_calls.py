@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner.plans.warm_up_notes import first_day_of_warm_up
 from ktdeval.runner.rehearsals.cached_tokens import cached_tokens, share_of, with_cached
 from ktdeval.runner.rehearsals.conversation_size import (
@@ -36,7 +37,10 @@ def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
         rates[window] = dict.fromkeys(ASSUMED, NOTHING)
         if is_asked:
             size = first.warm_up
-            asked = first.shown(with_lessons=True).requests[: size.requests]
+            asked: Sequence[ModelRequest] = ()
+            if size.requests:
+                asked = first.shown(with_lessons=True).requests[: size.requests]
+
             own = {}
             for name, scenario in ASSUMED.items():
                 share = share_of(cached_tokens([asked], scenario, limits))

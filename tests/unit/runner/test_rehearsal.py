@@ -31,10 +31,14 @@ class CountingFactory(EpisodeFactory):
     def __init__(self, task: Any, market: MarketSnapshot | None) -> None:
         super().__init__({task.name: task}, PLUGINS, market)
         self.starts: list[EpisodeSpec] = []
+        self.opened: list[EpisodeSpec] = []  # starts that open the market of the episode
 
-    def open(self, spec: EpisodeSpec, model: Model, further: Any = None) -> Episode:
+    def open(self, spec: EpisodeSpec, model: Model, *others: Any, scene: Any = None) -> Episode:
         self.starts.append(spec)
-        return super().open(spec, model, further)
+        if scene is None:
+            self.opened.append(spec)
+
+        return super().open(spec, model, *others, scene=scene)
 
 
 def rehearsed(
@@ -59,6 +63,24 @@ def test_no_episode_is_started_and_no_factory_made_before_something_is_read() ->
     assert not made
     assert first.total_steps == second.total_steps == 3
     assert len(made) == 1
+
+
+def test_each_window_of_a_task_is_opened_once_and_measured_as_if_opened_each_time() -> None:
+    plan = planned(TASK)
+    first = replace(plan.specs[0], limit=None)
+    late = replace(first, window=replace(first.span, first="2024-05-13", last="2024-05-31"))
+    factory = CountingFactory(plan.task, plan.market)
+    rates = measure_task(rehearse([first, late], lambda: factory), LIMITS).rates
+
+    assert [spec.span for spec in factory.opened] == [first.span, late.span]
+    assert len(factory.starts) > len(factory.opened)
+
+    for spec in (first, late):
+        (alone,) = measure_task(rehearse([spec], lambda: factory), LIMITS).rates.values()
+        for scenario, rate in alone.items():
+            shared = rates[spec.window][scenario]
+            assert shared.calls == rate.calls
+            assert shared.input_tokens == pytest.approx(rate.input_tokens, rel=0.01)
 
 
 def test_a_first_step_has_the_requests_that_a_model_would_be_sent() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ktdeval.harness.chat_messages import (
     UNPARSED_CALL,
@@ -44,6 +44,15 @@ class HarnessConfig:
         3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20
     )
     min_reason_chars: int = option(10, help="shortest reason of an order, in characters", minimum=0)
+    # KTD-Fin §3.4 asks for the submission in a phase of its own
+    submission: Literal["when_asked", "any_time"] = option(
+        "when_asked",
+        help=(
+            "when_asked: a submission counts only in the phase after research, as in KTD-Fin;"
+            " any_time: an accepted one ends the step during research, too"
+        ),
+        is_silent=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,10 @@ class StepSession(Protocol):
     @property
     def submission_attempts(self) -> int:
         """Return how often the model may attempt to submit in this step: 1 + retries."""
+
+    @property
+    def may_submit_early(self) -> bool:
+        """True if a submission during research counts (`HarnessConfig.submission`)."""
 
     @property
     def lessons(self) -> Sequence[Lesson]:

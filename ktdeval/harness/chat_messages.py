@@ -150,6 +150,8 @@ class ModelRequest:
     response_schema: Mapping[str, JsonValue] | None = None
     #: name of the tool in `tools` that submits, set by the session; for local models, never sent
     submit_tool: str = ""
+    #: True if a call of that tool submits although it isn't forced; for local models, never sent
+    may_submit: bool = False
     #: number of the step or sample from 0, set by the session; for local models, never sent
     step: int | None = None
     #: role of the agent's team that asks; recorded with the call, never sent

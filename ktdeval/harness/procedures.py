@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ktdeval.harness.agent import Observation
+from ktdeval.harness.agent import Observation, StepSession
 from ktdeval.harness.chat_messages import ToolSpec
 
 HEADING = "# How a step goes"
@@ -22,6 +22,11 @@ _REST_OF_TWO_PHASES = """\
 To end the research, reply without a tool call; a call of `{submit}` ends it, too, and submits \
 nothing yet.
 2. Submission: you are asked to call `{submit}`, and only that is accepted."""
+_REST_AT_ANY_TIME = """\
+To submit, call `{submit}` alone: the first call that is accepted is final, and the step is over. One \
+that is not accepted comes back with what is wrong, and ends the research; a reply without a tool \
+call ends it, too.
+2. Submission, if none was accepted: you are asked to call `{submit}`, and only that is accepted."""
 _TEXT_COUNTS = "A reply that is the answer alone, in plain text, counts, too."
 _SUBMISSION = (
     "Call `{submit}`. The first call that is accepted is final. One that is not comes back with what"
@@ -49,15 +54,16 @@ class OfferedTools(Protocol):
         """Number of research calls left."""
 
 
-def two_phases(observation: Observation, session: OfferedTools) -> str:
-    """Return the procedure for `decide_in_phases` (KTD-Fin §3.4). Empty if there is nothing to
-    explain: without research, the only request is for the submission.
+def two_phases(observation: Observation, session: StepSession) -> str:
+    """Return the procedure for `decide_in_phases` (KTD-Fin §3.4), for the role that submits. Empty
+    if there is nothing to explain: without research, the only request is for the submission.
     """
     parts = []
     use = _use_of_tools(observation, session)
     if use:
         submit = session.submit_tool.name
-        rest = _REST_OF_TWO_PHASES.format(submit=submit)
+        rest = _REST_AT_ANY_TIME if session.may_submit_early else _REST_OF_TWO_PHASES
+        rest = rest.format(submit=submit)
         parts += [HEADING, f"1. Research: {use}. {rest}"]
     if observation.takes_text:
         parts.append(_TEXT_COUNTS)
@@ -68,9 +74,11 @@ def told_at_a_desk(rules: str, submit_tool: str) -> str:
     """Return rules in the form shown to a person. A desk answers the second phase by itself, with
     the submission that the person made in the first phase.
     """
-    told = _REST_OF_TWO_PHASES.format(submit=submit_tool)
     submission = _SUBMISSION.format(submit=submit_tool)
-    return rules.replace(f" {told}", f"\n2. {submission}")
+    for rest in (_REST_OF_TWO_PHASES, _REST_AT_ANY_TIME):
+        told = rest.format(submit=submit_tool)
+        rules = rules.replace(f" {told}", f"\n2. {submission}")
+    return rules
 
 
 def one_submission(

@@ -1,14 +1,17 @@
-"""Two strict phases of a step, for any agent: research with free tool calls, then one forced
-submission (KTD-Fin §3.4).
+"""Two phases of a step, for any agent: research with free tool calls, then one forced submission
+(KTD-Fin §3.4).
 
 Both phases offer the same tools, with the submit tool last: for providers, tools are part of the
-prefix that their prompt caches reuse. Only a call in the submission phase submits; an earlier call
-of the submit tool ends the research and submits nothing.
+prefix that their prompt caches reuse. A call of the submit tool during research ends the research.
+By the paper's rule it submits nothing. If the task takes a submission at any time, a valid one is
+the decision, and the second call, which would send the whole conversation again, is not made.
 """
 
 from __future__ import annotations
 
-from ktdeval.harness.agent import Decision, StepSession
+from dataclasses import dataclass, replace
+
+from ktdeval.harness.agent import Decision, StepSession, Submission
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.harness.feedback import answer_reply, with_cut
 from ktdeval.harness.reading import canonical_form
@@ -30,17 +33,31 @@ CONTRADICTORY = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ResearchEnd:
+    """End of a research phase."""
+
+    reply: Reply | None = None  #: the reply without a call that ended it
+    submission: Submission | None = None  #: an accepted submission: the step is over
+    attempts: int = 0  #: attempts to submit that were rejected
+
+
 def decide_in_phases(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
     """Decide a step from the opening `messages`, to which the conversation is appended. Return a
     hold with provenance `fallback` if no submission is valid. The decision carries `memory`
     unchanged. Raises ModelError if the model call failed.
     """
+    end = ResearchEnd()
     if session.tools and session.tool_budget > 0:
-        last = research(messages, session)
-        request = SUBMIT_NOW.format(tool=session.submit_tool.name)
-        messages.append(Message("user", request if last is None else with_cut(last, request)))
+        end = research(messages, session, may_submit=session.may_submit_early)
+        if end.submission is not None:
+            return _decision(end.submission, end.attempts, memory)
 
-    return _submit(messages, session, memory)
+        request = SUBMIT_NOW.format(tool=session.submit_tool.name)
+        text = request if end.reply is None else with_cut(end.reply, request)
+        messages.append(Message("user", text))
+
+    return _submit(messages, session, memory, end.attempts)
 
 
 def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
@@ -50,84 +67,117 @@ def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
     return (*session.tools, session.submit_tool)
 
 
-def research(messages: list[Message], session: StepSession) -> Reply | None:
+def research(
+    messages: list[Message], session: StepSession, *, may_submit: bool = False
+) -> ResearchEnd:
     """Extend `messages` by a research phase. The model calls tools until (a) it replies without a
-    call, which is then the last message, (b) it calls the submit tool, which submits nothing and
-    uses no budget, or (c) the session's budget is used up. The phase always ends, since every other
-    call, valid or not, uses budget. Return the reply without a call in case (a), else None. Raises
-    ModelError if a call failed.
+    call, which is then the last message, (b) it calls the submit tool, which uses no budget, or (c)
+    the session's budget is used up. The phase always ends, since every other call, valid or not,
+    uses budget. `may_submit`: a valid call of the submit tool is the decision, and the other calls
+    of its reply are not run; otherwise it submits nothing. Raises ModelError if a call failed.
     """
     tools = offered_tools(session)
+    name = session.submit_tool.name
     while session.tool_budget > 0:
-        reply = session.ask(ModelRequest(tuple(messages), tools=tools))
+        reply = session.ask(ModelRequest(tuple(messages), tools=tools, may_submit=may_submit))
         if not reply.tool_calls:
             if _is_empty(reply):
                 session.count_failure("empty_reply")
             else:
                 messages.append(reply.as_message())
 
-            return reply
+            return ResearchEnd(reply)
 
-        messages.append(reply.as_message())
-        is_over = False
-        for call in reply.tool_calls:
-            if call.name == session.submit_tool.name:
-                is_over = True
-                text = RESEARCH_ENDED
-            else:
-                result = session.call_tool(call)
-                text = result.text
-                if result.failure == "bad_json":
-                    text = with_cut(reply, text)
+        is_over = any(call.name == name for call in reply.tool_calls)
+        on_submission = RESEARCH_ENDED
+        if is_over and may_submit:
+            submission = _read_calls(reply, session)
+            if submission.action is not None:
+                return ResearchEnd(submission=submission)
+            on_submission = submission.feedback
 
-            messages.append(Message("tool", text, tool_call_id=call.id))
-
+        _answer_research(messages, session, reply, on_submission)
         if is_over:
-            return None
+            return ResearchEnd(attempts=int(may_submit))
 
-    return None
+    return ResearchEnd()
 
 
-def _submit(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
-    """Run the submission phase on the conversation so far."""
+def _answer_research(
+    messages: list[Message], session: StepSession, reply: Reply, on_submission: str
+) -> None:
+    """Append a reply of the research phase and the answer to each of its calls; research tools are
+    run.
+    """
+    messages.append(reply.as_message())
+    for call in reply.tool_calls:
+        text = on_submission
+        if call.name != session.submit_tool.name:
+            result = session.call_tool(call)
+            text = result.text
+            if result.failure == "bad_json":
+                text = with_cut(reply, text)
+
+        messages.append(Message("tool", text, tool_call_id=call.id))
+
+
+def _submit(
+    messages: list[Message], session: StepSession, memory: JsonValue, attempts: int
+) -> Decision:
+    """Run the submission phase on the conversation so far, after `attempts` rejected attempts."""
     tool = session.submit_tool
     tools = offered_tools(session)
     wrong_tool = WRONG_TOOL.format(tool=tool.name)
-    for attempt in range(session.submission_attempts):
+    for attempt in range(attempts, session.submission_attempts):
         reply = session.ask(ModelRequest(tuple(messages), tools=tools, tool_choice=tool.name))
-        arguments = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+        written = None
         if not reply.tool_calls:
             written = session.submission_in_text(reply.content)
-            if written is not None:
-                arguments = [written]
 
-        if not arguments:
+        is_called = any(call.name == tool.name for call in reply.tool_calls)
+        if not is_called and written is None:
             failure, feedback = _without_submission(reply)
             session.count_failure(failure)
             answer_reply(messages, reply, feedback.format(tool=tool.name))
             continue
 
-        # A model may repeat its call; only calls with different arguments contradict each other.
-        if len(set(map(canonical_form, arguments))) > 1:
-            session.count_failure("contradictory")
-            feedback = CONTRADICTORY.format(tool=tool.name)
-            answer_reply(messages, reply, feedback, tool.name, wrong_tool)
-            continue
-
-        submission = session.parse_submission(arguments[0])
+        submission = _read_calls(reply, session, written)
         if submission.action is not None:
-            return Decision(
-                action=submission.action,
-                provenance="model" if attempt == 0 else "model_after_retry",
-                overall_reason=submission.overall_reason,
-                stock_ids=submission.stock_ids,
-                memory=memory,
-            )
+            return _decision(submission, attempt, memory)
 
-        feedback = with_cut(reply, submission.feedback)
-        answer_reply(messages, reply, feedback, tool.name, wrong_tool)
+        answer_reply(messages, reply, submission.feedback, tool.name, wrong_tool)
 
     return Decision(action=(), provenance="fallback", memory=memory)
+
+
+def _read_calls(reply: Reply, session: StepSession, written: str | None = None) -> Submission:
+    """Return the submission in the calls of a reply, or in `written`, the arguments that its text
+    holds. A model may repeat its call; calls with different arguments contradict each other.
+    """
+    tool = session.submit_tool.name
+    arguments = [call.arguments for call in reply.tool_calls if call.name == tool]
+    if written is not None:
+        arguments = [written]
+
+    if len(set(map(canonical_form, arguments))) > 1:
+        session.count_failure("contradictory")
+        feedback = CONTRADICTORY.format(tool=tool)
+        return Submission(None, failure="contradictory", feedback=feedback)
+
+    submission = session.parse_submission(arguments[0])
+    return replace(submission, feedback=with_cut(reply, submission.feedback))
+
+
+def _decision(submission: Submission, attempts: int, memory: JsonValue) -> Decision:
+    """Return the decision of an accepted submission after `attempts` rejected ones."""
+    assert submission.action is not None, "only an accepted submission decides"
+    return Decision(
+        action=submission.action,
+        provenance="model" if attempts == 0 else "model_after_retry",
+        overall_reason=submission.overall_reason,
+        stock_ids=submission.stock_ids,
+        memory=memory,
+    )
 
 
 def _without_submission(reply: Reply) -> tuple[str, str]:

@@ -77,6 +77,9 @@ class ModelPort:
         exchange["reply"] = reply.to_json()
         self._submissions.receive(reply, sent.tools)
         reply = with_offered_names(with_distinct_ids(reply), sent.tools)
+        if request.may_submit and any(call.name == sent.submit_tool for call in reply.tool_calls):
+            self._recorder.counts.submissions += 1
+
         self.clearance.receive(reply)
         self._recorder.count_reply(reply)
         return replace(

@@ -186,6 +186,11 @@ class GuardedSession:
         """Return how often the model may attempt to submit in this step: 1 + retries."""
         return 1 + self._parts.harness.schema_retries
 
+    @property
+    def may_submit_early(self) -> bool:
+        """True if a submission during research counts."""
+        return self._parts.harness.submission == "any_time"
+
     @cached_property
     def lessons(self) -> Sequence[Lesson]:
         """Days of the task's warm-up, at the first step. Their text is only generated when an agent

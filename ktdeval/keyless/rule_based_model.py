@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.harness.traits import ModelTraits
@@ -19,8 +20,8 @@ class KeylessModel:
     """A stateless function of the request, in the harness's two phases.
 
     Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of
-    the plan, then a closing remark. Submission: the plan, except orders that the risk check found
-    to break a rule.
+    the plan, then a closing remark, or the submission if it counts already. Submission: the plan,
+    except orders that the risk check found to break a rule.
     """
 
     closing = "Research done."
@@ -46,6 +47,9 @@ class KeylessModel:
             if name in conversation.offered:
                 calls.append((name, arguments))
 
+        if not calls and request.may_submit:
+            forced = replace(request, tool_choice=request.submit_tool)
+            return self._submit(Conversation(forced))
         if not calls:
             return Reply(self.closing)
         return conversation.call(calls)

@@ -112,6 +112,7 @@ class RoleSession:
         tools: int,
         keep: Callable[[JsonValue], None] | None = None,
         state: ObservedState | None = None,
+    may_submit_early: bool
         model: str | None = None,
     ) -> None:
         self._session = session

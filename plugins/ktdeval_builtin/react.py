@@ -18,8 +18,9 @@ class ReactAgent:
     feedback on errors.
 
     Research phase: the model chooses freely among the research tools. The phase ends with a reply
-    without a tool call, with a call of the submit tool (which submits nothing), or with a spent
-    budget. Modes without tools skip it.
+    without a tool call, with a call of the submit tool, or with a spent budget. If the task takes a
+    submission at any time, a valid call is the decision; otherwise it submits nothing. Modes
+    without tools skip it.
 
     Submission phase: the same tools are on offer, and the submit tool is forced. If calls of it in
     one reply differ, all are invalid. A reply without a valid submission is answered with its

@@ -82,9 +82,10 @@ def plan_decision(
     bridged = cast("StepSession", _AtBridge(session, own))
     decision = decide_in_phases(messages, bridged, memory)
 
-    # The reply without a call that ends the research is counted as the call for the program's final
-    # text.
-    further = 0 if measured is None else measured.calls_a_step - bool(session.tools)
+    further = 0 if measured is None else measured.calls_a_step
+    if measured is not None and session.tools and not session.may_submit_early:
+        # The words that end the research are the call for the program's final text.
+        further -= 1
     for _ in range(further):
         bridged.ask(ModelRequest(tuple(messages), tools=offered_tools(session)))
     return decision

@@ -100,7 +100,7 @@ class Person:
 
         act = self._desk.ask(moment)
         is_early = isinstance(act, Called) and act.tool == request.submit_tool
-        if is_early and not is_asked_for:
+        if is_early and not is_asked_for and not request.may_submit:
             assert isinstance(act, Called)
             self._submitted = (request.step, request.role, act)
         return act

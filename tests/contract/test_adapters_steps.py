@@ -249,11 +249,12 @@ VENDORS = {
 }
 
 
-def played(vendor: Vendor, **params: Any) -> list[Any]:
+def played(vendor: Vendor, task: str = "blinded_open_research", **params: Any) -> list[Any]:
     """The bodies of the requests of one step."""
     with prepared(*vendor.replies) as server:
         model = PLUGINS.make_model(vendor.model, {"base_url": server.address, **params})
-        Play(PLUGINS.make_task("blinded_open_research"), model, MARKET).run(1)
+        (record,) = Play(PLUGINS.make_task(task), model, MARKET).run(1)
+    assert (record.provenance, record.failures) == ("model", {})
     return server.bodies
 
 
@@ -264,6 +265,21 @@ def test_the_turns_of_a_step_go_back_as_their_vendor_asks(name: str) -> None:
     assert vendor.turns(first) == []
     assert vendor.turns(second) == vendor.first
     assert vendor.turns(third) == [*vendor.first, *vendor.second]
+
+
+@pytest.mark.parametrize("name", VENDORS)
+def test_a_submission_after_one_research_call_costs_two_requests_and_by_the_paper_three(
+    name: str,
+) -> None:
+    vendor = VENDORS[name]
+    look, _, submission = vendor.replies
+    at_once = replace(vendor, replies=(look, submission))
+    early = played(at_once)
+    asked = played(at_once, "blinded_open_research_paper")
+    assert (len(early), len(asked)) == (2, 3)
+
+    sizes = [sum(len(json.dumps(body)) for body in bodies) for bodies in (early, asked)]
+    assert sizes[0] < 0.75 * sizes[1]  # so much less is sent, and paid for
 
 
 def test_encrypted_reasoning_is_asked_for_where_nothing_is_stored() -> None:

@@ -36,6 +36,7 @@ FIT = {
     "_memory_only": "chaos first_listed hold memory random",
     "_memory_only_paper": "chaos first_listed hold memory random",
     "_open_research": f"chaos hold memory random {RANKS}",
+    "_open_research_paper": f"chaos hold memory random {RANKS}",
     "views_blinded": f"{SHOWN} {BARS} tally",
     "_history_bright": f"{SHOWN} {BARS} turn_of_month",
     "ama_btc_bright": f"{SHOWN} {BARS} turn_of_month",

@@ -285,6 +285,7 @@ def test_tasks_resolve_by_name_group_and_glob() -> None:
         "blinded_memory_only",
         "blinded_memory_only_paper",
         "blinded_open_research",
+        "blinded_open_research_paper",
         *rebased,
     ]
     assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"

@@ -24,6 +24,9 @@ BY_ACCOUNT = "identifiable_by_account"
 #: or costs
 TRANSPLANTED = "transplanted"
 
+_WHEN_ASKED = "asked for after research"
+_EARLY = "accepted at any time; papers ask for it after research"
+
 
 # ---- gathered from the plan
 
@@ -118,6 +121,11 @@ def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
         words += f" ({variant})"
 
     yield field_label("task"), words
+
+    harness = task.config.get("harness")
+    if isinstance(harness, Mapping) and task.config.get("tools"):
+        early = harness.get("submission") == "any_time"
+        yield "submission", _EARLY if early else _WHEN_ASKED
 
     left_out = task.config.get("left_out")
     if isinstance(left_out, list) and left_out:

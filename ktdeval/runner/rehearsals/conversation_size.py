@@ -55,6 +55,8 @@ class AssumedBehaviour:
     remark_bytes: int  #: length of the text next to its calls, which later requests send again
     #: True if the first submission is valid; otherwise only the last attempt's is
     valid: bool = True
+    #: True if it submits as soon as its research is done, where the task allows it
+    submits_early: bool = True
 
 
 LOW = AssumedBehaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
@@ -118,6 +120,9 @@ class MeasuringModel:
             calls = [self._submission(forced, request)]
         else:
             calls = list(self._research(request))
+            if not calls and request.may_submit and self._behaviour.submits_early:
+                submit = next(spec for spec in request.tools if spec.name == request.submit_tool)
+                calls = [self._submission(submit, request)]
 
         remark = _filler_text(self._behaviour.remark_bytes)
         return Reply(remark, tuple(calls), "tool_calls" if calls else "stop")

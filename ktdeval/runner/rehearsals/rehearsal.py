@@ -33,7 +33,7 @@ from ktdeval.task_api.trading_task import Scene
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Requests in a first step, for a model that does no research and submits immediately."""
+    """Requests in a first step, for a model that does no research and submits when asked to."""
 
     requests: Sequence[ModelRequest]  #: with their messages, tools and schemas
     size: StepSize  #: number of requests, bytes of prompts, and seconds
@@ -141,7 +141,8 @@ class FirstStep:
         return self.total_steps > 0 and self._has_warm_up
 
     def _play_step(self, has_lessons: bool) -> ShownStep:
-        model = MeasuringModel(LOW, 0)
+        # a model is checked with the request that asks for the submission
+        model = MeasuringModel(replace(LOW, submits_early=False), 0)
         episode = self._open(model)
         if isinstance(episode, TradingEpisode):
             episode.has_warm_up = episode.has_warm_up and has_lessons

@@ -29,6 +29,7 @@ class MemorySession:
     submit_tool: ToolSpec
     tool_budget: int
     submission_attempts: int
+    may_submit_early: bool
     lessons: Sequence[Lesson]
     call_tool: Callable[[ToolCall], ToolResult]
     count_failure: Callable[[str], None]

@@ -28,6 +28,7 @@ class Session(PreparedSession):
     """
 
     submission_attempts = 1
+    may_submit_early = False
 
     def __init__(
         self,

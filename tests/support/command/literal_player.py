@@ -17,6 +17,11 @@ SENTENCES = {
     USE: "research",
     r"To end the research, reply without a tool call; a call of `(?P<early>\w+)` ends it, too, and"
     r" submits nothing yet\.": "reply",
+    r"To submit, call `(?P<submit>\w+)` alone: the first call that is accepted is final, and the step"
+    r" is over\. One that is not accepted comes back with what is wrong, and ends the research; a reply"
+    r" without a tool call ends it, too\.": "submit",
+    r"Submission, if none was accepted: you are asked to call `(?P<asked>\w+)`, and only that is"
+    r" accepted\.": "wait",
     r"Submission: you are asked to call `(?P<asked>\w+)`, and only that is accepted\.": "wait",
     r"Call `(?P<submit>\w+)`\. The first call that is accepted is final\. One"
     r" that is not comes back with what is wrong: correct it, and call again\.": "submit",

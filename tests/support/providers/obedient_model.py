@@ -50,6 +50,10 @@ class ObedientModel:
         if search is not None and not prompt.offers:
             return _call(search, _least(prompt.tools[search]))
 
+        submit = request.submit_tool
+        if prompt.says(f"To submit, call `{submit}` alone"):
+            return _call(submit, self._submission(prompt, prompt.tools[submit]))
+
         return Reply(_answer(prompt))
 
     def _submission(self, prompt: Prompt, schema: Mapping[str, Any]) -> dict[str, Any]:

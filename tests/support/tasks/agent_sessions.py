@@ -28,6 +28,7 @@ class PreparedSession:
     submit_tool = ToolSpec("submit_action", "Submit.", {})
     tool_budget = 0
     submission_attempts = 2
+    may_submit_early = False
     lessons: Sequence[Lesson] = ()
     withhold = staticmethod(DATES.withhold)
 

@@ -116,6 +116,7 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
         "role",
         "model",
         "submit_tool",
+        "may_submit",
         "chance",
         "state",
         "step",
@@ -165,7 +166,9 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
     assert request_key(Remote(), patient) == request_key(Remote(), turned) == keys[0]
 
     # none of these is sent
-    unsent = replace(ASKED, role="trader", chance=3, state=ObservedState({"day": '"day_+1"'}))
+    unsent = replace(
+        ASKED, role="trader", may_submit=True, chance=3, state=ObservedState({"day": '"day_+1"'})
+    )
     assert request_key(Remote(), unsent) == keys[0]
     # When this must change, so must the version in the key: all replies kept before are then asked
     # for anew.

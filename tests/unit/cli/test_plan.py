@@ -50,6 +50,7 @@ from terminal import Terminal
 
 PLUGIN = str(Path(far_plugin.__file__))
 MEMORY = "blinded_memory_only"
+PAPER = "blinded_open_research_paper"
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +106,23 @@ def size(plugins: Plugins, behaviour: AssumedBehaviour, task: str = TASK) -> Ste
 @pytest.mark.parametrize(
     ("behaviour", "task", "requests"),
     [
-        (LOW, TASK, 2),  # the end of research, a submission
-        (TYPICAL, TASK, 5),  # six calls in three turns, the end of research, a submission
+        (LOW, TASK, 1),  # a submission
+        (LOW, PAPER, 2),  # the end of research, a submission
+        (TYPICAL, TASK, 4),  # six calls in three turns, a submission
+        (TYPICAL, PAPER, 5),  # six calls in three turns, the end of research, a submission
         (HIGH, TASK, 16),  # twelve calls in as many turns, four submissions
         (TYPICAL, MEMORY, 1),
         (HIGH, MEMORY, 4),
     ],
-    ids=["low", "typical", "high", "typical without research", "high without research"],
+    ids=[
+        "low",
+        "low of the paper",
+        "typical",
+        "typical of the paper",
+        "high",
+        "typical without research",
+        "high without research",
+    ],
 )
 def test_a_step_is_measured_as_the_real_agent_would_ask(
     plugins: Plugins, behaviour: Any, task: str, requests: int
@@ -124,8 +135,8 @@ def test_a_step_is_measured_with_results_and_all_that_is_sent_again(plugins: Plu
     many = size(plugins, HIGH)
 
     assert many.failed_calls == 0, "research is measured with results and not with errors"
-    # three calls leave room for a remark that ends the research
-    assert (few.requests, many.requests) == (8, 16)
+    # three calls, and four submissions, the first of them during research
+    assert (few.requests, many.requests) == (7, 16)
     assert many.sent.total > 2 * few.sent.total, (
         "a later request holds the whole conversation again"
     )
@@ -242,7 +253,7 @@ def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
         2,
         2 * DAYS_IN_WINDOW,
     )
-    assert made.left["typical"].calls == 5 * 2 * DAYS_IN_WINDOW
+    assert made.left["typical"].calls == 4 * 2 * DAYS_IN_WINDOW
     assert not Path("run").exists()
 
 
@@ -485,7 +496,7 @@ def begun(session: Path) -> Path:
         patch.setenv(far_plugin.ANSWERS, "1")
         budget = [
             "--max-cost",
-            "0.97",
+            "0.70",
             "--tool-protocol",
             "native",
             "--canary",
@@ -613,7 +624,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
 
     title = lines.index(f"{TASK}: 1 episode, {DAYS_IN_WINDOW} steps")
     assert lines[title + 1].split() == ["low", "typical", "high"]
-    assert lines[title + 2].split() == ["calls", "42", "105", "336"]
+    assert lines[title + 2].split() == ["calls", "21", "84", "336"]
     assert "all tasks, steps that are left" in lines
     assert "  150 / 600 / 4,096 tokens per reply, including reasoning" in lines
     assert "  in addition, 48 short questions at start and end (--canary)" in lines

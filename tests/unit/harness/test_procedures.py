@@ -29,7 +29,8 @@ PLUGINS = load_plugins()
 DECISION = {"orders": [], "overall_reason": "meant"}
 THROWN_AWAY = {"orders": [], "overall_reason": "thrown away"}
 OPEN = "blinded_open_research"
-TASKS = [OPEN, "blinded_memory_only"]
+PAPER = "blinded_open_research_paper"
+TASKS = [OPEN, PAPER, "blinded_memory_only"]
 TWO_PHASES = """\
 # How a step goes
 
@@ -37,6 +38,14 @@ TWO_PHASES = """\
 and comes back with what was wrong. To end the research, reply without a tool call; a call of \
 `submit_action` ends it, too, and submits nothing yet.
 2. Submission: you are asked to call `submit_action`, and only that is accepted."""
+AT_ANY_TIME = """\
+# How a step goes
+
+1. Research: call tools as you see fit, at most 12 calls in a step; a call with bad arguments counts \
+and comes back with what was wrong. To submit, call `submit_action` alone: the first call that is \
+accepted is final, and the step is over. One that is not accepted comes back with what is wrong, and \
+ends the research; a reply without a tool call ends it, too.
+2. Submission, if none was accepted: you are asked to call `submit_action`, and only that is accepted."""
 
 
 def decided(agent: Agent, model: Any, task: str = OPEN) -> StepOutcome:
@@ -92,19 +101,20 @@ def at_a_framework(text: Callable[[FrameworkDesk], str], early: Any = None) -> F
 def test_a_model_that_follows_the_text_of_react_decides(task: str, early: bool) -> None:
     outcome = decided(ReactAgent(), Literal(early), task)
     assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
-    assert outcome.counts.tool_calls == (RESEARCH_CALLS if task == OPEN else 0)
+    assert outcome.counts.tool_calls == (0 if task == "blinded_memory_only" else RESEARCH_CALLS)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_framework_that_follows_its_text_decides(task: str) -> None:
     outcome = decided(at_a_framework(lambda desk: desk.prompt), None, task)
     assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
-    assert outcome.counts.tool_calls == (RESEARCH_CALLS if task == OPEN else 0)
+    assert outcome.counts.tool_calls == (0 if task == "blinded_memory_only" else RESEARCH_CALLS)
     assert outcome.counts.failures == {}
 
 
+@pytest.mark.parametrize("task", [OPEN, PAPER])
 @pytest.mark.parametrize("early", [False, True])
-def test_a_person_who_follows_the_text_of_the_desk_decides(early: bool) -> None:
+def test_a_person_who_follows_the_text_of_the_desk_decides(early: bool, task: str) -> None:
     """The desk tells that a submission counts, as it does there: none is thrown away."""
 
     class Desk:
@@ -116,7 +126,7 @@ def test_a_person_who_follows_the_text_of_the_desk_decides(early: bool) -> None:
                 self.acts = acts_of(told(moment.rules), early)
             return next(self.acts)
 
-    outcome = decided(ReactAgent(), Person(Desk))
+    outcome = decided(ReactAgent(), Person(Desk), task)
     assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
     assert outcome.counts.tool_calls == RESEARCH_CALLS
 
@@ -169,17 +179,20 @@ def test_no_text_of_another_driver_is_told() -> None:
 # ---- the words
 
 
-def test_the_text_of_react_is_that_of_two_phases_and_stands_between_rules_and_tools() -> None:
-    observation, session = Play(PLUGINS.make_task(OPEN), None, MARKET).session(0)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("task", "text"), [(OPEN, AT_ANY_TIME), (PAPER, TWO_PHASES)])
+def test_the_text_of_react_is_the_tasks_and_stands_between_rules_and_tools(
+    task: str, text: str
+) -> None:
+    observation, session = Play(PLUGINS.make_task(task), None, MARKET).session(0)  # type: ignore[arg-type]
     procedure = two_phases(observation, session)
-    assert procedure == TWO_PHASES
+    assert procedure == text
     system = observation.system_with(procedure)
-    assert f"\n\n{TWO_PHASES}\n\n- `get_market_context`: the indices" in system
-    assert system.replace(f"{TWO_PHASES}\n\n", "") == observation.system
+    assert f"\n\n{text}\n\n- `get_market_context`: the indices" in system
+    assert system.replace(f"{text}\n\n", "") == observation.system
 
 
 def test_a_task_may_say_how_its_tools_are_used_and_that_a_text_counts() -> None:
-    _, session = Play(PLUGINS.make_task(OPEN), None, MARKET).session(0)  # type: ignore[arg-type]
+    _, session = Play(PLUGINS.make_task(PAPER), None, MARKET).session(0)  # type: ignore[arg-type]
     observation = Observation(0, "Rules.", "Day.", tool_use="make the calls that are asked for")
     assert "1. Research: make the calls that are asked for. To end the research" in (
         two_phases(observation, session)

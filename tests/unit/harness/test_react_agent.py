@@ -51,7 +51,7 @@ def test_research_ends_with_a_reply_without_tool_calls_and_submission_is_forced(
     assert record.failures == {}
 
 
-def test_a_submit_call_ends_the_research_and_submits_nothing() -> None:
+def test_in_the_papers_protocol_a_submit_call_ends_the_research_and_submits_nothing() -> None:
     early = Reply(
         tool_calls=(
             ToolCall("a", "submit_action", HOLD.replace("nothing", "too early")),
@@ -59,7 +59,7 @@ def test_a_submit_call_ends_the_research_and_submits_nothing() -> None:
         ),
         finish_reason="tool_calls",
     )
-    record, model = play(early, submit())
+    record, model = play(early, submit(), task="blinded_open_research_paper")
     first, second = model.requests
 
     assert (first.tool_choice, second.tool_choice) == (None, "submit_action")
@@ -70,6 +70,39 @@ def test_a_submit_call_ends_the_research_and_submits_nothing() -> None:
     assert second.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
     assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
     assert (record.tool_calls, record.submissions, record.failures) == (1, 1, {})
+
+
+@on_each_row
+def test_a_submission_during_research_is_the_decision_if_it_is_valid(
+    early: list[str], requests: int, provenance: str, counted: dict[str, int], feedback: str
+) -> None:
+    calls = [ToolCall(f"e{n}", "submit_action", text) for n, text in enumerate(early)]
+    aside = ToolCall("c", "get_market_context", "{}")
+    reply = Reply(tool_calls=(*calls, aside), finish_reason="tool_calls")
+    record, model = play(tool("get_market_context"), reply, submit())
+
+    assert [request.tool_choice for request in model.requests[:2]] == [None, None]
+    assert len(model.requests) == requests
+    assert (record.provenance, record.overall_reason) == (provenance, "nothing to do")
+    assert record.failures == counted
+    assert record.submissions == requests - 1
+    if requests == 2:  # the call beside it is not run
+        assert record.tool_calls == 1
+        return
+
+    asked = model.requests[-1]
+    answers = {m.tool_call_id: m.content for m in asked.messages if m.role == "tool"}
+    assert asked.tool_choice == "submit_action"
+    assert asked.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
+    assert feedback in answers["e0"]
+    assert "indices" in json.loads(answers["c"])
+
+
+def test_an_invalid_submission_during_research_is_one_of_the_steps_attempts() -> None:
+    record, model = play(submit("{}", 80), *[submit("{}", number) for number in range(4)])
+    assert [request.tool_choice for request in model.requests] == [None, *["submit_action"] * 3]
+    assert (record.provenance, record.submissions) == ("fallback", 4)
+    assert record.failures == {"schema": 4}
 
 
 def test_modes_without_tools_go_straight_to_the_submission() -> None:

@@ -21,6 +21,7 @@ from ktdeval.calls.context_window import (
     Context as Context,
     ContextExceeded as ContextExceeded,
 )
+from ktdeval.calls.episode_rounds import EpisodeRounds as EpisodeRounds
 from ktdeval.calls.http_errors import (
     Caller as Caller,
     ContentFiltered as ContentFiltered,
@@ -85,4 +86,4 @@ from ktdeval.calls.served_model_name import (
     served_text as served_text,
 )
 from ktdeval.calls.stop_flag import Fence as Fence, StopSignal as StopSignal
-from ktdeval.calls.submitted_batches import BatchId as BatchId
+from ktdeval.calls.submitted_batches import BATCHES as BATCHES, BatchId as BatchId

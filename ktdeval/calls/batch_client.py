@@ -1,13 +1,16 @@
-"""Client that makes model calls in batches, before the steps that need them run.
+"""Client that makes model calls in batches, before the steps that need them run, or together with
+those of other episodes.
 
-A run first plays all of its steps with a `WantingModel` each, which collects the requests that have
-no reply yet, and submits them together (`BatchClient.ask`). When a step then runs, its replies are
-already there.
+Scoring tasks: a run first plays all of its steps with a `WantingModel` each, which collects the
+requests that have no reply yet, and submits them together (`BatchClient.ask`). When a step then
+runs, its replies are already there. Trading tasks: episodes run side by side, and the calls for which
+they wait at the same time are one batch (`BatchClient.ask_in_rounds`).
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +32,7 @@ from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
 from ktdeval.calls.client import ClientSettings, EpisodeModel, ModelClient
 from ktdeval.calls.context_window import ContextExceeded
+from ktdeval.calls.episode_rounds import EpisodeRounds, Send
 from ktdeval.calls.pending_call import CallSource, PendingCall, WantedReply, Watch, watch_nothing
 from ktdeval.calls.prices import Price
 from ktdeval.calls.prompt_size import prompt_bytes
@@ -100,6 +104,8 @@ class BatchClient(ModelClient):
             raise ConfigError(f"--batch: {self.name} has no batch interface; leave it out")
 
         self._batches = batches
+        self._rounds: EpisodeRounds | None = None
+        self._send_round: Send = self.ask
         self._batch_price = None if price is None else batches.price(price)
         self._file = BatchFile(log.path.parent)
         self._openings: dict[str, int] = {}
@@ -147,6 +153,48 @@ class BatchClient(ModelClient):
         if episode not in self._openings:
             self._openings[episode] = self._log.new_opening(episode)
         return self._openings[episode]
+
+    def ask_in_rounds(self, rounds: EpisodeRounds, tell: Tell, notify: Notify) -> None:
+        """Make the calls of episodes in rounds: a call waits until each running episode waits for
+        one, and all of them are one batch. `tell` and `notify`: as of `ask`.
+        """
+        self._rounds = rounds
+        self._send_round = lambda wanted: self.ask(self._distinct(wanted), tell, notify)
+
+    def wait_for_round(self, wanted: Sequence[WantedReply]) -> None:
+        """Make the calls of an episode in the next round; raises as `ask` does."""
+        assert self._rounds is not None
+        self._rounds.ask(wanted, self._send_round, self._stop.check)
+
+    def _distinct(self, wanted: Sequence[WantedReply]) -> Sequence[WantedReply]:
+        """Return the requests that are to be sent: equal requests once, unless they were sent
+        already.
+        """
+        keys = set[str]()
+        found = []
+        for each in wanted:
+            if each.key not in keys or self.awaits(each.position):
+                keys.add(each.key)
+                found.append(each)
+
+        return found
+
+    def _look_up(self, call: PendingCall) -> Reply:
+        """Return the reply to a call; in rounds, wait for the round in which it is made."""
+        if self._rounds is None or call.asker.label in NO_EPISODE:
+            return super()._look_up(call)
+
+        wanted = WantedReply(call.asker.label, call.asker.step or 0, call.key, call.request)
+        while True:
+            began = time.perf_counter()
+            reply = self.known(wanted)
+            if reply is not None:
+                return self._reuse(call, reply, began)
+            if not self.can_ask(wanted):
+                return self._ask(call)  # raises the reason
+
+            call.asker.fence()
+            self.wait_for_round([wanted])
 
     def _reuse(self, call: PendingCall, reply: Reply, began: float) -> Reply:
         """Return a reply. A reply from one of this session's batches is already recorded."""

@@ -25,7 +25,7 @@ from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.execution.batched_calls import (
     HOURS,
-    batch_hours,
+    batches_in_a_row,
     check_batch,
     check_batch_calls,
 )
@@ -70,6 +70,7 @@ from ktdeval.runner.rehearsals.step_costs import measure_task
 from ktdeval.runner.rehearsals.warm_up_calls import WarmUpRates, warm_up_lines, warm_up_rates
 from ktdeval.runner.scoring.score import certificate_problem
 from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
 from ktdeval.values.typed_json import Value
 
@@ -148,7 +149,8 @@ class _EpisodeLeft:
     """Remaining steps of an episode, and their costs."""
 
     steps: int
-    costs: Mapping[str, StepRate]  #: by scenario, costs of these steps and of a preceding warm-up
+    costs: Mapping[str, StepRate]  #: by scenario, costs of these steps and of a warm-up before them
+    independent: int  #: number of steps that do not need each other: all of a scoring task, else 1
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class _Estimator:
         self.config = config = with_model_settings(config, plugins)
         drawn = drawn_key_of(config)
         tasks = choose_tasks(config, plugins)
-        check_batch(config, plugins, tasks)
+        check_batch(config, plugins)
         self.model = own_model(config, plugins)
         self.remote = remote = as_remote(self.model)
         self.price = run_price(config, self.model)
@@ -293,7 +295,8 @@ class _Estimator:
 
                 costs[scenario] = rate.times(steps, before if steps else NOTHING)
 
-            episodes.append(_EpisodeLeft(steps, costs))
+            independent = steps if is_scoring(task) else min(steps, 1)
+            episodes.append(_EpisodeLeft(steps, costs, independent))
 
         estimate = TaskEstimate(
             name=task.name,
@@ -361,8 +364,12 @@ class _Estimator:
             seconds = max(seconds, calls * self.config.call_gap_s)
 
         if self.config.batch:
-            steps = sum(episode.steps for episode in episodes)
-            seconds = 3600 * batch_hours(scenario, calls, steps)
+            rounds = [0]  # episodes wait for their batches side by side
+            for episode in episodes:
+                own_calls = episode.costs[scenario].calls
+                rounds.append(batches_in_a_row(own_calls, episode.independent))
+
+            seconds = 3600 * HOURS[scenario] * max(rounds)
 
         read = max(0, round(math.fsum(cost.cache_read_tokens for cost in costs)))
         written = max(0, round(math.fsum(cost.cache_write_tokens for cost in costs)))
@@ -480,8 +487,8 @@ def _assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
     if run.config.batch:
         yield (
-            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours per batch (providers"
-            " promise at most 24); samples that need another submission need another batch"
+            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch (providers"
+            " promise 24 at most); each call that needs a reply before it takes a further batch"
         )
     elif len(limits.latencies_s) >= MIN_OBSERVED:
         yield (

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ktdeval.calls.budget import Allowance
 from ktdeval.calls.context_window import Context
+from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.cutoff import latest_cutoff, run_cutoff
@@ -31,9 +32,11 @@ from ktdeval.runner.episodes.episode_execution import (
 )
 from ktdeval.runner.execution.batched_calls import (
     ask_in_batches,
+    ask_samples,
     check_batch,
     check_batch_calls,
     check_batch_folder,
+    needs_rounds,
 )
 from ktdeval.runner.models.model_connection import (
     ModelAccess,
@@ -76,6 +79,7 @@ from ktdeval.runner.scoring.score import keep_certificate, keep_task_files, writ
 from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
+from ktdeval.task_api.scoring import is_scoring
 from ktdeval.values.config_options import lasting_data, user_path
 from ktdeval.values.files import Closing, check_output
 from ktdeval.values.strict_json import JsonValue
@@ -108,6 +112,8 @@ class PreparedRun(Closing):
     folder: RunFolder
     access: ModelAccess
     stop: StopSignal
+    #: where its episodes meet to make calls in batches; None if they make calls one by one
+    rounds: EpisodeRounds | None = None
 
     @property
     def factory(self) -> EpisodeFactory:
@@ -133,6 +139,8 @@ class SharedRun:
     allowance: Allowance | None = None  #: common budget of all parts
     #: called before each call that probes which tool protocol a model supports
     fence: Fence = no_fence
+    #: where episodes meet, with `--batch`; who runs an episode joins and leaves for it
+    rounds: EpisodeRounds | None = None
 
 
 def prepare_run(
@@ -152,7 +160,7 @@ def prepare_run(
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
-    check_batch(config, plugins, tasks)
+    check_batch(config, plugins)
     models = _connect_models(config, plugins, shared)
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
@@ -177,6 +185,12 @@ def prepare_run(
             access.client.context.learn(context)
 
         undo.callback(access.close)
+        rounds = None if shared is None else shared.rounds
+        if shared is None and needs_rounds(config, tasks):
+            rounds = EpisodeRounds()
+        if rounds is not None:
+            access.ask_in_rounds(rounds)
+
         asked = choices(access.further)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol, asked)
         if drawn is not None:
@@ -193,7 +207,7 @@ def prepare_run(
         keep_task_files(folder.path, plugins, plan.tasks)
         undo.pop_all()
 
-    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds)
 
 
 def _check_start(
@@ -443,7 +457,7 @@ def _execute_episodes(run: PreparedRun) -> RunResult:
     if work:
         run.access.begin(run.folder.check_claim)
 
-    if run.access.batches is not None:
+    if run.access.batches is not None and run.rounds is None:
         ask_in_batches(run.access.batches, run.folder, run.factory, run.stop, work, run.plugins)
 
     outcomes = _outcomes(run, work)
@@ -469,7 +483,14 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     name = run.config.runner
     where = f"runner {name} of plugin {run.plugins.owner('runners', name)}"
     turns = in_turn(work)
-    outcomes = call_through(runner.run, where, turns, executor(run), run.config.concurrency)
+    execute = executor(run)
+    concurrency = run.config.concurrency
+    if run.rounds is not None:
+        execute = _leaving(run.rounds, execute)
+        concurrency = max(concurrency, len(turns))  # a round waits for each of them
+        run.rounds.join(len(turns))
+
+    outcomes = call_through(runner.run, where, turns, execute, concurrency)
     is_list = isinstance(outcomes, list | tuple)
     if not is_list or [getattr(outcome, "spec", None) for outcome in outcomes] != turns:
         raise PluginError(
@@ -478,6 +499,20 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
 
     planned = {spec.id: number for number, spec in enumerate(work)}
     return sorted(outcomes, key=lambda outcome: planned[outcome.spec.id])
+
+
+def _leaving(
+    rounds: EpisodeRounds, execute: Callable[..., EpisodeOutcome]
+) -> Callable[..., EpisodeOutcome]:
+    """Return the function that runs one episode, and then removes it from the rounds."""
+
+    def execute_and_leave(spec: EpisodeSpec) -> EpisodeOutcome:
+        try:
+            return execute(spec)
+        finally:
+            rounds.leave()
+
+    return execute_and_leave
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
@@ -509,6 +544,9 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
         access = run.access.for_episode(spec, emit, fence)
 
         def open_episode() -> Episode:
+            if run.rounds is not None and is_scoring(run.plan.tasks[spec.task]):
+                assert run.access.batches is not None
+                ask_samples(run.access.batches, run.folder, factory, run.stop, spec)
             return factory.open(spec, access.model, access.further, outside)
 
         context = EpisodeContext(

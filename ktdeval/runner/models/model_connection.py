@@ -19,6 +19,7 @@ from ktdeval.calls.call_counts import CallCounter
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE, CallRecord
 from ktdeval.calls.retry import Notify
@@ -44,7 +45,7 @@ from ktdeval.runner.plans.data_source import cache_folder
 from ktdeval.runner.records.run_folder import MANIFEST, REPLIES, RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.events import CallDelayed, CallFinished, CheckDelayed, Event
+from ktdeval.task_api.events import BatchProgress, CallDelayed, CallFinished, CheckDelayed, Event
 from ktdeval.values.config_options import user_path
 from ktdeval.values.strict_json import dumps_canonical
 
@@ -87,6 +88,12 @@ class ModelAccess:
         self.is_repeatable = all(map(_is_repeatable, models))
 
     batches: BatchClient | None = None  #: client for batches; None if calls are made one by one
+
+    def ask_in_rounds(self, rounds: EpisodeRounds) -> None:
+        """Make the calls of episodes in batches while they run, in these rounds, if calls are made
+        in batches.
+        """
+
     log: CallLog | None = None  #: call log of the run; None if no calls are recorded
 
     def for_episode(
@@ -246,6 +253,17 @@ class RemoteAccess(ModelAccess):
     def _waits_of(self, check: str) -> Notify:
         """Return a function that turns the waits of a check into events."""
         return lambda *wait: self._emit(CheckDelayed(check, *wait))
+
+    def ask_in_rounds(self, rounds: EpisodeRounds) -> None:
+        """Make the calls of episodes in batches while they run, in these rounds, if calls are made
+        in batches.
+        """
+        if self.batches is not None:
+
+            def tell(done: int, total: int, wait_s: float) -> None:
+                self._emit(BatchProgress(done, total, wait_s))
+
+            self.batches.ask_in_rounds(rounds, tell, self._waits_of("batch"))
 
     def begin(self, fence: Fence = no_fence) -> None:
         """Ask the fixed questions, unless they were already asked at the start of this run."""

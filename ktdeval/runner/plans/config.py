@@ -154,8 +154,8 @@ class RunConfig:
     batch: bool = option(
         False,
         help=(
-            "send the calls of a scoring task to the provider's batch interface: half price,"
-            " within 24 hours; only for tasks with one call per sample"
+            "ask in batches of the provider, at half price, each within 24 hours: all samples of"
+            " a scoring task at once, or the calls that all trading episodes make at one time"
         ),
     )
     cache: Address = option(

@@ -36,7 +36,7 @@ from ktdeval_grid.launch.driver import (
 from ktdeval_grid.launch.json_events import EndLine, LaunchLine
 from ktdeval_grid.launch.launch_display import make_watcher, print_line
 from ktdeval_grid.planning.estimate_types import GridEstimate
-from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.planning.plan import GridPlan, batched_systems
 from ktdeval_grid.planning.plan_overrides import PLAN, RUN_NAMES, PlanOptions, plan_of_line
 from ktdeval_grid.state.amend import Amendment, amendment
 from ktdeval_grid.state.layout import GridPlace, bytes_kept, open_place
@@ -94,7 +94,7 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
     request = Request(
         plan=made,
         out=str(place.root),
-        workers=options.workers or cores(),
+        workers=_workers(made, options.workers, runner),
         runner=runner,
         only="all" if options.only is None else "failed",
         words=click.get_current_context().meta[WORDS],
@@ -113,6 +113,17 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
         return _detach(intent)
 
     return _drive_here(intent)
+
+
+def _workers(plan: GridPlan, given: int | None, runner: str) -> int:
+    """Return the number of workers. Raises UsageError if a grid with `--batch` would have several."""
+    if not batched_systems(plan):
+        return given or cores()
+    if given not in (None, 1) or runner != "local":
+        raise UsageError(
+            "--batch: one worker makes the calls of all episodes; leave --workers and --runner out"
+        )
+    return 1
 
 
 def _folder(plan: GridPlan, out: Path | None) -> str:

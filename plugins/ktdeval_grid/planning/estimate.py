@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from ktdeval.harness import model_traits
 from ktdeval.registry import Plugins
@@ -28,6 +30,7 @@ class _ModelSums:
 
     episodes: int
     is_free: bool
+    is_batched: bool  #: its episodes wait for their batches side by side, however many there are
     left: dict[str, list[Amount]]
 
 
@@ -54,7 +57,8 @@ def estimate_grid(
         is_free = model_traits(model).is_free
 
         of_model = sums.setdefault(
-            system.model.short, _ModelSums(0, is_free, {name: [] for name in SCENARIOS})
+            system.model.short,
+            _ModelSums(0, is_free, system.config.batch, {name: [] for name in SCENARIOS}),
         )
         of_model.episodes += len(left)
         if is_free or not left:
@@ -66,12 +70,17 @@ def estimate_grid(
         for task in run.tasks:
             share = sum(cell.task == task.name for cell in left) / task.episodes
             for name in SCENARIOS:
-                of_model.left[name].append(_task_share(task, name, share))
+                part = _task_share(task, name, share)
+                if system.config.batch:
+                    part = replace(part, hours=task.left[name].hours)
+
+                of_model.left[name].append(part)
 
     models = tuple(_model(name, part, concurrency) for name, part in sums.items())
+    batched = {name for name, part in sums.items() if part.is_batched}
     return GridEstimate(
         models=models,
-        total=_total(models),
+        total=_total(models, batched),
         concurrency=concurrency,
         pruned=pruned,
         assumptions=tuple(assumptions),
@@ -120,14 +129,23 @@ def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
 def _model(name: str, sums: _ModelSums, concurrency: int) -> ModelEstimate:
     left = {}
     for scenario, parts in sums.left.items():
-        left[scenario] = _add_amounts(parts, concurrency)
+        amount = _add_amounts(parts, concurrency)
+        if sums.is_batched:
+            amount = replace(amount, hours=max((part.hours for part in parts), default=0.0))
+
+        left[scenario] = amount
+
     return ModelEstimate(name=name, episodes=sums.episodes, is_free=sums.is_free, left=left)
 
 
-def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
+def _total(models: Sequence[ModelEstimate], batched: Container[str] = ()) -> ModelEstimate:
+    """Return the sum over models; those in `batched` wait side by side with all others."""
     left = {}
     for scenario in SCENARIOS:
-        left[scenario] = _add_amounts([model.left[scenario] for model in models], 1)
+        amount = _add_amounts([model.left[scenario] for model in models], 1)
+        waits = [model.left[scenario].hours for model in models if model.name in batched]
+        others = [model.left[scenario].hours for model in models if model.name not in batched]
+        left[scenario] = replace(amount, hours=max(math.fsum(others), *waits, 0.0))
 
     return ModelEstimate(
         name="total",

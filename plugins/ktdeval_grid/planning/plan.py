@@ -49,7 +49,7 @@ _DIGITS = 8  #: number of digits of the hash in a label
 _OWN_OPTIONS = (
     "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
     "seed", "mask_key", "base_url", "price", "registration", "max_cost", "max_tokens", "max_hours",
-    "runner", "concurrency", "dry_run", "out", "extend", "plugin", "quiet", "batch",
+    "runner", "concurrency", "dry_run", "out", "extend", "plugin", "quiet",
 )  # fmt: skip
 
 
@@ -137,6 +137,11 @@ class System:
     agent: PlannedAgent
     #: without `out`; `mask_key` is the plan's, and None until the grid has begun
     config: RunConfig
+
+
+def batched_systems(plan: GridPlan) -> frozenset[str]:
+    """Return the systems of a plan that ask in batches, by slug."""
+    return frozenset(system.slug for system in systems(plan) if system.config.batch)
 
 
 def load_plan(path: Path) -> GridPlan:

@@ -207,3 +207,5 @@ def test_hours_of_the_total_are_the_sum_of_those_of_the_models() -> None:
     assert {each.calls for each in total.left.values()} == {8}
     assert {each.cost_usd for each in total.left.values()} == {1.0}
     assert _total(models[1:]).is_free
+    # those that ask in batches wait beside all others
+    assert {each.hours for each in _total(models, {"b"}).left.values()} == {3.0}

@@ -69,7 +69,8 @@ class UnitRunner:
         """Run a claimed unit to completion, and record it as done or failed.
 
         After an interrupt, the next worker continues the unit. If it was taken over, the worker
-        that holds it continues. `requeued`: how often the unit was requeued.
+        that holds it continues. `requeued`: how often the unit was requeued. The caller has joined
+        the system's rounds for the unit.
         """
         try:
             ended = self._run_or_continue(turn, claim)
@@ -79,6 +80,8 @@ class UnitRunner:
         except KtdevalError as problem:  # the part can't be opened, or the store fails
             self.stopped.setdefault(turn.system, problem)
             ended = _EndedUnit(problem.line, needed_by(problem))
+        finally:
+            self.parts.rounds(turn.system).leave()
 
         if ended is not None:
             self._record_failure(turn, claim, requeued, ended)

@@ -6,10 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
 from ktdeval.stores import Claim, ClaimBoard
+from ktdeval_grid.planning.plan import batched_systems
 from ktdeval_grid.state.layout import start_job
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.state.settled_pairs import Settlement, blocks_of
@@ -63,6 +65,7 @@ class Worker:
         self._turns = turns_of(self.record, self.shard)
         self._blocks = blocks_of(self.record)
         self._settlement = Settlement(self.record, self.view.store)
+        self._batched = batched_systems(self.record.plan)
         self._providers = {
             system.slug: self.record.model(system.model).provider for system in self.record.systems
         }
@@ -119,12 +122,16 @@ class Worker:
             self._is_draining = False
 
         self.view.unrun = self._settlement.look(self.view.done, self.view.control)
-        while len(running) < self._share():
-            piece = self._next_piece(running)
-            if piece is None:
-                return
+        with ExitStack() as holds:
+            for slug in self._batched:  # their rounds wait for all units that begin here
+                holds.enter_context(self.runner.parts.rounds(slug).hold())
 
-            running[pool.submit(piece.do)] = piece.provider
+            while len(running) < self._share():
+                piece = self._next_piece(running)
+                if piece is None:
+                    return
+
+                running[pool.submit(piece.do)] = piece.provider
 
     def _next_piece(self, running: Running) -> WorkPiece | None:
         """Claim the next piece of work.
@@ -163,6 +170,9 @@ class Worker:
         if total is not None:
             return share_of(total, self.view.workers, self.runner.parts.worker)
 
+        if self._batched:
+            return _MAX_THREADS
+
         is_remote = any(system.tool_protocol is not None for system in self.record.systems)
         return CALLS_AT_ONCE if is_remote else 1
 
@@ -197,6 +207,7 @@ class Worker:
                 claim = self._claim(turn.unit.id)
                 if claim is not None:
                     requeued = self.view.control.requeued.get(turn.unit.id, 0)
+                    self.runner.parts.rounds(turn.system).join()
                     yield WorkPiece(partial(self.runner.run, turn, claim, requeued), provider)
 
         for job in self._jobs():

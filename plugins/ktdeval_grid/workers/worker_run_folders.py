@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from ktdeval.calls import Fence, StopSignal
+from ktdeval.calls import EpisodeRounds, Fence, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
@@ -31,6 +31,11 @@ class OpenRunFolders(Closing):
     began_s: float = field(default_factory=time.monotonic)
     _open: dict[str, RunPart] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _rounds: dict[str, EpisodeRounds] = field(default_factory=dict)
+
+    def rounds(self, slug: str) -> EpisodeRounds:
+        """Return the rounds in which a system's units make their calls, with `--batch`."""
+        return self._rounds.setdefault(slug, EpisodeRounds())
 
     def resolve(
         self,
@@ -63,7 +68,8 @@ class OpenRunFolders(Closing):
 
             config = self._config(system, record.plan, record.mask_key)
             config = _with_protocol(config, recorded)
-            shared = SharedRun(recorded.further_protocols, self.allowance)
+            rounds = self.rounds(recorded.slug) if config.batch else None
+            shared = SharedRun(recorded.further_protocols, self.allowance, rounds=rounds)
             stop = self._stop_signal(record.plan)
             part = self._open_part(recorded.slug, config, shared, stop)
             _check_same(part, recorded, record)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import click
 
-from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError
+from ktdeval.calls import BATCHES
+from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError, StoreError
 from ktdeval.registry import Plugins
 from ktdeval.stores import ClaimBoard, Store, value_name
-from ktdeval_grid.planning.plan import GridPlan
+from ktdeval_grid.planning.plan import GridPlan, batched_systems
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import FAILED, GridRecord, UnitFailed, needed_by
 from ktdeval_grid.state.unit_order import Shard
@@ -89,6 +90,7 @@ class GridSession:
         place = open_place(options.out)
         with ExitStack() as stack:
             name = stack.enter_context(WorkerName(place)).name
+            _check_batches(options.plan, place, name)
             board = ClaimBoard(place.store, "", name, options.lease_s, previous_ended=True)
             board.start()
             stack.callback(board.close)
@@ -145,6 +147,20 @@ class GridSession:
     def _wait(self, seconds: float) -> None:
         if self._stopping.wait(seconds):
             raise KeyboardInterrupt
+
+
+def _check_batches(plan: GridPlan, place: GridPlace, name: str) -> None:
+    """Raise StoreError if another worker has batches of this grid, which only it can collect."""
+    if not batched_systems(plan):
+        return
+
+    for other in place.workers():
+        if other != name and next(place.parts(other).glob(f"*/{BATCHES}"), None) is not None:
+            raise StoreError(
+                f"{place.root}: its batches are those of the worker {other}, and a grid with"
+                " --batch has one worker; wait until that one has ended, and run the same command"
+                " on its machine"
+            )
 
 
 def _warn(sentence: str) -> None:

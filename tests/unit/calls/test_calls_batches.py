@@ -592,7 +592,7 @@ REFUSED = {
     "a task that trades": (
         "repeat",
         ("--tasks", "market_blinded"),
-        "market_blinded trades, and each step needs the result of the previous one",
+        "an episode of market_blinded makes about 82 calls, each in a batch after the one before",
     ),
     "a task whose samples have tools": (
         "repeat",

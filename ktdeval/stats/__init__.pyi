@@ -31,6 +31,8 @@ from ktdeval.stats.distributions import (
     normal_effect as normal_effect,
     normal_probability as normal_probability,
     normal_quantile as normal_quantile,
+    student_probability as student_probability,
+    student_quantile as student_quantile,
 )
 from ktdeval.stats.factorial_effects import (
     INDEPENDENT as INDEPENDENT,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats as distributions
 
 from ktdeval import stats
 from ktdeval_compare.pairs.compared_cards import DailyTable, Values
@@ -33,13 +32,13 @@ class Estimate:
         """Return half the width of the t interval; None if there is no interval."""
         if self.value is None or not self.error:
             return None
-        return float(distributions.t.ppf(1.0 - alpha / 2.0, self.freedom)) * self.error
+        return stats.student_quantile(self.freedom, 1.0 - alpha / 2.0) * self.error
 
     def p(self) -> float | None:
         """Return the two-sided p of the t test against zero."""
         if self.value is None or not self.error:
             return None
-        return 2.0 * float(distributions.t.sf(abs(self.value) / self.error, self.freedom))
+        return 2.0 * stats.student_probability(self.freedom, -abs(self.value) / self.error)
 
 
 def mean_of_windows(values: Values, correlation: Values) -> Estimate:

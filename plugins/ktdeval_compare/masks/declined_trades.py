@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from scipy.stats import binomtest
+from scipy.special import bdtr
 
 from ktdeval import stats
 from ktdeval.cards import TradingEpisode
@@ -203,4 +203,4 @@ def _mcnemar_p(only_first: int, only_second: int) -> float:
     differing = only_first + only_second
     if differing == 0:
         return 1.0
-    return float(binomtest(only_second, differing).pvalue)
+    return min(1.0, 2.0 * float(bdtr(min(only_first, only_second), differing, 0.5)))

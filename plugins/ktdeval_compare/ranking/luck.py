@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from scipy import stats
+import pandas as pd
 
 from ktdeval.cards import TradingCard, figures_differ_in
 from ktdeval.errors import CardError
@@ -152,8 +152,8 @@ def rank(
     selections = np.array([rows[index].selection for index in ranked], dtype=np.float64)
 
     result = list(rows)
-    return_ranks = stats.rankdata(-returns).tolist()
-    selection_ranks = stats.rankdata(-selections).tolist()
+    return_ranks = pd.Series(-returns).rank().tolist()
+    selection_ranks = pd.Series(-selections).rank().tolist()
     for index, by_return, by_selection in zip(ranked, return_ranks, selection_ranks, strict=True):
         result[index] = msgspec.structs.replace(
             rows[index], return_rank=by_return, selection_rank=by_selection
@@ -168,8 +168,10 @@ def _correlation(returns: Values, selections: Values) -> RankCorrelation:
     if not np.ptp(returns) or not np.ptp(selections):
         return RankCorrelation(reason="all models tie")
 
-    spearman = stats.spearmanr(returns, selections)
-    kendall = stats.kendalltau(returns, selections)
+    from scipy.stats import kendalltau, spearmanr  # noqa: PLC0415 - as heavy as a small comparison
+
+    spearman = spearmanr(returns, selections)
+    kendall = kendalltau(returns, selections)
     return RankCorrelation(float(spearman.statistic), float(kendall.statistic))
 
 

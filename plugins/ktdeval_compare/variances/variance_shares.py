@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import fdtrc
 
 Array = npt.NDArray[np.float64]
 Effect = tuple[int, ...]  #: axes of an effect; `RESIDUAL` is the empty tuple
@@ -257,7 +257,7 @@ def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
     residual = parts[RESIDUAL]
     if not residual.ss > _ROUNDING * total_of(parts):
         return None
-    return float(stats.f.sf(part.ss / part.df / (residual.ss / residual.df), part.df, residual.df))
+    return float(fdtrc(part.df, residual.df, part.ss / part.df / (residual.ss / residual.df)))
 
 
 def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container release-check test-schemas test-llm test-all lint format floors mutants build nightly worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container lock release-check test-schemas test-llm test-all lint format floors mutants build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -29,7 +29,8 @@ help:
 	@echo "make site     the documentation as a site, in site/: open site/index.html; installs Zensical alone"
 	@echo "make build    the wheel and the source archive, in dist/"
 	@echo "make container the image ktdeval, whose command is the demo; BUILDER=podman for that builder"
-	@echo "make release-check  build both twice, compare the bytes, and write a bill of materials to sbom/"
+	@echo "make lock     the newest versions of the development tools, in .ci/constraints.txt"
+	@echo "make release-check  build both twice, compare the bytes, check the metadata, write a bill of materials to sbom/, and list what only the owner can do"
 	@echo "make fuzz     every parser of untrusted bytes, KTDEVAL_FUZZ_RUNS inputs each (1,000,000): hours"
 	@echo "make public-api  the snapshot of public names, which a test compares"
 	@echo "make benchmarks  every figure beside its peer, appended to benchmarks/history.md: about half an hour on an idle machine"
@@ -148,8 +149,14 @@ BUILDER ?= docker
 container:
 	$(BUILDER) build --file Containerfile --tag ktdeval .
 
+# uv resolves for all platforms and Pythons at once; it reads no configuration of pip.
+lock: $(VENV)/.installed-dev
+	$(PIP) install uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-emit-index-url --no-annotate --no-header \
+		--extra dev --extra release --output-file .ci/constraints.txt pyproject.toml
+
 release-check: $(VENV)/.installed-dev
-	$(PIP) install -e '.[release]'
+	$(PIP) install -e '.[release]' --constraint $(LOCK)
 	PYTHON=$(abspath $(BIN))/python .ci/release-check
 
 # One parser: make fuzz FUZZ="'card' --seconds 60"; by coverage, where atheris is installed: FUZZ="card --engine atheris".
@@ -189,8 +196,10 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	$(PIP) install -e .
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
-	$(PIP) install -e '.[dev]'
+# The versions that the tests last passed with; `make lock` takes newer ones.
+LOCK := .ci/constraints.txt
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml $(LOCK)
+	$(PIP) install -e '.[dev]' --constraint $(LOCK)
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 # The requirements alone: the site needs no ktdeval.

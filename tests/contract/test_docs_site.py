@@ -15,7 +15,7 @@ import ktdeval
 from docs_commands import all_commands
 from docs_nav import llms_text, nav_pages, site, written_pages
 from docs_packages import FOLDER, brought_in, package_pages
-from docs_project import folders_of, makefile, project, upper_bounds
+from docs_project import folders_of, makefile, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
 from docs_reference import exit_codes_table
 from docs_tables import with_table
@@ -161,28 +161,6 @@ def test_the_citation_has_the_version_of_the_package() -> None:
     citation = load_yaml(REPOSITORY / "CITATION.cff")
     assert citation["version"] == ktdeval.__version__
     assert citation["license"] == "Apache-2.0"
-
-
-def test_every_page_names_the_address_of_the_project() -> None:
-    """One variable: the address in pyproject.toml, ADDRESS until there is one."""
-    address = project()["project"]["urls"]["Repository"]
-    readme = _text(README)
-    first_card = _text(DOCS / "start/first-card.md")
-    citation = load_yaml(REPOSITORY / "CITATION.cff")
-
-    assert f"git clone {address} ktdeval" in readme
-    assert f"git clone {address} ktdeval" in first_card
-    assert f"git+{address}" in readme
-    assert f"git+{address}" in _text(DOCS / "stability.md")
-    for path in (
-        "examples/grid/ray-cluster.yaml",
-        "examples/live/workflow.yml",
-        "leaderboards/practice/.github/workflows/board.yml",
-    ):
-        if (REPOSITORY / path).exists():
-            assert f"@ git+{address}" in _text(REPOSITORY / path), path
-
-    assert citation.get("repository-code", "ADDRESS") == address
 
 
 def _text(page: Path) -> str:

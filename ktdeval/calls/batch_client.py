@@ -187,7 +187,7 @@ class BatchClient(ModelClient):
         wanted = WantedReply(call.asker.label, call.asker.step or 0, call.key, call.request)
         while True:
             began = time.perf_counter()
-            reply = self.known(wanted)
+            reply = self.find_reply(wanted)
             if reply is not None:
                 return self._reuse(call, reply, began)
             if not self.can_ask(wanted):

@@ -99,6 +99,7 @@ class RoleSession:
     tools: tuple[ToolSpec, ...]
     submit_tool: ToolSpec
     submission_attempts: int
+    may_submit_early: bool
     lessons: Sequence[Lesson]
     count_failure: Callable[[str], None]
     withhold: Callable[[str], str]
@@ -112,7 +113,6 @@ class RoleSession:
         tools: int,
         keep: Callable[[JsonValue], None] | None = None,
         state: ObservedState | None = None,
-    may_submit_early: bool
         model: str | None = None,
     ) -> None:
         self._session = session

@@ -150,10 +150,10 @@ def ask_samples(
     once; raises as `ask_in_batches` does.
     """
     steps = _OpenSteps(client, folder, factory, stop)
-    left = steps.unrecorded(spec)
+    left = steps.find_unrecorded(spec)
     while True:
         requests = WantedRequests(client)
-        left = steps.unanswered(spec, left, requests)
+        left = steps.find_unanswered(spec, left, requests)
         if not requests.found:
             return
 

@@ -39,7 +39,7 @@ def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
             size = first.warm_up
             asked: Sequence[ModelRequest] = ()
             if size.requests:
-                asked = first.shown(with_lessons=True).requests[: size.requests]
+                asked = first.play_shown(with_lessons=True).requests[: size.requests]
 
             own = {}
             for name, scenario in ASSUMED.items():

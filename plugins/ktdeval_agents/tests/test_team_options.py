@@ -49,6 +49,7 @@ class Session(PreparedSession):
     submission_attempts = 3
 
     may_submit_early = False
+
     def __init__(self, *planner: Reply) -> None:
         super().__init__()
         self.planner = list(planner)

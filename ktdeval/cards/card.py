@@ -44,7 +44,7 @@ class TradingCard(TradingFacts, frozen=True):
     not percentages.
     """
 
-    #: what a reader must see before any figure
+    #: what a reader must know before any figure
     labels: list[Literal[Label, TradingLabel]]
     coverage: Coverage
     rankable: Rankable
@@ -55,10 +55,10 @@ class TradingCard(TradingFacts, frozen=True):
     metrics: dict[str, MetricLine]
     attribution: Attribution
     cost: TradingCost
-    #: finished windows that stand in no figure over episodes (other length, no days of their own),
-    #: and why; absent where all stand
+    #: finished windows excluded from figures over episodes (different length, no days of their
+    #: own), with the reason; absent if none are excluded
     left_out: dict[Name, Name] | UnsetType = UNSET
-    #: calls, tokens and cost by role and model; absent where no role of a team asked
+    #: calls, tokens and cost by role and model; absent if no role of a team made a call
     roles: list[RoleCost] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -71,17 +71,17 @@ class ScoringCard(ScoringFacts, frozen=True):
     known answer.
     """
 
-    #: what a reader must see before any figure
+    #: what a reader must know before any figure
     labels: list[Label]
     coverage: Coverage
     rankable: Rankable
     decisions: Decisions
     failures: Counts
     usage: UsageCounts
-    #: the trading task that is asked about; null where there is none
+    #: the trading task that the questions are about; null if there is none
     target_task: TargetTaskPart | None = field(name="subject")
     cost: TokenCost
-    #: calls, tokens and cost by role and model; absent where no role of a team asked
+    #: calls, tokens and cost by role and model; absent if no role of a team made a call
     roles: list[RoleCost] = field(default_factory=list)
 
     def __repr__(self) -> str:

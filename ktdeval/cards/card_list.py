@@ -11,8 +11,8 @@ from ktdeval.cards.show import card_lines, html_text, plain_text, summary_lines
 
 
 class Cards(tuple[TradingCard | ScoringCard, ...]):
-    """Cards in the order of their tasks: a tuple whose text form is what `ktdeval card show`
-    prints, in colour in a notebook.
+    """Cards in the order of their tasks: a tuple whose text form is the output of `ktdeval card
+    show`, in colour in a notebook.
     """
 
     __slots__ = ()

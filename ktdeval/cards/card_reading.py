@@ -1,5 +1,5 @@
-"""Kinds of cards, and how they are read: strict JSON of the right type, with figures that follow
-from the card's own episodes.
+"""Kinds of cards and how to read them: strict JSON of the right type, with figures that follow from
+the card's own episodes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CardKind:
     derive: Callable[[Any], Any]  #: recomputes all derived fields of a card
     report: Callable[[Any], Report]  #: turns a card into text and figures
     content: Callable[[Any], str]  #: size of a card's content, such as `episodes: 1, metrics: 28`
-    #: for a kind that trading cards may carry: what its card says about a trading task's
+    #: for a kind that trading cards may carry: its card's statement about a trading task's
     #: description and a snapshot id, as `{"value": …}`, or null with the reason
     attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
     #: for such a kind: verifies a card, given its file, plugins, the location of the data (`data`,
@@ -112,8 +112,8 @@ def attached_block(
 
 
 def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
-    """Return the kinds of cards by name; plugins (by default the installed ones) are only asked if
-    `kind` is not built in.
+    """Return the kinds of cards by name; plugins (by default the installed ones) are consulted only
+    if `kind` is not built in.
     """
     if kind in _BUILT_IN:
         return _BUILT_IN
@@ -247,7 +247,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
         raise CardError(f"{where}: {problem}") from error
 
-    # Lazily, one after another: what a kind checks relies on the identities.
+    # Lazily, one after another, because a kind's checks rely on the identities.
     contradiction = next(iter(kind.problems(typed)), None)
     if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
@@ -284,7 +284,7 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
         errors,
         key=lambda error: (line_of(text, error.absolute_path), path_text(error.absolute_path)),
     )
-    # in a union, the branch that the value is closest to
+    # in a union, use the branch that is closest to the value
     while first.validator == "anyOf" and first.context:
         first = max(first.context, key=_nearness)
 

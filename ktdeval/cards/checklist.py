@@ -1,7 +1,7 @@
-"""Published checklists, filled in from what a run recorded.
+"""Published checklists, filled in from the records of a run.
 
-An item is shown if the record contains one of its facts; nothing is filled in by hand. That
-a fact is shown does not mean that it is sound.
+An item is shown if the record contains one of its facts; nothing is filled in by hand. A
+fact that is shown is not necessarily sound.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from ktdeval.values.yamlio import load_yaml
 
 _FOLDER = Path(__file__).with_name("checklists")
 _MAX_PARTS = 6  #: maximum number of parts of a list or object that are printed
-_SHOWS_NOTHING = (None, "", "unknown", "bright")  #: a bright mask hides nothing
+#: values that show nothing; a bright mask hides nothing
+_SHOWS_NOTHING = (None, "", "unknown", "bright")
 
 
 class ChecklistItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Item of a checklist."""
 
     item: str
-    evidence: dict[str, str]  #: where the record holds a fact, by its label: `card.task.mask`
-    next: str = ""  #: command that would record one
-    excludes_files: bool = False  #: whether the facts mean nothing of decisions read from a file
+    evidence: dict[str, str]  #: location of a fact in the record, by its label: `card.task.mask`
+    next: str = ""  #: command that would record such a fact
+    #: whether the facts are meaningless for decisions read from a file
+    excludes_files: bool = False
 
 
 class Checklist(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,8 +68,8 @@ def load_checklist(name: str) -> Checklist:
 
 
 def fill_checklist(checklist: Checklist, record: JsonValue) -> list[FilledItem]:
-    """Return the items of a checklist, filled in from a record. `record`: an object with `card`, a
-    card as JSON, and `judge`, a judgement document.
+    """Return the items of a checklist, filled in from a record. `record`: an object with `card` (a
+    card as JSON) and `judge` (a judgement document).
     """
     deciders = _value_at(record, "card.deciders") or []
     is_of_file = any(decider["kind"] == "file" for decider in deciders)
@@ -97,7 +99,7 @@ def _value_at(record: JsonValue, place: str) -> Any:
 
 
 def _fact_text(value: Any) -> str:
-    """Return a recorded value as text; empty if nothing is recorded."""
+    """Return a recorded value as text; empty if no value is recorded."""
     if isinstance(value, Mapping):
         return _object_text(value)
     if isinstance(value, list):

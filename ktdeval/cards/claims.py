@@ -1,4 +1,6 @@
-"""Sentences on a card: that nothing was decided or traded, and what its memory measurement shows."""
+"""Sentences on a card: whether anything was decided or traded, and what its memory measurement
+shows.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ _HIDDEN = {
 _PAIRS = {"blinded": "bright", "bright": "blinded"}
 """Pairs of masks whose difference in return measures memory."""
 _SAME = 0.05
-"""Effective windows that holidays at the ends of windows may cost."""
+"""Effective windows that may be lost to holidays at the ends of windows."""
 
 
 def memory_claim(card: TradingCard) -> str:
@@ -88,7 +90,7 @@ def _upper(card: TradingCard, score: str) -> float | None:
 
 def _limit_words(card: TradingCard) -> str:
     """Return the sentence on the smallest degree of memory that windows like these can detect;
-    empty if it was not measured. Memory only shows when a pair of masks is compared, so the card
+    empty if it was not measured. Memory shows only in a comparison of a pair of masks, so the card
     needs its counterpart.
     """
     pair = _PAIRS.get(card.task.mask)

@@ -87,7 +87,9 @@ def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
 
 
 def gather_calibration(sources: TradingSources) -> Calibration:
-    """Return the reliability table for the orders of all episodes included in the card's figures."""
+    """Return the reliability table for the orders of all episodes included in the card's
+    figures.
+    """
     snapshot = sources.inputs.snapshot
     judged = pool(judged_orders(ledger, snapshot) for ledger in sources.pooled)
     return decode_part("calibration", calibration_table(judged), Calibration)
@@ -122,7 +124,7 @@ def episode_tokens(episode: Finished) -> EpisodeMetric:
 
 
 def not_counted(replies: int) -> str:
-    """Return the reason why a figure is missing that needs the tokens of replies for which the
+    """Return the reason for a missing figure that needs the tokens of replies for which the
     provider reported none.
     """
     return f"the provider did not count the tokens of {count(replies, 'reply')}"
@@ -134,7 +136,9 @@ def derive_usage(basis: DerivationBasis[AnyFacts]) -> UsageCounts:
 
 
 def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the rows for research tool calls, or for submissions on a scoring card, and for tokens."""
+    """Yield the rows for research tool calls, or for submissions on a scoring card, and for
+    tokens.
+    """
     if facts.kind == "trading":
         words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
         yield field_label("usage.tool_calls"), words
@@ -145,7 +149,7 @@ def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
 
 
 def _token_words(usage: UsageCounts, facts: AnyFacts) -> str:
-    """Return the input and output tokens, and how many replies lack token counts."""
+    """Return the input and output tokens, and the number of replies without token counts."""
     inside = _parts_of(
         {
             "read from the provider's cache": usage.cache_read_tokens,

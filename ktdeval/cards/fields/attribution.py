@@ -13,9 +13,7 @@ from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
 from ktdeval.values.typed_json import Value
 
 METRIC = "selection_alpha"
-"""Metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of
-them).
-"""
+"""Metric whose detail has all linked lines of the attribution (`linked`, with `intervals`)."""
 
 
 class AttributionLines(Value, frozen=True):
@@ -25,7 +23,7 @@ class AttributionLines(Value, frozen=True):
 
 
 class Attribution(Figure, Value, frozen=True, kw_only=True):
-    """Parts of the total return; null with a reason where no metric computed it."""
+    """Parts of the total return; null with a reason if no metric computed them."""
 
     value: AttributionLines | None
     reason: Name | UnsetType = UNSET
@@ -90,7 +88,9 @@ def _link_contributions(entry: EpisodeMetric) -> dict[str, float]:
 
 
 def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
-    """Return a mapping in a metric's detail; empty if a third-party card has something else there."""
+    """Return a mapping in a metric's detail; empty if a third-party card has something else
+    there.
+    """
     if not isinstance(entry.detail, Mapping):
         return {}
 

@@ -14,7 +14,7 @@ from ktdeval.errors import CardError
 from ktdeval.values.strict_json import dumps_canonical, plain
 from ktdeval.values.typed_json import Value, from_plain
 
-# An integer and a float are different JSON: a card preserves which one was written.
+# Integers and floats are different in JSON: a card preserves the form that was written.
 Number = int | float
 NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
@@ -28,14 +28,16 @@ EpisodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Limit = Annotated[int, Meta(ge=1)]
 Range = Annotated[list[Number | None], Meta(min_length=2, max_length=2)]
 
-Problem = tuple[JsonPath, str]  #: Location of a contradiction in a card, and what it is
+Problem = tuple[JsonPath, str]  #: location of a contradiction in a card, and its description
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Value)
 
 
 class Figure:
-    """Base class of figures: each has a value, or null and the `reason`; checked on construction."""
+    """Base class of figures: each has a value, or null and the `reason`; checked on
+    construction.
+    """
 
     __slots__ = ()
     KEY: ClassVar[str] = "value"

@@ -1,5 +1,5 @@
-"""Calls to a model behind a network: how many there were, what they cost, and checks that their
-counts agree with each other, with the episodes, and with the tokens that the episodes report.
+"""Calls to a remote model: their number, their cost, and checks that the counts agree with each
+other, with the episodes, and with the tokens that the episodes report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ktdeval.values.typed_json import Value
 
 
 class Latencies(Value, frozen=True):
-    """Seconds of the answered attempts."""
+    """Response times of the answered attempts, in seconds."""
 
     median: NonNegative | None
     p90: NonNegative | None
@@ -42,7 +42,7 @@ class Latencies(Value, frozen=True):
 
 
 class CheckCalls(Value, frozen=True):
-    """Calls of no episode, shared by all cards of the run: the capability check and the fixed
+    """Calls outside episodes, shared by all cards of the run: the capability check and the fixed
     questions.
     """
 
@@ -61,7 +61,8 @@ class ModelCalls(Value, frozen=True, kw_only=True, omit_defaults=True):
     tokens: Counts  #: tokens of the answered attempts
     paid_usd: NonNegative | None
     possibly_paid_usd: NonNegative
-    #: on cards from before `episodes.served`: answered requests by what the provider names
+    #: on cards written before `episodes.served` existed: answered requests by the model that the
+    #: provider named
     served_by: Counts = field(default_factory=dict)
 
     def are_of_another_model(self, asked: str) -> bool:
@@ -70,31 +71,33 @@ class ModelCalls(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Calls of the card's episodes, all sessions of the run together."""
+    """Calls of the card's episodes, over all sessions of the run."""
 
-    requests: Count  #: different requests, whatever became of them
-    attempts: Count  #: attempts made, those that failed included
-    answered: Count  #: attempts that were answered
-    cached: Count  #: answers of earlier calls of others, taken from the reply cache
-    #: answers given once more to steps that were interrupted and ran again; in neither count before
+    requests: Count  #: number of different requests, whatever their outcome
+    attempts: Count  #: number of attempts, including failed ones
+    answered: Count  #: number of attempts that were answered
+    cached: Count  #: replies taken from the reply cache, paid by earlier calls
+    #: replies repeated for steps that were interrupted and ran again; not included in the two
+    #: counts above
     repeated: Count
-    #: answers that no transcript holds: of steps that ran again and were then answered otherwise
+    #: replies that no transcript contains: of steps that ran again and then got a different reply
     unused: Count
-    failed_attempts: Counts  #: attempts without an answer, by kind
+    failed_attempts: Counts  #: attempts without a reply, by kind of failure
     tokens: Counts  #: tokens of the answered attempts
-    #: US dollars of the answered attempts; null where a price is not known
+    #: cost of the answered attempts in US dollars; null if a price is unknown
     paid_usd: NonNegative | None
-    #: US dollars that attempts without an answer may have been billed, at most
+    #: maximum US dollars that may have been charged for attempts without a reply
     possibly_paid_usd: NonNegative
     latency_s: Latencies
-    lost_s: NonNegative  #: seconds of the attempts without an answer
-    #: on cards from before `episodes.served`: answered requests by what the provider names
+    lost_s: NonNegative  #: seconds spent on attempts without a reply
+    #: on cards written before `episodes.served` existed: answered requests by the model that the
+    #: provider named
     served_by: Counts = field(default_factory=dict)
     checks: CheckCalls
-    episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that asked, by its id
-    #: calls of each model, PROVIDER/NAME; absent where one model was asked
+    episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that made any, by its id
+    #: calls of each model, PROVIDER/NAME; absent if only one model was called
     models: dict[Name, ModelCalls] = field(default_factory=dict)
-    #: of the answered attempts, those by the provider's batch interface; absent where there are none
+    #: number of answered attempts made by the provider's batch interface; absent if none
     batched: Count = 0
 
     def are_of_another_model(self, asked: str) -> bool:
@@ -171,8 +174,8 @@ def unpaid_problems(
 
 
 def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
-    """Return how the number of batched replies contradicts a card's price, which is a batch price
-    for all replies or none.
+    """Return how the number of batched replies contradicts a card's price. A batch price applies to
+    all replies or none.
     """
     if price is None:
         return None
@@ -289,8 +292,8 @@ def _token_problem(calls: EpisodeCalls, usage: UsageCounts) -> str | None:
 
 
 def call_count_rows(calls: Calls) -> Iterator[Row]:
-    """Yield rows on how often the provider was called, what failed, how long it took, what was
-    paid, and which model answered.
+    """Yield rows on the number of calls, failures, response times, payments, and answering
+    models.
     """
     yield field_label("provenance.calls.requests"), _request_words(calls)
     if calls.unused:

@@ -42,13 +42,13 @@ WindowDays = Mapping[Window, DayArray]  #: trading days of each window
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationInputs:
-    """Inputs of every card, whatever its task. They include no clock, folder or run object: equal
-    inputs give equal cards.
+    """Inputs of every card, whatever its task. They include no clock, folder or run object, so
+    equal inputs give equal cards.
     """
 
     #: the task's `describe()`: its resolved config, with data card and sources
     task: Mapping[str, JsonValue]
-    #: the market that the episodes ran on, with its id; None if the task needs no market
+    #: the market on which the episodes ran, with its id; None if the task needs no market
     snapshot: MarketSnapshot | None
     #: every episode of the plan, finished or not, in any order; all share one task, model, agent
     #: and set of call parameters
@@ -61,17 +61,16 @@ class EvaluationInputs:
     request_settings: Mapping[str, JsonValue] | None = None
     #: end of the model's training data; `none`: the model was not trained; `unknown`: not known
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
-    #: id of the leaderboard registration that the run was made under; None if the run drew its own
-    #: key
+    #: id of the leaderboard registration of the run; None if the run drew its own key
     registration: str | None = None
-    drift: Drift = NOT_ASKED  #: how far the model's answers shifted during the run
+    drift: Drift = NOT_ASKED  #: shift of the model's answers during the run
     #: number of replies without token counts, by episode id
     uncounted: Mapping[str, int] = field(default_factory=dict)
     #: models other than the run's own that its agent called
     further_models: Sequence[FurtherModelPart] = ()
     #: calls by role and model, by episode id
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
-    deciders: Sequence[Decider] = ()  #: who decided, and whether they could look the market up
+    deciders: Sequence[Decider] = ()  #: who decided, and whether they could look up the market
     #: replies by the model that was called and the model that answered, by episode id
     served: Mapping[str, Sequence[Served]] = field(default_factory=dict)
     #: the software that produced the steps of each episode, by episode id
@@ -140,7 +139,9 @@ class TradingSources(CardSources):
 
     @property
     def by_window(self) -> dict[str, Ledger]:
-        """One ledger for each window with a finished episode: all its ledgers cover the same days."""
+        """One ledger for each window with a finished episode: all its ledgers cover the same
+        days.
+        """
         return {spec.span.name: self.ledgers[spec.id] for spec in self.finished}
 
     @property
@@ -183,7 +184,9 @@ def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSour
 
 
 def scoring_sources(inputs: ScoringInputs) -> ScoringSources:
-    """Return the sources for a scoring card. Raises CardError if the inputs contradict each other."""
+    """Return the sources for a scoring card. Raises CardError if the inputs contradict each
+    other.
+    """
     planned = _ordered_plan(inputs)
     answers = _answers_by_id(inputs, planned)
     days = planned_days(planned, inputs.snapshot)

@@ -1,4 +1,4 @@
-"""Cost in US dollars of the tokens in a card's replies, and what the money bought."""
+"""Cost in US dollars of the tokens in a card's replies, and the return that it bought."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from ktdeval.values.typed_json import Value
 
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"
 
-_ROUNDING = 1 + 1e-9  # a sum above another by this factor is larger, whatever the summation order
+# a sum that exceeds another by this factor is larger, whatever the summation order
+_ROUNDING = 1 + 1e-9
 
 NO_FURTHER_PRICE = "no price of a further model is known; give one with --price-table"
 
 
 class TokenCost(Figure, Value, frozen=True, kw_only=True):
-    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null
-    where price or tokens are not known.
+    """Cost in US dollars of the tokens in the replies of the finished episodes, cached or not; null
+    if the price or the tokens are unknown.
     """
 
     NEEDED: ClassVar[tuple[str, ...]] = ("currency", "per_episode", "price")
@@ -38,16 +39,17 @@ class TokenCost(Figure, Value, frozen=True, kw_only=True):
     value: NonNegative | None
     currency: Literal["USD"] | UnsetType = UNSET
     price: PriceEntry | UnsetType = UNSET
-    per_episode: Line | UnsetType = UNSET  #: US dollars of an episode
+    per_episode: Line | UnsetType = UNSET  #: US dollars per episode
     reason: Name | UnsetType = UNSET
 
 
 class TradingCost(TokenCost, frozen=True, kw_only=True):
-    """US dollars of the tokens, and what they bought."""
+    """Cost in US dollars of the tokens, and the return that it bought."""
 
     NEEDED: ClassVar[tuple[str, ...]] = (*TokenCost.NEEDED, "return_per_usd")
 
-    return_per_usd: Line | UnsetType = UNSET  #: total_return of an episode by its US dollars
+    #: total_return of an episode divided by its cost in US dollars
+    return_per_usd: Line | UnsetType = UNSET
 
 
 # ---- derived from the episodes and the price
@@ -84,7 +86,7 @@ def card_prices(facts: Evaluation, own: PriceEntry | None) -> CardPrices:
 
 def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
     """Return the cost in US dollars of the tokens in the replies of a card's finished episodes,
-    paid now or cached; for a trading card also what they bought.
+    paid now or cached; for a trading card also the return that it bought.
     """
     facts = basis.facts
     prices = card_prices(facts, basis.price)
@@ -116,7 +118,7 @@ def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
 
 def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
     """Return the cost in US dollars of the tokens in an episode's replies, paid now or cached; null
-    if the price or tokens are not known.
+    if the price or the tokens are unknown.
     """
     if prices.own is None:
         return EpisodeMetric(value=None, n=0, reason=NO_PRICE)

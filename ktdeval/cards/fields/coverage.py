@@ -1,4 +1,4 @@
-"""Coverage: how much of the plan was run, and how much of that was decided by the model."""
+"""Coverage: how much of the plan was run, and how much of it the model decided."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from ktdeval.cards.table_types import Row, count, percent
 from ktdeval.values.typed_json import Value
 
 MIN_DECIDED_PERCENT = 95
-"""Share of the planned steps that the model must have decided itself. Below it, a card shows forced
-holds, not the model.
+"""Minimum share of the planned steps that the model itself must have decided. Below it, a card
+shows forced holds, not the model.
 """
 
 
 class Coverage(Value, frozen=True):
-    """How much of the plan was run, and decided by the model; a scoring task's step is a sample."""
+    """Share of the plan that was run, and that the model decided; a scoring task's step is a
+    sample.
+    """
 
     episodes_planned: Count
     episodes_finished: Count
-    steps_planned: Count  #: steps of the whole plan, missing episodes included
+    steps_planned: Count  #: steps of the whole plan, including missing episodes
     steps: Count  #: steps of the finished episodes
-    #: of these, steps that the model decided, or samples with a valid answer of it
+    #: number of these that the model decided, or samples with a valid answer from it
     steps_decided: Count
 
     @property
@@ -43,8 +45,8 @@ class Coverage(Value, frozen=True):
 
     @property
     def decided_percent(self) -> str:
-        """Share of the planned steps that the model decided, in per cent, rounded down so that
-        94.96 does not read as 95.
+        """Return the share of the planned steps that the model decided, in per cent, rounded down
+        so that 94.96 is not shown as 95.
         """
         tenths = 1000 * self.steps_decided // max(self.steps_planned, 1)
         return f"{tenths // 10}.{tenths % 10}"

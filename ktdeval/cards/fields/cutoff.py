@@ -35,13 +35,13 @@ from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
 from ktdeval.values.files import csv_rows
 
 SPANS, SEEN = "spans cutoff", "before cutoff"
-"""Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
-before it.
+"""Labels of a card with windows on both sides of the cutoff, and of a card with all windows before
+it.
 """
 
 
 _AT_HOST = re.compile(r"(:(free|nitro|floor|exacto|extended|online|thinking)|-v\d+:\d+)\Z")
-"""Endings that hosts put behind a model's name."""
+"""Suffixes that hosts add to a model's name."""
 
 STATES: Mapping[NoCutoff, str] = {
     "none": "none: nothing was trained",
@@ -101,8 +101,8 @@ def listed_cutoff(model: str, args: Mapping[str, Any]) -> CutoffEntry | NoCutoff
 
 
 def _reported_cutoff(model: str) -> CutoffEntry | NoCutoff:
-    """Return the date that third parties report for what a model knows: a lower bound, since its
-    training data may end later.
+    """Return the date that third parties report as the end of a model's knowledge: a lower bound,
+    since its training data may end later.
     """
     row = _read_reported_cutoffs().get(reported_name(model))
     if row is None:
@@ -259,7 +259,9 @@ def card_cutoff(card: Evaluation) -> CutoffEntry | NoCutoff:
 
 
 def cutoff_labels(block: KnowledgeCutoff | NoCutoff) -> dict[str, bool]:
-    """Return the labels on which side of the cutoff a card's windows lie, and whether each applies."""
+    """Return the labels on which side of the cutoff a card's windows lie, and whether each
+    applies.
+    """
     classes: set[Side] = set()
     if isinstance(block, KnowledgeCutoff):
         classes = {days.side for days in block.windows.values()}

@@ -1,7 +1,7 @@
 """Deciders: who made the decisions of a card, and whether they could look up the market.
 
-One fact covers them all: a rule, a model behind a network, a program with or without a sandbox,
-code in ktdeval's own process, a person. For ktdeval's own plugins, a model or agent is what the
+All kinds are recorded in the same form: a rule, a remote model, a program with or without a
+sandbox, code in ktdeval's own process, a person. For ktdeval's own plugins, the kind is what the
 plugin declares; any other plugin is treated as code in this process, whatever it declares.
 """
 

@@ -15,13 +15,13 @@ from ktdeval.values.typed_json import Value
 
 
 class Decisions(Value, frozen=True, omit_defaults=True):
-    """Steps by who decided them."""
+    """Steps by the source of their decision."""
 
     model: Count
     model_after_retry: Count
     fallback: Count
     error: Count
-    elected: Count = 0  #: absent where no vote was held
+    elected: Count = 0  #: absent if no vote was held
 
     @property
     def by_model(self) -> int:
@@ -35,7 +35,7 @@ class Decisions(Value, frozen=True, omit_defaults=True):
 
 
 class Orders(Value, frozen=True):
-    """Orders by what became of them."""
+    """Orders by outcome."""
 
     submitted: Count
     filled: Count
@@ -76,11 +76,12 @@ class UsageCounts(Value, frozen=True):
 class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Calls of one role to one model."""
 
-    role: str = ""  #: absent where no role of a team asked
-    model: str = ""  #: the further model, as the agent names it; absent: the card's own
+    role: str = ""  #: absent if no role of a team made a call
+    #: the additional model, by the agent's name for it; absent: the card's own model
+    model: str = ""
     calls: Count
     failed: Count = 0  #: calls without a reply
-    empty: Count = 0  #: replies with neither words nor calls of tools
+    empty: Count = 0  #: replies with neither text nor tool calls
     uncounted: Count = 0  #: replies whose tokens the provider did not count
     input_tokens: Count = 0
     output_tokens: Count = 0
@@ -95,16 +96,18 @@ class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Served(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Replies of one model, by what its provider says that it answered with."""
+    """Replies of one model, by the answering model that its provider named."""
 
-    model: str = ""  #: the further model, as the agent names it; absent: the card's own
-    name: str = ""  #: what answered, as the provider names it; absent where it names nothing
+    #: the additional model, by the agent's name for it; absent: the card's own model
+    model: str = ""
+    name: str = ""  #: the answering model, as the provider names it; absent if it names none
     replies: Annotated[int, Meta(ge=1)]
-    #: of these, replies for which the provider says that something was looked up
+    #: number of these for which the provider reports a lookup
     looked_up: Count = 0
-    #: settings that an agent's own program sent, with their values, and the model got; absent without
+    #: settings with their values that an agent's own program sent and that the model received;
+    #: absent if none
     own_settings: list[str] = field(default_factory=list)
-    #: of what it sent, settings that the model could not get; absent where it got all
+    #: settings that it sent but that could not be applied to the model; absent if none
     not_applied: list[str] = field(default_factory=list)
 
 
@@ -122,22 +125,22 @@ StepCount = Annotated[int, Meta(ge=1)]
 
 
 class Maker(Value, frozen=True):
-    """What computed a step; equal makers run equal code."""
+    """Software that ran a step; equal makers run equal code."""
 
-    ktdeval: Name  #: its version
-    #: hash of the code of ktdeval and of all its plugins
+    ktdeval: Name  #: version of ktdeval
+    #: hash of the code of ktdeval and all its plugins
     code: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
-    python: Name  #: its version
+    python: Name  #: version of Python
 
 
 class StepMaker(Maker, frozen=True):
-    """A maker of an episode."""
+    """Software that ran some steps of an episode."""
 
-    steps: StepCount  #: how many of its steps it made
+    steps: StepCount  #: number of steps that it ran
 
     @property
     def maker(self) -> Maker:
-        """The maker without the number of steps: versions of ktdeval, code and Python."""
+        """Return the maker without the number of steps: versions of ktdeval, code and Python."""
         return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
 
 
@@ -145,7 +148,7 @@ class MissingEpisode(Value, frozen=True, kw_only=True, omit_defaults=True):
     """A planned episode without a complete record."""
 
     id: EpisodeId
-    window: Name | None = None  #: absent where the task asks about no market
+    window: Name | None = None  #: absent if the task needs no market
     seed: int
     error: Name
 
@@ -154,21 +157,21 @@ class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of every finished episode: one window, one seed."""
 
     id: EpisodeId
-    window: Name | None = None  #: absent where the task asks about no market
+    window: Name | None = None  #: absent if the task needs no market
     seed: int
     decisions: Decisions
     failures: Counts  #: failures by kind
     usage: UsageCounts
-    #: replies whose tokens the provider did not count, so that usage lacks them; a model that bills
-    #: nothing has none
+    #: replies whose tokens the provider did not count, so that usage lacks them; none for a free
+    #: model
     uncounted: Count = 0
-    #: calls by role and model; absent where no role of a team asked
+    #: calls by role and model; absent if no role of a team made a call
     roles: list[RoleUsage] = field(default_factory=list)
-    #: replies by the model that was asked and what answered; absent where no provider says so
+    #: replies by requested model and answering model; absent if no provider reports it
     served: list[Served] = field(default_factory=list)
-    #: on cards from before `deciders`: steps of an agent outside by the walls around it
+    #: on cards written before `deciders` existed: steps of an external agent, by kind of sandbox
     isolation: dict[Isolation, StepCount] = field(default_factory=dict)
-    #: what made its steps; absent in records without it
+    #: software that ran its steps; absent in records without it
     made_by: list[StepMaker] = field(default_factory=list)
 
 
@@ -194,11 +197,11 @@ class TradingEpisode(Finished, frozen=True, kw_only=True):
 class ScoringEpisode(Finished, frozen=True):
     """A finished episode of a scoring task."""
 
-    steps: Count  #: its samples
-    answered: Count  #: samples with a valid answer of the model
+    steps: Count  #: number of samples
+    answered: Count  #: samples with a valid answer from the model
 
 
 class MissingScoringEpisode(MissingEpisode, frozen=True):
     """A planned episode without all its answers."""
 
-    steps: Count  #: the samples that it would have
+    steps: Count  #: number of samples that it would have

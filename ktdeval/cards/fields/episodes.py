@@ -135,7 +135,7 @@ def _cell_words(window: str | None, seed: int) -> str:
 
 
 def plan_of(facts: Evaluation) -> EpisodeSpec:
-    """Return what the specs of all of a card's episodes have in common."""
+    """Return the part of their specs that all of a card's episodes share."""
     further = []
     for model in facts.further_models:
         further.append(FurtherModel(model.asked_as, model.name, model.args, model.tool_protocol))

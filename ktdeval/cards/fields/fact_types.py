@@ -35,9 +35,9 @@ from ktdeval.values.typed_json import Value
 
 
 class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """Task that ran.
+    """Task of the run.
 
-    mask, mode: absent where the task has none.
+    mask, mode: absent if the task has none.
     """
 
     name: Name
@@ -45,13 +45,13 @@ class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):
     mask: MaskKind | None = None
     mode: Name | None = None
     hash: Sha256  #: SHA-256 of the canonical JSON of config
-    #: the resolved task config, with data card and sources; prompts enter by their hashes, a target
-    #: task with its whole config as subject_config
+    #: the resolved task config, with data card and sources; prompts are included by their hashes, a
+    #: target task with its whole config as subject_config
     config: dict[str, Any]
 
 
 class TradingTaskPart(TaskPart, frozen=True):
-    """A trading task that ran."""
+    """Trading task of the run."""
 
     mask: MaskKind
     mode: Name
@@ -73,21 +73,21 @@ class SnapshotPart(Value, frozen=True, kw_only=True):
     synthetic: bool
     has_factor: bool
     repairs: list[str]
-    benchmark: Name  #: code of the index; `none` where the market has none
+    benchmark: Name  #: code of the index; `none` if the market has none
     benchmark_name: Name
     assets: Count
     first_day: Day
     last_day: Day
-    #: where the market was made from another one, without anything to select
+    #: true if the market was derived from another one such that no selection can succeed
     placebo: Literal[True] | UnsetType = UNSET
-    #: where texts have no list of words that give assets away
+    #: true if the texts come without a list of words that identify assets
     documents: Literal["no entity list"] | UnsetType = UNSET
-    #: where texts are in scripts in which most assets have no name
+    #: true if the texts contain scripts in which most assets have no name
     unnamed_scripts: list[Script] | UnsetType = UNSET
-    venues: list[Name]  #: names of the rules that its assets trade under
+    venues: list[Name]  #: names of the venues whose rules apply to its assets
     currency: Name
-    minor_per_unit: Count  #: minor units, in which money is counted, in a unit of the currency
-    days_a_year: Count  #: days that annualised figures count with
+    minor_per_unit: Count  #: minor units per unit of the currency; money is counted in minor units
+    days_a_year: Count  #: days per year for annualised figures
 
     @property
     def is_placebo(self) -> bool:
@@ -123,8 +123,8 @@ SIDES: tuple[Side, ...] = ("before", "across", "after")
 
 
 class SideDays(Value, frozen=True):
-    """Trading days of a window by where their returns lie to a cutoff: before, across (it lies
-    within, or may) and after.
+    """Trading days of a window by the position of their returns relative to a cutoff: before,
+    across (the return spans the cutoff, or may) and after.
     """
 
     before: Count
@@ -146,9 +146,9 @@ class SideDays(Value, frozen=True):
 
 
 CutoffConfidence = Literal["vendor", "reported", "reported_lower_bound", "given", "recorded"]
-"""Who says when a model's training data end. vendor: its documentation; reported: others;
-reported_lower_bound: others, of what the model knows, so that the data end then or later; given: the
-user; recorded: who trained the policy.
+"""Source of the end of a model's training data. vendor: its documentation; reported: third parties;
+reported_lower_bound: third parties, about the model's knowledge, so that the data end then or
+later; given: the user; recorded: the policy's own training.
 """
 
 
@@ -158,10 +158,11 @@ LOWER_BOUND: CutoffConfidence = "reported_lower_bound"
 class CutoffEntry(Value, frozen=True):
     """End of a model's training data, as a run records it."""
 
-    #: a day, or the month of which the day is not public
+    #: a day, or a month if the day is not public
     date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
-    #: vendor: read in the vendor's documentation; reported: by others; reported_lower_bound: by
-    #: others, then or later; given: by the user; recorded: by who trained the policy
+    #: vendor: from the vendor's documentation; reported: from third parties; reported_lower_bound:
+    #: from third parties, then or later; given: by the user; recorded: by whoever trained the
+    #: policy
     confidence: CutoffConfidence
     source: Name
 
@@ -196,29 +197,29 @@ def first_day_of(date: str) -> np.datetime64:
 
 
 NoCutoff = Literal["none", "unknown"]
-"""A model without an end of training data: nothing was trained, or the end is not known. Two
+"""A model without an end of training data: it was not trained, or the end is unknown. These are two
 states, never one null.
 """
 
 
 class KnowledgeCutoff(CutoffEntry, frozen=True):
-    """End of the model's training data, and where the card's days lie to it. The date is the word
-    of who ran it.
+    """End of the model's training data, and the position of the card's days relative to it. The
+    date is a statement by whoever ran it.
     """
 
-    windows: dict[Name, SideDays]  #: of each window, as far as its episodes go
+    windows: dict[Name, SideDays]  #: by window, for the days of its episodes
 
 
 class FurtherModelPart(Value, frozen=True):
-    """A model besides the card's own, which the agent asked by name."""
+    """A model other than the card's own, which the agent called by name."""
 
-    asked_as: Name  #: how the agent names it
-    name: Name  #: its full name
-    args: Arguments  #: its parameters
-    tool_protocol: Name | None  #: how tools were offered to it; null for a model of this machine
-    #: how calls were put to its provider; null for a model of this machine
+    asked_as: Name  #: the agent's name for it
+    name: Name  #: full name
+    args: Arguments  #: parameters
+    tool_protocol: Name | None  #: protocol by which it was offered tools; null for a local model
+    #: request settings at its provider; null for a local model
     request_settings: dict[str, Any] | None = field(name="sent_as")
-    price: PriceEntry | None  #: of its tokens; null where none is known
+    price: PriceEntry | None  #: price of its tokens; null if unknown
     knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
 
 
@@ -240,7 +241,7 @@ DECIDERS: Mapping[DeciderKind, DeciderWords] = {
     "plugin": DeciderWords("a function or plugin in the process", True, False),
     "remote_agent": DeciderWords("an agent elsewhere, not seen", True, False),
     "file": DeciderWords("decisions recorded elsewhere", True, False),
-    # what a person looks up is not visible: leaderboards rank people separately
+    # a person's lookups are not visible, so leaderboards rank people separately
     "person": DeciderWords("a person", True, True),
 }
 """All kinds. Deciders that could look the market up give a card the label `not isolated`, except
@@ -253,9 +254,9 @@ class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     name: Name  #: name of the model or agent
     kind: DeciderKind
-    why: str = ""  #: of a model that can look things up: what lets it
-    steps: Count = 0  #: of an agent outside: the steps that it took
-    #: of a program in a sandbox: what that showed besides the system; empty: nothing
+    why: str = ""  #: for a model that can look things up: the setting that allows it
+    steps: Count = 0  #: for an external agent: number of its steps
+    #: for a program in a sandbox: what the sandbox showed in addition to the system; empty: nothing
     shown: list[ShownPart] = field(default_factory=list)
 
     @property
@@ -271,21 +272,22 @@ class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Drift(Figure, Value, frozen=True, kw_only=True):
-    """How far the answers to fixed questions moved between the start and the end of the run; null
-    where that is not known.
+    """Shift of the answers to fixed questions between the start and the end of the run; null if it
+    is unknown.
     """
 
     NEEDED: ClassVar[tuple[str, ...]] = ("excess", "noise", "prompts", "served_by_changed")
 
-    #: mean distance of an answer at the start from one at the end, 0 equal to 1 wholly different
+    #: mean distance between an answer at the start and one at the end, from 0 (equal) to 1
+    #: (completely different)
     value: Share | None
-    noise: Share | UnsetType = UNSET  #: mean distance of two answers at one time
-    #: value less noise
+    noise: Share | UnsetType = UNSET  #: mean distance between two answers of the same round
+    #: value minus noise
     excess: Annotated[int, Meta(ge=-1, le=1)] | Annotated[float, Meta(ge=-1, le=1)] | UnsetType = (
         UNSET
     )
-    prompts: Count | UnsetType = UNSET  #: questions that were answered at both times
-    #: whether the provider named another model at the end than at the start
+    prompts: Count | UnsetType = UNSET  #: number of questions that were answered in both rounds
+    #: whether the provider named a different model at the end than at the start
     served_by_changed: bool | UnsetType = UNSET
     reason: Name | UnsetType = UNSET
 
@@ -297,8 +299,8 @@ WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"}
 
 
 class Attachment(Figure, Value, frozen=True, kw_only=True):
-    """Statement of an attached card of another kind about this one: null with a reason where there
-    is none.
+    """Statement of an attached card of another kind about this one: null with a reason if there is
+    none.
     """
 
     value: dict[str, Any] | None
@@ -340,8 +342,8 @@ class Calibration(Value, frozen=True):
 
     bins: list[CalibrationBin]  #: non-empty bins of ten equal ones
     n: Count  #: orders with an outcome
-    no_fill: Count  #: orders left out because nothing was filled
-    no_next_open: Count  #: filled orders left out because no next open is known
+    no_fill: Count  #: orders omitted because nothing was filled
+    no_next_open: Count  #: filled orders omitted because the next open is unknown
 
 
 class ReferenceMetrics(Value, frozen=True):
@@ -350,7 +352,8 @@ class ReferenceMetrics(Value, frozen=True):
     total_return: EpisodeMetric
     sharpe: EpisodeMetric
     max_drawdown: EpisodeMetric
-    #: annualised standard deviation of the daily returns; cards from before this field lack it
+    #: annualised standard deviation of the daily returns; absent on cards written before this field
+    #: existed
     volatility: EpisodeMetric | UnsetType = UNSET
 
     @property
@@ -366,7 +369,7 @@ class ReferenceMetrics(Value, frozen=True):
 class ReferencePolicy(Value, frozen=True):
     """A reference policy over the days of one window."""
 
-    base_day: Day  #: the close that returns start from
+    base_day: Day  #: day of the close from which returns are measured
     last_day: Day
     metrics: ReferenceMetrics
 
@@ -384,7 +387,7 @@ class Definition(Value, frozen=True):
     better: Literal["higher", "lower", "neither"]
     formula: Name  #: identifier with version, and formula
     headline: bool
-    range: Range  #: least and greatest value that it can take; null where it is unbounded
+    range: Range  #: smallest and largest possible value; null if unbounded
     source: Name
     unit: Name
 
@@ -393,15 +396,15 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
     """A figure over all answered samples, with what it means."""
 
     value: Number | None
-    n: Count  #: samples that the value is made of
-    interval: Interval | None  #: where the value may lie; null where there is none
-    #: what chance alone gives on these very samples; null where that is not defined
+    n: Count  #: number of samples behind the value
+    interval: Interval | None  #: interval for the value; null if there is none
+    #: expected value by chance on the same samples; null if it is not defined
     baseline: Number | None
-    #: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 %
+    #: further figures. For a share of successes: successes, and upper_95, its exact one-sided 95 %
     #: upper bound.
     detail: dict[str, Any]
     reason: Name | UnsetType = UNSET
-    #: where samples without a valid answer don't count as the worst figure
+    #: true if samples without a valid answer don't count as the worst figure
     unanswered: Literal["left_out"] | UnsetType = UNSET
 
     @property
@@ -411,11 +414,11 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
 
 
 class Provenance(Value, frozen=True):
-    """Only part that may differ between two runs of the same plan."""
+    """The only part that may differ between two runs of the same plan."""
 
     created_at: Time
     suite_version: Name
-    source_revision: str | None  #: revision of the source; null where it is not known
-    wall_time_s: NonNegative | None  #: null where it was not measured
+    source_revision: str | None  #: revision of the source code; null if unknown
+    wall_time_s: NonNegative | None  #: duration in seconds; null if not measured
     environment: dict[str, Any]
-    calls: Calls | None  #: what was asked of the provider, and paid; null where nothing was
+    calls: Calls | None  #: calls to the provider and their cost; null if there were none

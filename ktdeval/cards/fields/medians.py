@@ -30,24 +30,26 @@ QUARTILES = "interquartile"
 
 
 class Interval(Figure, Value, frozen=True, kw_only=True):
-    """Where a figure of one episode may lie, over its days. Ends are null with a reason."""
+    """Interval for a figure of one episode, over its days. Its ends are null with a reason if there
+    is none.
+    """
 
     KEY: ClassVar[str] = "low"
 
-    kind: Name  #: how it was made, such as a bootstrap
+    kind: Name  #: method by which it was computed, such as a bootstrap
     low: Number | None
     high: Number | None
     level: Annotated[float, Meta(gt=0, lt=1)] | UnsetType = UNSET  #: nominal coverage
-    n: Count | UnsetType = UNSET  #: observations that it rests on
+    n: Count | UnsetType = UNSET  #: number of observations behind it
     #: mean block length of the resamples
     block_days: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
     draws: Count | UnsetType = UNSET  #: resamples
-    #: standard error of the less certain end from their number being finite, in the unit of the
-    #: figure
+    #: standard error of the less certain end due to the finite number of resamples, in the unit of
+    #: the figure
     monte_carlo_se: NonNegative | UnsetType = UNSET
-    #: measured share of simulated samples of this size whose truth it covers
+    #: measured fraction of simulated samples of this size in which it covers the truth
     coverage: Share | UnsetType = UNSET
-    reason: Name | UnsetType = UNSET  #: why there are no ends
+    reason: Name | UnsetType = UNSET  #: why it has no ends
 
     @classmethod
     def of(cls, interval: intervals.Interval, field: str) -> Interval:
@@ -58,15 +60,15 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
 
 
 class Quartiles(Figure, Value, frozen=True, kw_only=True):
-    """First and third quartile over episodes: what the figures were, not where one may lie. Null
-    with a reason where an episode never reaches the figure.
+    """First and third quartile over episodes: a description of the figures, not an interval for
+    one. Null with a reason if an episode never reaches the figure.
     """
 
     KEY: ClassVar[str] = "low"
 
     low: Number | None
     high: Number | None
-    reason: Name | UnsetType = UNSET  #: why there are no ends
+    reason: Name | UnsetType = UNSET  #: why they are missing
 
     @property
     def kind(self) -> str:
@@ -109,13 +111,13 @@ class OverEpisodes(OrderedFigure):
 class Line(OverEpisodes, Value, frozen=True, kw_only=True):
     """A figure over all finished episodes."""
 
-    value: Number | None  #: median over the episodes where the figure is defined
-    n: Count  #: episodes that the median rests on
-    quartiles: Quartiles | UnsetType = UNSET  #: over episodes, from two on
-    interval: Interval | UnsetType = UNSET  #: that of the only episode
-    #: of these, where the figure is never reached, which counts as later than any number
+    value: Number | None  #: median over the episodes in which the figure is defined
+    n: Count  #: number of episodes behind the median
+    quartiles: Quartiles | UnsetType = UNSET  #: quartiles over episodes, if there are at least two
+    interval: Interval | UnsetType = UNSET  #: interval of the only episode
+    #: number of these in which the figure is never reached, which ranks after any number
     never: Count | UnsetType = UNSET
-    undefined: Counts  #: finished episodes where the figure is undefined, by reason
+    undefined: Counts  #: finished episodes in which the figure is undefined, by reason
     reason: Name | UnsetType = UNSET
 
 
@@ -123,7 +125,7 @@ class EpisodeMetric(OrderedFigure, Value, frozen=True, kw_only=True):
     """A metric of one episode: a number, or null with a reason."""
 
     value: Number | None
-    n: Count  #: observations (days, steps, orders, calls) that the value rests on
+    n: Count  #: number of observations (days, steps, orders, calls) behind the value
     interval: Interval | UnsetType = UNSET
     detail: Any = UNSET  #: the metric's table, such as calibration bins
     reason: Name | UnsetType = UNSET

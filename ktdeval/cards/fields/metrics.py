@@ -34,8 +34,8 @@ from ktdeval.values.typed_json import convert_value
 
 
 class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):
-    """A metric over all finished episodes, with what it means; value, n and undefined as of a
-    line.
+    """A metric over all finished episodes, with its definition; value, n and undefined are those of
+    a `Line`.
     """
 
     value: Number | None
@@ -78,7 +78,9 @@ def _definition(metric: Metric, years: Sequence[int]) -> Definition:
 
 
 def metrics_of(metrics: Iterable[Metric], transcript: RecordedTranscript | None) -> list[Metric]:
-    """Return the metrics of an episode; metrics that read conversations are given its transcript."""
+    """Return the metrics of an episode; metrics that read conversations are given its
+    transcript.
+    """
     if transcript is None:
         return list(metrics)
 

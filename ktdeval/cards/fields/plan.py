@@ -60,8 +60,8 @@ def gather_registration(sources: CardSources) -> str | UnsetType:
 
 
 def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
-    """Return a description of the registration whose leaderboard drew the key. Whether the card
-    answers one of its questions is for the leaderboard to say: the card itself guarantees nothing.
+    """Return a description of the registration whose leaderboard drew the key. Only the leaderboard
+    can state whether the card answers one of its questions; the card itself guarantees nothing.
     """
     if not registration:
         return "none: exploratory, no question was fixed before the run"
@@ -103,8 +103,8 @@ def gather_agent(sources: CardSources) -> Pluggable:
 
 
 def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield additional models if only they or only the card's model are behind a network, and
-    prices that contradict how they are called.
+    """Yield additional models that are local although the card's model is remote, or vice versa,
+    and prices that contradict how they are called.
     """
     for number, model in enumerate(models):
         where = ("further_models", number)
@@ -166,19 +166,21 @@ def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator
 # ---- task that a scoring task asks about
 
 
-#: Field of a scoring task's config that contains the config of its target task
+#: field of a scoring task's config that contains the config of its target task
 TARGET_CONFIG = "subject_config"
 
 
 class TargetTaskPart(Value, frozen=True):
-    """Trading task that is asked about; its config stands in that of the task."""
+    """Trading task that the questions are about; the task's config contains its config."""
 
     name: Name
     hash: Sha256  #: SHA-256 of the canonical JSON of its config
 
 
 def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None:
-    """Return the trading task that a scoring task's config asks about; None if it has no such task."""
+    """Return the trading task that a scoring task's config asks about; None if it has no such
+    task.
+    """
     target = basis.facts.task.config.get(TARGET_CONFIG)
     if not isinstance(target, Mapping):
         return None

@@ -15,14 +15,14 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.table_types import Row
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "scipy", "zstandard")
-"""Software whose versions every card states."""
+"""Software whose versions are on every card."""
 
 _VERSION = re.compile(
     r"(?P<release>\d{1,6}(\.\d{1,6}){0,5})"
     r"((a|b|rc)\d{1,6})?(\.post\d{1,6})?(\.dev\d{1,6})?(\+[a-z0-9]+([.-][a-z0-9]+)*)?",
     re.ASCII,
 )
-"""A version as packages have it (PEP 440, in its canonical form)."""
+"""A package version (PEP 440, in its canonical form)."""
 
 _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
@@ -77,7 +77,9 @@ def is_version(text: str) -> bool:
 
 
 def unknown_version(provenance: Provenance, installed: str) -> str | None:
-    """Return why the installed suite can't check a card that a later version made; None if it can."""
+    """Return why the installed suite can't check a card that a later version made; None if it
+    can.
+    """
     made_by = _release(provenance.suite_version)
     own = _release(installed)
     if made_by is None or own is None or made_by <= own:

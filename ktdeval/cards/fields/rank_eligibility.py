@@ -13,21 +13,23 @@ from ktdeval.cards.table_types import count
 from ktdeval.values.typed_json import Value
 
 NEVER_TRADED = "the model never traded: none of its orders was filled in any episode"
-"""Reason against ranking a card whose account never held anything: its return of 0 % is not a
-decision that can be compared.
+"""Reason against ranking a card whose account never held anything: its return of 0 % is not the
+result of comparable decisions.
 """
 
 TOLD_BY_ACCOUNT = (
     "its account shows money, from which prices follow, and so the stocks and days that it hides"
 )
-"""Reason against ranking a card of a task that hides prices and shows what they come to."""
+"""Reason against ranking a card of a task that hides prices but shows amounts of money that follow
+from them.
+"""
 
 
 MAY_BE_RANKED = "may be ranked"  #: wording for readers
 
 
 class Rankable(Value, frozen=True):
-    """Whether the card may stand in a ranking, and every reason why not."""
+    """Whether the card may be ranked, and every reason why not."""
 
     value: bool
     reasons: list[Name]

@@ -1,4 +1,4 @@
-"""Facts of a card: what a run records, from which the card's other fields are derived."""
+"""Facts of a card: the records of a run, from which the card's other fields are derived."""
 
 from __future__ import annotations
 
@@ -59,28 +59,28 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     task: TaskPart
     model: Pluggable
     agent: Pluggable
-    #: models besides `model` that the agent asked; absent where there are none
+    #: models other than `model` that the agent called; absent if there are none
     further_models: list[FurtherModelPart] = field(default_factory=list)
-    #: who decided, and whether they could look the market up; absent on cards from before this field
+    #: who decided, and whether they could look up the market; absent on cards written before this
+    #: field existed
     deciders: list[Decider] = field(default_factory=list)
     call: dict[str, Any]  #: sampling and transport parameters of model calls
-    #: how calls were put to a provider where that is not what call says: fields that it does not
-    #: take, how a tool was forced; null for a model of this machine
+    #: request settings at a provider that differ from what call says: unsupported fields, how a
+    #: tool was forced; null for a local model
     request_settings: dict[str, Any] | None = field(name="sent_as")
-    #: the market; it and windows are absent where the task asks about none
+    #: the market; it and windows are absent if the task needs no market
     snapshot: SnapshotPart | None = None
     windows: list[WindowPart] = field(default_factory=list)
     seeds: Annotated[list[int], Meta(min_length=1)]
-    limit: Limit | None  #: steps after which every episode was cut; null: none was
-    #: what handles, orders, noise and seeds of calls were drawn from; absent where a task needs no
-    #: market
+    limit: Limit | None  #: number of steps after which every episode was cut; null: no limit
+    #: source of handles, orders, noise and call seeds; absent if the task needs no
     mask_key: MaskKey | UnsetType = UNSET
-    #: id of the registration with a leaderboard that drew the key, before the run; absent where the
-    #: run had a key of its own
+    #: id of the leaderboard registration that drew the key before the run; absent if the run drew
+    #: its own key
     registration: Sha256 | UnsetType = UNSET
     drift: Drift
-    #: end of the model's training data that the run records; none: nothing was trained; unknown, or
-    #: absent: it is not known
+    #: end of the model's training data, as recorded by the run; none: not trained; unknown or
+    #: absent: not known
     knowledge_cutoff: KnowledgeCutoff | NoCutoff = "unknown"
     artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
     provenance: Provenance
@@ -92,7 +92,7 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TradingFacts(Evaluation, frozen=True):
-    """Fields that the rest of a trading card follows from."""
+    """Fields from which the rest of a trading card follows."""
 
     kind: Literal["trading"]
     task: TradingTaskPart
@@ -121,7 +121,9 @@ class TradingFacts(Evaluation, frozen=True):
         return sum(episode.decisions.by_model for episode in self.episodes)
 
     def steps_of(self, window: str) -> int:
-        """Return the number of steps of an episode in a window: its days, or the limit if smaller."""
+        """Return the number of steps of an episode in a window: its days, or the limit if
+        smaller.
+        """
         days = next(one.days for one in self.windows if one.name == window)
         return min(days, self.limit or days)
 
@@ -144,12 +146,12 @@ class TradingFacts(Evaluation, frozen=True):
 
 
 class ScoringFacts(Evaluation, frozen=True):
-    """Fields that the rest of a scoring card follows from."""
+    """Fields from which the rest of a scoring card follows."""
 
     kind: Literal["scoring"]
     episodes: list[ScoringEpisode]
     missing_episodes: list[MissingScoringEpisode]
-    scores: dict[str, ScoreLine]  #: what the task makes of all answers together
+    scores: dict[str, ScoreLine]  #: the task's figures over all answers together
     score_order: list[Name]  #: names of the scores in the order in which they are shown
 
     STEP: ClassVar[str] = "sample"

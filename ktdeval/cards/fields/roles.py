@@ -20,7 +20,8 @@ _SUMMED = ("calls", "failed", "empty", "uncounted", *USAGE_FIELDS)
 class RoleCost(RoleUsage, frozen=True, kw_only=True):
     """Calls of one role to one model over a card's finished episodes, and their cost."""
 
-    #: US dollars of the tokens, paid now or cached; null where price or tokens are not known
+    #: cost of the tokens in US dollars, paid now or cached; null if the price or the tokens are
+    #: unknown
     usd: NonNegative | None
 
 

@@ -166,8 +166,8 @@ def _bounds_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
 
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
-    """Yield what does not follow from a share's number of successes: value, Wilson interval, exact
-    bound.
+    """Yield fields that do not follow from a share's number of successes: value, Wilson interval,
+    exact bound.
     """
     n = score.n
     successes = score.detail.get("successes")

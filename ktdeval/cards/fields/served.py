@@ -53,14 +53,16 @@ def _add_up(group: Sequence[Served]) -> Served:
 
 
 def lacks_own_settings(episodes: Iterable[Finished]) -> bool:
-    """Return whether a setting that the agent's own program sent could not be applied to a model."""
+    """Return whether a setting that the agent's own program sent could not be applied to a
+    model.
+    """
     parts = chain.from_iterable(episode.served for episode in episodes)
     return any(part.not_applied for part in parts)
 
 
 def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[Problem]:
-    """Yield replies of a model that the card does not have. `known`: the additional models, by the
-    names that the agent uses for them.
+    """Yield replies of a model that is not on the card. `known`: the additional models, by the
+    agent's names for them.
     """
     for place, own in enumerate(episode.served):
         where = ("episodes", index, "served", place)
@@ -71,7 +73,9 @@ def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[
 
 
 def served_words(episodes: Iterable[Finished]) -> str:
-    """Return which models answered, with the number of replies; empty if no provider named a model."""
+    """Return which models answered, with the number of replies; empty if no provider named a
+    model.
+    """
     parts = chain.from_iterable(episode.served for episode in episodes)
     names = []
     for own in add_served(parts):

@@ -1,6 +1,6 @@
 """Makers of a card's episodes: which version of ktdeval, which code (including its plugins), and
-which Python produced how many steps of each episode. An episode that was resumed after an upgrade
-has several makers.
+which Python ran how many steps of each episode. An episode that was resumed after an upgrade has
+several makers.
 """
 
 from __future__ import annotations

@@ -14,14 +14,15 @@ from ktdeval.cards.table_types import Row, clean
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 
-#: Field of a task's config that says why its cards are never ranked
+#: field of a task's config that explains why its cards are never ranked
 NEVER_RANKED = "never_ranked"
-#: Field of a task's data card that says what someone with a price database learns behind its mask
+#: field of a task's data card that states what the holder of a price database learns despite the
+#: mask
 IDENTIFIABLE = "identifiable"
-#: Field of a task's config that is true if its account reveals what it hides
+#: field of a task's config that is true if its account reveals what the task hides
 BY_ACCOUNT = "identifiable_by_account"
-#: Field of a task's config that says which task's decisions were re-executed with different capital
-#: or costs
+#: field of a task's config that names the task whose decisions were re-executed with different
+#: capital or costs
 TRANSPLANTED = "transplanted"
 
 _WHEN_ASKED = "asked for after research"
@@ -114,7 +115,9 @@ def _configured_days(window: str, dates: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row with the task's name, version, mask and mode, and what a compact prompt omits."""
+    """Yield the row with the task's name, version, mask and mode, and what a compact prompt
+    omits.
+    """
     words = f"{task.name}, version {task.version}"
     variant = ", ".join(filter(None, (task.mask, task.mode)))
     if variant:

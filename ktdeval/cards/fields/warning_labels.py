@@ -1,4 +1,4 @@
-"""Labels of a card: what a reader must see before any figure."""
+"""Labels of a card: what a reader must know before any figure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
 
 def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
     """Return the labels about who made the decisions, if not the model named on the card, and about
-    what code computed them, and whether each applies.
+    the code that ran them, and whether each applies.
     """
     facts = basis.facts
     models = [facts.model.name, *(each.name for each in facts.further_models)]

@@ -18,8 +18,8 @@ from ktdeval.harness.traits import model_traits
 
 EXPIRED = "batch_expired"
 CANCELLED = "batch_cancelled"
-"""Kinds of `ModelError` of a request that a batch left unanswered, at no cost: its time was over,
-or it was cancelled.
+"""Kinds of `ModelError` for a request that a batch left unanswered at no cost, because the batch
+expired or was cancelled.
 """
 
 

@@ -121,7 +121,7 @@ class BatchClient(ModelClient):
         for entry in self._file.entries:
             self._follow(entry)
 
-        # of earlier sessions
+        # openings in earlier sessions
         self._answered: set[CallPosition] = set()
         self._attempts: Counter[CallPosition] = Counter()
         for record in read_calls(log.path.parent):

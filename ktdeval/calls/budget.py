@@ -19,7 +19,7 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
-_BATCH = "the batch"  #: what is reserved, as named in an error
+_BATCH = "the batch"  #: name of the reserved item in an error
 #: seconds after which a call that waits for calls of other processes tries again
 _LOOK_AGAIN_S = 0.1
 _ROUNDING = 1 + 1e-9  #: factor that raises a bound, so that sums of rounded figures stay below it

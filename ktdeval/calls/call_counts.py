@@ -31,25 +31,27 @@ _Request = tuple[int | None, str]  #: step, and first digits of the request's ke
 
 
 class EpisodeCalls(Value, frozen=True):
-    """Calls of one episode, all sessions of the run together."""
+    """Calls of one episode, over all sessions of the run."""
 
-    #: how often it was opened and asked: once, and once more after each interruption
+    #: number of times that it was opened and made calls: once, and once more after each
+    #: interruption
     openings: _Count
-    attempts: _Count  #: attempts made, those that failed included
-    answered: _Count  #: attempts that were answered
-    cached: _Count  #: answers of earlier calls of others, taken from the reply cache
-    #: answers given once more to a step that was interrupted and ran again; in neither count before
+    attempts: _Count  #: number of attempts, including failed ones
+    answered: _Count  #: number of attempts that were answered
+    cached: _Count  #: replies taken from the reply cache, paid by earlier calls
+    #: replies repeated for a step that was interrupted and ran again; not included in the two
+    #: counts above
     repeated: _Count
-    #: answers that its transcript does not hold: of a step that ran again and was then answered
-    #: otherwise
+    #: replies that its transcript does not contain: of a step that ran again and then got a
+    #: different reply
     unused: _Count
-    failed_attempts: dict[str, _Count]  #: attempts without an answer, by kind
+    failed_attempts: dict[str, _Count]  #: attempts without a reply, by kind of failure
     tokens: dict[str, _Count]  #: tokens of the answered attempts
-    sha256: _Sha256  #: of its rows in the run's record of calls, in their order
+    sha256: _Sha256  #: hash of its rows in the run's call log, in order
 
     @property
     def replies(self) -> int:
-        """Replies that its transcript must hold."""
+        """Number of replies that its transcript must contain."""
         return self.answered + self.cached - self.unused
 
 

@@ -199,7 +199,7 @@ class CallLog(Closing):
 
     def check_room(self) -> None:
         """Raise StoreError if the disk has too little room for the replies of calls under way, or
-        the run's store does not accept what it was given before.
+        the run's store does not accept earlier data.
 
         To be called before each model call.
         """
@@ -314,7 +314,7 @@ class CallLog(Closing):
             try:
                 if self._parts is not None:
                     self._parts.add(replies, calls)
-            finally:  # the parts keep what the store did not accept
+            finally:  # the parts retain whatever the store did not accept
                 with self._lock:
                     del self._waiting[: len(group)]
                     self._keys.update(reply.key for reply in replies)

@@ -65,7 +65,7 @@ class ClientSettings:
     max_cost: float | None = None
     #: limit on input plus output tokens, over all sessions; None sets no limit
     max_tokens: int | None = None
-    #: context length for prompt and reply; None: as the server reports
+    #: context length for prompt and reply; None: the server's own
     context_tokens: int | None = None
     #: upper end of the first random wait after a failed attempt; it doubles with each attempt
     backoff_s: float = 1.0
@@ -100,7 +100,7 @@ class ModelClient:
         self._stop = stop
         self._retries = RetryPolicy(settings.max_retries, settings.max_wait_s, settings.backoff_s)
 
-        self.name = f"{model.provider}/{model.name}"  #: of the model
+        self.name = f"{model.provider}/{model.name}"  #: full name of the model
 
         resumed = log.resume(price, self.name)
         limits = (settings.max_cost, settings.max_tokens)
@@ -130,7 +130,8 @@ class ModelClient:
     def _begin(self, resumed: ResumedCounts) -> None:
         """Set up the state that belongs only to this client's model."""
         settings = self._settings
-        self.context = ContextWindow(given_context(settings.context_tokens))  #: what fits the model
+        #: decides which prompts fit the model
+        self.context = ContextWindow(given_context(settings.context_tokens))
 
         self._lock = threading.Lock()  # guards the two fields below
         #: pending replies of calls under way, for threads with the same request; None: not to be

@@ -191,8 +191,8 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Make all changes inside durable together, or none of them if an exception is raised."""
-        # Taking the lock for writing at once: SQLite waits for that, but not where a reader turns
-        # into a writer.
+        # Take the write lock at once: SQLite waits for that lock, but not when a reader becomes a
+        # writer.
         self.sql.execute("BEGIN IMMEDIATE")
         with undone_on_error(lambda _: self._roll_back()):
             yield
@@ -213,8 +213,8 @@ class Connection:
         with self.wrap_errors():
             if self._is_plain_at_rest:
                 # A run that is over can be copied as one file, and read where nothing can be
-                # written. Somebody reads it right now, or it is closed or damaged, which its reader
-                # says.
+                # written. Another process is reading it, or it is closed or damaged, which its
+                # reader says.
                 with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                     self.sql.execute("PRAGMA journal_mode=DELETE").fetchall()
             self.sql.close()
@@ -303,7 +303,7 @@ class Connection:
                 if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
 
-                time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
+                time.sleep(0.02)  # SQLite does not wait by itself for this switch
             else:
                 return
 

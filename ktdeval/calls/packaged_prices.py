@@ -121,7 +121,7 @@ class _ListedModel:
 
     @property
     def source(self) -> str:
-        """Package, version, and the model's name in the package."""
+        """Package, its version, and the model's name in the package."""
         return f"{PRICE_PACKAGE} {self.version}, {self.provider}/{self.model.id}"
 
 

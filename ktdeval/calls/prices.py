@@ -49,9 +49,9 @@ class _Rates:
 
 
 class PriceTier(Value, frozen=True):
-    """US dollars a million tokens of a call whose prompt is longer than so many tokens."""
+    """US dollars per million tokens of a call whose prompt exceeds a number of tokens."""
 
-    above: Annotated[int, Meta(ge=1)]  #: tokens of the prompt
+    above: Annotated[int, Meta(ge=1)]  #: number of tokens of the prompt
     input: NonNegative
     output: NonNegative
     cache_read: NonNegative | None  #: null: as input
@@ -59,17 +59,18 @@ class PriceTier(Value, frozen=True):
 
 
 class PriceEntry(Value, frozen=True, eq=False):
-    """US dollars a million tokens."""
+    """US dollars per million tokens."""
 
     input: NonNegative
     output: NonNegative
     cache_read: NonNegative | None  #: null: as input
     cache_write: NonNegative | None  #: null: as input
-    as_of: str  #: day of the price; empty where it has none
+    as_of: str  #: day of the price; empty if unknown
     source: str
-    #: rates of calls with long prompts, the shortest first; absent where all calls cost alike
+    #: rates of calls with long prompts, the shortest first; absent if the rates do not depend on
+    #: length
     tiers: tuple[PriceTier, ...] | UnsetType = UNSET
-    #: true of the provider's batch interface, which costs less; absent of ordinary calls
+    #: true for the provider's batch interface, which costs less; absent for ordinary calls
     batch: Literal[True] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
@@ -134,7 +135,8 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
     #: day on which the price was looked up, `YYYY-MM-DD`; empty if unknown
     as_of: str = ""
     source: str = ""  #: where the price was found
-    #: rates of calls with long prompts, the shortest first; absent where all calls cost alike
+    #: rates of calls with long prompts, the shortest first; absent if the rates do not depend on
+    #: length
     tiers: tuple[PriceTier, ...] | UnsetType = UNSET
     batch: Literal[True] | UnsetType = UNSET
 

@@ -28,7 +28,7 @@ KINDS = {
 }
 
 
-# a tuple: its values have the places of `PromptBytes`
+# a tuple: its values are in the order of `PromptBytes`
 class BytesPerToken(NamedTuple):
     """UTF-8 bytes per token, by kind of character."""
 

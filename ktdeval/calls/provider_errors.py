@@ -1,4 +1,4 @@
-"""Reads error objects, in any of the forms that providers use, and how long they ask to wait."""
+"""Parse error objects, in any of the forms that providers use, and the wait that they request."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 
 from ktdeval.values.strict_json import JsonValue, loads_strict
 
-READ_CHARS = 6_000  #: of a message; longer ones are cut before they are searched
+#: maximum characters of a message; longer messages are truncated before they are searched
+READ_CHARS = 6_000
 
-_READ_BYTES = 2_000  #: of a body that is not JSON
-#: A tag of HTML, and what the page does not show
+_READ_BYTES = 2_000  #: maximum bytes of a body that is not JSON
+#: an HTML tag, and content that the page does not show
 _TAG = re.compile(r"<(style|script)\b.*?(</\1>|\Z)|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 _CODE_FIELDS = ("code", "type", "status", "statusCode", "error_code")

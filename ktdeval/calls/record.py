@@ -296,9 +296,9 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One attempt of a model call, or one reply taken from the cache."""
 
     at: str  #: time of its end, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
-    episode: str  #: id of the episode that asked; `canary` or `check` outside episodes
+    episode: str  #: id of the episode; `canary` or `check` outside episodes
     key: str  #: the first 16 hexadecimal digits of the request's key
-    #: `ANSWERED`, `BATCHED`, `CACHED`, `REFUSED`, or the kind of the `ModelError` that it ended in
+    #: `ANSWERED`, `BATCHED`, `CACHED`, `REFUSED`, or the kind of its `ModelError`
     outcome: str
     attempt: int  #: number of the attempt at this call, from 1
     #: seconds from sending the request to the end of the reply; for a cached reply, of the look-up
@@ -306,15 +306,15 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usage: Usage | None = None  #: tokens of the reply; None without a reply
     #: cost of the reply in US dollars; None if no price is known or there is no reply
     cost_usd: float | None = None
-    #: US dollars reserved for an attempt without a reply that the provider may bill all the same
+    #: US dollars reserved for an attempt without a reply that the provider may charge anyway
     held_usd: float = 0.0
-    model: str = ""  #: model that was asked, PROVIDER/NAME
-    served_by: str = ""  #: model that answered, as the provider names it
-    step: int | None = None  #: number of the step that asked; None outside episodes
+    model: str = ""  #: requested model, PROVIDER/NAME
+    served_by: str = ""  #: answering model, as the provider names it
+    step: int | None = None  #: number of the step that made the call; None outside episodes
     #: how often the episode had been opened, from 1; an interrupted step runs again at a later
     #: opening
     opening: int = 0
-    #: reply that the cache does not take, for a resumed run; else None
+    #: reply that the cache does not store, kept for a resumed run; else None
     reply: Reply | None = None
 
     @property

@@ -1,9 +1,8 @@
 """Calls of a run whose folder is at a URL. Each group of calls that is written together, with its
 paid replies, becomes one file there before any of its replies is used.
 
-calls/log.json                 which record of calls it is
-calls/000007.bin               the seventh group
-calls/000001-000120.bin        the first 120 groups, compacted
+calls/log.json identity of the call log calls/000007.bin the seventh group calls/000001-000120.bin
+the first 120 groups, compacted
 """
 
 from __future__ import annotations
@@ -44,16 +43,18 @@ Cell = str | int | float | None
 
 
 class Identity(Value):
-    """Which record of calls it is (`calls/log.json`)."""
+    """Identity of a call log (`calls/log.json`)."""
 
     id: str
     begun_at: str
 
 
 class PackedRow(msgspec.Struct, array_like=True, frozen=True):
-    """A row of `CALL_COLUMNS`; msgspec tells bytes from text by type only, so the reply is apart."""
+    """A row of `CALL_COLUMNS`. The reply is stored separately, because msgspec distinguishes bytes
+    from text only by type.
+    """
 
-    values: tuple[Cell, ...]  #: all columns but the last
+    values: tuple[Cell, ...]  #: all columns except the last
     reply: bytes | None
 
     @classmethod
@@ -64,7 +65,7 @@ class PackedRow(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def row(self) -> tuple[Any, ...]:
-        """The row as the record of calls has it."""
+        """Return the row as stored in the call log."""
         return (*self.values, self.reply)
 
 
@@ -320,8 +321,8 @@ def _parts_from_stats(stats: Iterable[Stat]) -> list[_CallFile]:
 
 
 def _covering(parts: Iterable[_CallFile]) -> tuple[list[_CallFile], list[str], int]:
-    """Return files that hold all groups from the first on, the keys of others, and the number of
-    the first group that is missing before a later one (0: none is).
+    """Return files that contain all groups from the first on, the keys of the other files, and the
+    number of the first group that is missing before a later one (0 if none).
     """
     chosen: list[_CallFile] = []
     leftovers: list[str] = []
@@ -362,7 +363,9 @@ def _encoded_group(group: CallGroup) -> bytes:
 
 
 def _decode_group(data: bytes, key: str) -> CallGroup:
-    """Return the group of a file. Raises StoreError if it is not whole, or not one of ours."""
+    """Return the group in a file. Raises StoreError if the file is incomplete, or not one
+    of ours.
+    """
     body = data[_HEAD_BYTES:]
     if data[:_HEAD_BYTES] != _MAGIC + sha256(body).digest():
         raise StoreError(f"{key}: is damaged (its checksum does not match); restore it")

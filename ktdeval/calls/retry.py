@@ -54,7 +54,7 @@ def wait_text(kind: str, wait_s: float, attempt: int, attempts: int, problem: st
 
 
 def always_known(_: ModelError) -> bool:
-    """Treat the server as one that works."""
+    """Treat the server as one that has worked before."""
     return True
 
 

@@ -57,8 +57,8 @@ def is_other_model(asked: str, served_by: str) -> bool:
 
 
 def bare_model(name: str) -> str:
-    """Return a model's name without capitals and vendor: that of `openai/gpt-4.1`, and of
-    `us.anthropic.claude-sonnet-4-6`, which Amazon Bedrock answers in a region.
+    """Return a model's name in lower case without the vendor, for example for `openai/gpt-4.1`, and
+    for `us.anthropic.claude-sonnet-4-6`, which Amazon Bedrock answers in a region.
     """
     bare = name.strip().lower().rsplit("/", 1)[-1].replace("@", "-")
     return _BEDROCK.sub("", bare)

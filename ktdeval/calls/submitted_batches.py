@@ -29,12 +29,12 @@ _TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
 
 
 class BatchedRequest(Value, frozen=True):
-    """A request in a batch, by who asks."""
+    """A request in a batch, with its source."""
 
     episode: Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=64)]
     step: Annotated[int, Meta(ge=0)]
     key: Annotated[str, Meta(pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")]  #: first digits of its key
-    #: kind of its failure once the batch is over; null where it was answered, or is not yet
+    #: kind of its failure once the batch is over; null if it was answered, or is still pending
     failed: str | None = None
 
     @property
@@ -47,16 +47,16 @@ class BatchEntry(Value, frozen=True):
     """One batch."""
 
     tag: Annotated[str, Meta(pattern="^[a-z0-9-]{1,40}$")]
-    begun_at: Annotated[str, Meta(pattern=_TIME)]  #: when it was to be submitted, in UTC
+    begun_at: Annotated[str, Meta(pattern=_TIME)]  #: planned time of submission, in UTC
     requests: Annotated[tuple[BatchedRequest, ...], Meta(min_length=1)]
-    #: what the provider calls it; null until that is known
+    #: the provider's id; null until it is known
     id: BatchId | None = None
-    #: batches that were taken for this one, and were not
+    #: ids of batches that were mistaken for this one
     others: tuple[BatchId, ...] = ()
     is_over: bool = False  #: whether all its results are recorded
 
     def __post_init__(self) -> None:
-        datetime.fromisoformat(self.begun_at)  # a ValueError where there is no such day
+        datetime.fromisoformat(self.begun_at)  # raises ValueError for a day that does not exist
 
     @property
     def name(self) -> BatchTag:

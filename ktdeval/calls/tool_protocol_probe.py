@@ -33,8 +33,8 @@ from ktdeval.values.yamlio import load_yaml
 #: makes one model call, with retries, and raises ModelError if it failed after all retries
 Ask = Callable[[ModelRequest], Reply]
 
-#: attempts with a protocol before the next is tried: at nonzero temperature any model slips now
-#: and then
+#: attempts with a protocol before the next one is tried: at nonzero temperature, any model
+#: sometimes fails
 ATTEMPTS = 2
 
 _PLACE = "north"
@@ -45,7 +45,8 @@ _SYSTEM, _LOOK_UP, _RECORD = (
 )
 _LOOK_UP_TOOL, _RECORD_TOOL = (ToolSpec(**spec) for spec in _TEXTS["tools"])
 
-# Failures by which a server may refuse tools in this protocol; all others say nothing about tools.
+# Failures by which a server may refuse tools in this protocol; other failures reveal nothing about
+# tools.
 _TELLING = frozenset({"bad_request", "bad_response", "server"})
 _LONGEST_PROBLEM = 160
 _OTHER_ARGUMENTS = "a call with other arguments than asked for"
@@ -64,10 +65,10 @@ def choose_protocol(
 ) -> ToolProtocol:
     """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a
     resumed run. An explicit request, and a model with one protocol only, cost no call. Otherwise
-    the model's protocols are tried in their order, and the first that works is taken: one that
+    the model's protocols are tried in order, and the first that works is used: a protocol that
     works costs two small calls, one that doesn't at most four. If none works, the first that calls
-    the right tools with other arguments is taken. Raises ConfigError if the requested protocol is
-    not offered, ProviderError if none works, PluginError if the model offers no protocol.
+    the right tools with different arguments is used. Raises ConfigError if the requested protocol
+    is not offered, ProviderError if none works, PluginError if the model offers no protocol.
     """
     offered = model.protocols
     name = f"{model.provider}/{model.name}"
@@ -96,13 +97,14 @@ def choose_protocol(
 
         problems[protocol] = problem
 
-    # A server of tests may call the right tools with arguments of its own: it speaks the protocol.
+    # A test server may call the right tools with arguments of its own; it still supports the
+    # protocol.
     for protocol, problem in problems.items():
         if problem == _OTHER_ARGUMENTS:
             return protocol
 
     shown = "; ".join(f"{protocol}: {problem}" for protocol, problem in problems.items())
-    if len(set(problems.values())) == 1:  # a server that fails so, whatever it is asked
+    if len(set(problems.values())) == 1:  # the server fails in the same way whatever the request
         shown = f"{', '.join(problems)}: {problem}"
 
     raise ProviderError(

@@ -66,7 +66,7 @@ class Observation:
     """
 
     step: int
-    #: what applies to every role: the market, its rules, how to read the data
+    #: content for every role: the market, its rules, how to read the data
     rules: str
     #: data shown for the day, or the material for a question
     day: str
@@ -293,7 +293,7 @@ class Agent(Protocol):
 
 @dataclass(slots=True)
 class StepCounts:
-    """Counts of the current step."""
+    """Counts of the current step so far."""
 
     failures: dict[str, int] = field(default_factory=dict)
     tool_calls: int = 0
@@ -307,7 +307,7 @@ class StepCounts:
         self.failures[kind] = self.failures.get(kind, 0) + 1
 
     def add_reply(self, reply: Reply) -> None:
-        """Count the tokens of a reply, and what was wrong with its delivery."""
+        """Count the tokens of a reply, and any fault in its delivery."""
         self.usage += reply.usage
         if reply.finish_reason in _FINISH_FAILURES:
             self.fail(_FINISH_FAILURES[reply.finish_reason])

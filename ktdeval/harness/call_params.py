@@ -27,7 +27,7 @@ class CallParams:
     max_output_tokens: int = 4096
     timeout_s: float = 120.0  #: maximum time from sending a request to the last byte of its reply
     seed: int = 0  #: seed, for providers that accept one
-    #: how hard a reasoning model should think; None leaves it to the provider
+    #: reasoning effort of a reasoning model; None leaves it to the provider
     reasoning_effort: ReasoningEffort | None = None
     #: maximum reasoning tokens, for providers that accept such a budget; None leaves it to the
     #: provider

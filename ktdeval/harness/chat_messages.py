@@ -135,7 +135,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply, with the role that asks, for the record.
+    """Everything that can change a reply, and the role that makes the request, for the record.
 
     Example:
         ModelRequest((Message("user", "What is 2 + 3?"),), params=CallParams(seed=7))
@@ -154,7 +154,7 @@ class ModelRequest:
     may_submit: bool = False
     #: number of the step or sample from 0, set by the session; for local models, never sent
     step: int | None = None
-    #: role of the agent's team that asks; recorded with the call, never sent
+    #: role of the agent's team that makes the request; recorded with the call, never sent
     role: str | None = None
     #: name of the called model, of those that the agent declares (`AgentTraits`); None: the run's
     #: own. Recorded with the call; a model can ignore it
@@ -171,9 +171,9 @@ class ModelRequest:
     #: seed for a local model that draws random numbers (`draws_chance`), the same under every
     #: mask, so it must never be sent; None for other models
     chance: int | None = None
-    #: settings of the agent's own program; those that every API has are also in `params`
+    #: settings sent by the agent's own program; those that every API has are also in `params`
     own: OwnSettings | None = None
-    #: parameters of the run, if `own` replaced some; never sent
+    #: the run's parameters, if `own` replaced some of them; never sent
     run_params: CallParams | None = None
     #: receives pieces of the reply as they arrive; None without a watcher. It changes neither the
     #: reply nor its record.
@@ -204,7 +204,7 @@ class Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
 
     def minus(self, part: Usage) -> Usage:
-        """Return the usage less that of some of the calls, `part`."""
+        """Return the usage minus that of some of the calls, `part`."""
         return Usage(*(getattr(self, name) - getattr(part, name) for name in USAGE_FIELDS))
 
     def to_json(self) -> dict[str, int]:
@@ -229,8 +229,8 @@ class Reply:
     decision.
 
     `served_by` is the model that the provider reports (`ktdeval.calls.served_text`). `notes` are
-    short phrases on what a reader of the card should know about how the reply came about: a field
-    that the server rejected and what was sent instead, or an unknown finish reason.
+    short notes for readers of the card about how the reply was obtained: a field that the server
+    rejected and its replacement, or an unknown finish reason.
 
     Example:
         call = ToolCall("call_1", "submit_answer", '{"answer": "5"}')

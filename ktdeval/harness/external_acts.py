@@ -20,7 +20,7 @@ Isolation = Literal["bwrap", "none", "remote"]
 
 
 class OfferedTool(Value):
-    """Tool of the agent's own, as its request offered it to the model."""
+    """One of the agent's own tools, in the form in which its request offered it to the model."""
 
     name: str
     description: str
@@ -28,23 +28,22 @@ class OfferedTool(Value):
 
 
 class Act(Value, omit_defaults=True):
-    """One act of a step."""
+    """One action of a step."""
 
     kind: Literal["ask", "tool", "submit", "refused"]
-    #: of a call of the model: the tools that it offered, where they are not those of the call
-    #: before
+    #: for a model call: the tools that it offered, if they differ from those of the call
     tools: tuple[OfferedTool, ...] | UnsetType = UNSET
-    #: of a call of the model: a JSON Schema that the reply had to follow; absent where it was free
+    #: for a model call: a JSON Schema that the reply had to follow; absent if there was none
     response_schema: JsonObject | UnsetType = UNSET
-    #: of a call of the model: texts of the request, new in the step, with identities withheld
+    #: for a model call: texts of the request that are new in the step, with identities withheld
     withheld: int = 0
-    #: of a call of the model: settings that the agent's program sent with it; absent without any
+    #: for a model call: settings that the agent's program sent with it; absent if none
     settings: OwnSettings | UnsetType = UNSET
-    name: str = ""  #: of a research tool
-    arguments: str = ""  #: of a research tool, or what was submitted
-    result: str = ""  #: what the research tool, or a submission that was not accepted, gave back
-    failure: str = ""  #: kind of failure of a tool, a submission or a refused act
-    times: int = 1  #: how often a refused act came in a row
+    name: str = ""  #: name of a research tool
+    arguments: str = ""  #: arguments of a research tool, or the submission
+    result: str = ""  #: result of a research tool, or of a submission that was not accepted
+    failure: str = ""  #: kind of failure of a tool, a submission or a refused action
+    times: int = 1  #: number of consecutive times that an action was refused
 
 
 ShownKind = Literal["interpreter", "environment", "packages", "programs", "folder"]
@@ -54,20 +53,21 @@ programs, folders that the user named.
 
 
 class ShownPart(Value, frozen=True):
-    """Files of the machine that a sandbox showed, besides the system's own."""
+    """Files of the machine that a sandbox exposed, other than the system's own."""
 
     kind: ShownKind
-    files: Annotated[int, Meta(ge=0)]  #: files and links
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]  #: of their relative paths and sizes
+    files: Annotated[int, Meta(ge=0)]  #: number of files and links
+    #: SHA-256 of their relative paths and sizes
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class ExternalRecord(Value):
-    """What an agent outside did in one step."""
+    """Actions of an external agent in one step."""
 
-    isolation: Isolation  #: walls that were around it
-    acts: tuple[Act, ...]  #: in order
-    report: JsonValue = None  #: what was seen of the agent, such as how its program ended
-    #: what its sandbox showed; absent without a sandbox
+    isolation: Isolation  #: sandbox around the agent
+    acts: tuple[Act, ...]  #: actions in order
+    report: JsonValue = None  #: report about the agent, such as how its program ended
+    #: what its sandbox exposed; absent without a sandbox
     shown: tuple[ShownPart, ...] | UnsetType = UNSET
 
 

@@ -146,8 +146,8 @@ class ExternalSession:
             return self._ask_model(sent, self._texts_withheld - before)
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Call a research tool. A call that fails results in feedback. Raises RefusedAct;
-        KtdevalError if the episode ends.
+        """Call a research tool. A call that fails returns feedback. Raises RefusedAct; KtdevalError
+        if the episode ends.
         """
         with self._lock:
             self._check_open()

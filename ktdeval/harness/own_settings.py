@@ -25,13 +25,16 @@ _LONGEST_TEXT = 20
 class OwnSettings(Value, frozen=True):
     """Settings of one request, as the agent's program sent them to its provider's API."""
 
-    #: whose fields they are: `messages`, `responses`, `chat_completions` or `generate_content`
+    #: API that the fields belong to: `messages`, `responses`, `chat_completions` or
+    #: `generate_content`
     api: str
-    fields: JsonObject  #: by their path in the request, unchanged
-    #: what of them every API has, by the name in `CallParams`; null takes the run's away
+    fields: JsonObject  #: fields by their path in the request, unchanged
+    #: settings that every API has, by the name in `CallParams`; null removes the run's setting
     params: JsonObject = msgspec.field(default_factory=dict)
-    paths: dict[str, str] = msgspec.field(default_factory=dict)  #: of each of `params` that has one
-    withheld: JsonObject = msgspec.field(default_factory=dict)  #: further ones that no model gets
+    #: path of each of `params` that has one
+    paths: dict[str, str] = msgspec.field(default_factory=dict)
+    #: further settings that no model receives
+    withheld: JsonObject = msgspec.field(default_factory=dict)
 
     def applied_to(self, params: CallParams) -> CallParams:
         """Return call parameters with these settings in place of the run's."""

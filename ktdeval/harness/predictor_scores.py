@@ -34,7 +34,7 @@ class Predictions(NamedTuple):
 
     scores: Mapping[str, float]
     #: rank from 0, the best, by score and then by today's factors; names that tie in all of them
-    #: share the first of their ranks
+    #: share the best of their ranks
     places: Mapping[str, int]
 
 

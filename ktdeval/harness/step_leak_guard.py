@@ -130,8 +130,8 @@ class LeakClearance:
         return opaque
 
     def _clear_id(self, text: str) -> str:
-        """Return the id of a call, which its answer repeats: as the model gave it, or a plain id if
-        it contains an identity.
+        """Return the id of a call, which its answer repeats: the model's own id, or a plain id if
+        that contains an identity.
         """
         if text not in self._cleared_ids:
             cleared = text

@@ -20,22 +20,22 @@ _OF_FILTERED = frozenset({"empty_reply", "no_submission", "no_signal"})
 class TranscriptEntry(Value):
     """Conversation of one step."""
 
-    step: int  #: its number
-    #: one JSON object for each model call. `kept` is how many messages of the call before begin
-    #: this one too, `sent` the messages after these as they were sent, `tools` the names of the
-    #: tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError);
-    #: `schemas` of those whose schema is this step's own, by name, where it is not the one recorded
-    #: last; `role` where a role of a team asked, `model` where a further model was asked.
+    step: int  #: number of the step
+    #: one JSON object for each model call. `kept`: number of leading messages shared with the
+    #: previous call; `sent`: the messages after these, as sent; `tools`: names of the tools
+    #: offered; `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError); `schemas`:
+    #: by name, schemas specific to this step, if they differ from the last recorded ones; `role` if
+    #: a role of a team made the call, `model` if an additional model was called.
     exchanges: tuple[dict[str, JsonValue], ...]
-    #: arguments of the submit tool that the decision took as they were; None where there are none
+    #: arguments of the submit tool that the decision used unchanged; None if there are none
     submission: str | None
-    #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or
-    #: `error`; absent without one
+    #: one JSON object for each call of an embedding service: `texts` (hashes), and `vectors` or
+    #: `error`; absent if there was none
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
-    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts
-    #: nothing
+    #: handle -> the model's prediction for a name (`Predictor`); absent for a model that does not
+    #: predict
     predicted: dict[str, float] | UnsetType = UNSET
-    #: what an agent outside of this code did; absent of others
+    #: actions of an external agent; absent for other agents
     external: ExternalRecord | UnsetType = UNSET
 
 

@@ -10,7 +10,7 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """One stock or coin, or a fund of a few stocks, one decision a day."""
+    """Tasks with one decision a day on one stock or coin, or on a fund of a few stocks."""
     from ktdeval.registry import task_specs
 
     specs: list[Spec] = []
@@ -37,7 +37,7 @@ def ktdeval_commands() -> list[Spec]:
         Spec(
             "paper ama",
             later("ktdeval_arena.ama_command:ama"),
-            "Make daily summaries of the news of several sources, as Agent Market Arena does.",
+            "Make daily summaries of news from several sources, like Agent Market Arena.",
             groups=("papers",),
         )
     ]

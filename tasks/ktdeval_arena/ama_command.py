@@ -53,7 +53,7 @@ class SummaryOptions(PluginOptions):
     out: Path = flag(
         type=OutputPath("file"),
         metavar="FILE.jsonl",
-        help="the documents; a report is written next to them",
+        help="file to write the documents to; a report is written next to it",
     )
     venue: str = flag(
         metavar="VENUE", help="venue whose closes end the days (see `ktdeval list venues`)"
@@ -61,12 +61,15 @@ class SummaryOptions(PluginOptions):
     assets: tuple[str, ...] = flag(
         (),
         metavar="CODE,…",
-        help="only these assets [default: all that articles are filed under]",
+        help="assets to summarise [default: all that articles are filed under]",
     )
     model: str | None = flag(
         None,
         metavar="PROVIDER/NAME",
-        help="model that summarises [default: that of --config; without one, an extract is taken]",
+        help=(
+            "model that writes the summaries [default: the model of --config; without a model, an "
+            "extract is used]"
+        ),
     )
     config: Path | None = flag(
         None,
@@ -89,7 +92,7 @@ class SummaryOptions(PluginOptions):
 @options_of(SummaryOptions)
 @config_option("max_cost")
 def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None) -> None:
-    """Make daily summaries of the news of several sources, as documents for `ktdeval data make
+    """Make daily summaries of news from several sources, as documents for `ktdeval data make
     --documents`.
 
     FILE is a .jsonl, .csv or .parquet file of articles with published_at, known_at, source, kind,
@@ -100,10 +103,10 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
     plugins = open_plugins(options.plugin)
     read = {path.resolve() for path in files}
     if out.suffix != ".jsonl" or read & {out.resolve(), report.resolve()}:
-        raise UsageError(f"--out {out}: name a file that ends in .jsonl, and is none of those read")
+        raise UsageError(f"--out {out}: name a .jsonl file that is not one of the input files")
     asks_model = options.model is not None or options.config is not None
     if not asks_model and (options.mark_missing or max_cost is not None):
-        raise UsageError("options of a model without one; give --model, or leave them out")
+        raise UsageError("these options require a model; give --model, or leave them out")
 
     make_folder(out.parent, "choose another --out")
     articles: list[Document] = []
@@ -127,14 +130,14 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
     _print_counts(stream, texts, failures)
     if not stream.days:
         raise DataError(
-            "no story is left to summarise, so nothing was written; the counts show which rule left"
-            " the articles out"
+            "no story is left to summarise, so nothing was written; the counts show which rule "
+            "excluded the articles"
         )
     if failures and not options.mark_missing:
         raise EpisodeFailure(
-            f"{len(failures)} of {len(stream.days)} summaries failed, so nothing was written: give"
-            " another `out` in --config to ask for them again (the other replies are in the cache),"
-            f" or --mark-missing to write that they are missing; run: {folder}"
+            f"{len(failures)} of {len(stream.days)} summaries failed, so nothing was written: set "
+            "another `out` in --config to request them again (the other replies are cached), or "
+            f"give --mark-missing to mark them as missing; run: {folder}"
         )
 
     content = "".join(f"{document_line(day, texts.get(day.id))}\n" for day in stream.days)
@@ -154,8 +157,8 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
     write_atomic(out, content)
     write_atomic(report, dumps_pretty(record) + "\n")
     click.echo(
-        f"{out}: {len(stream.days)} documents; import them with --documents-close of {options.venue}'s"
-        f" close. Report: {report}"
+        f"{out}: {len(stream.days)} documents; import them with --documents-close set to "
+        f"{options.venue}'s close. Report: {report}"
     )
 
 
@@ -189,7 +192,7 @@ def _print_counts(stream: StoryStream, texts: dict[str, str], failures: dict[str
     most = MIS["summary"]["most_characters"]
     long = sum(len(text) > most for text in texts.values())
     if long:
-        rows.append(("summaries of which tasks show only the beginning", long))
+        rows.append(("summaries that tasks cut, showing only the beginning", long))
 
     cells = [(name, str(count)) for name, count in rows]
     print_grid(("", "count"), cells, ("",))

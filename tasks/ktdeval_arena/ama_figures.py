@@ -7,9 +7,9 @@ if nothing was filled). `paper` follows the public code (testbed/get_return.py a
 is the value after the first trade, so the cost of that trade is never counted. Venues with 365 days
 per year get a zero return before the others; at other venues zero returns are dropped, whether the
 exchange was closed or the account held no position. `strict`: the base is the cash before the first
-trade, the path covers the days on which the asset has a price, and exactly their returns count. Buy
-& Hold buys at the first close and sells at the last close, at the same costs. All metrics are
-fractions.
+trade, the path covers the days on which the asset has a price, and only the returns of these days
+count. Buy & Hold buys at the first close and sells at the last close, at the same costs. All
+metrics are fractions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
     paid = [*(_count_paid(step) for step in steps), cost * _gross(steps[-1])]
     path = before - np.array(paid)
     if not (path > 0).all():
-        return "the account is worth nothing on a step"
+        return "the account's value is zero or negative on a step"
 
     sides = np.array([_side(step) for step in steps], dtype=np.float64)
     rows = np.arange(len(path))
@@ -185,12 +185,12 @@ def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
     closing), and the number of closed positions.
     """
     if of.held is None and of.sides.any():
-        return "several assets were traded: their positions have no common side", len(of.sides)
+        return "several assets were traded, so positions have no common side", len(of.sides)
 
     turns = [0, *(np.flatnonzero(np.diff(of.sides)) + 1).tolist(), len(of.sides)]
     if rules == "strict":
-        # Opening and closing cost once each; the path includes its own costs from the second point
-        # on.
+        # Opening and closing each incur costs once; from the second point on, the path already
+        # includes costs.
         after_costs = (1.0 - of.cost) ** 2
         opened = np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])
     else:
@@ -215,16 +215,14 @@ def _find_moves(levels: FloatArray) -> npt.NDArray[np.bool_]:
 def _against(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
     """Metrics relative to Buy & Hold, and the number of days."""
     if of.held is None:
-        reason = (
-            "the asset whose Buy & Hold to compare with is not known: several, or none, were traded"
-        )
+        reason = "no single asset for Buy & Hold: several assets, or none, were traded"
         return reason, len(of.sides)
 
     own = of.path / of.path[0] - 1.0
     held = of.held / of.held[0] - 1.0
     open_days = np.ones(len(own) - 1, dtype=np.bool_)
 
-    if rules == "paper":  # days on which one of the two moved
+    if rules == "paper":  # days on which either of the two moved
         open_days = _find_moves(of.path) | _find_moves(of.held)
 
     gaps = (own - held)[1:][open_days]

@@ -176,7 +176,7 @@ def stream_of(
 
 
 def _fault(article: Document, assets: Sequence[str]) -> str | None:
-    """Name of the first rule that excludes an article on its own."""
+    """Name of the first rule that excludes an article."""
     limits = MIS["filter"]
     latency = article.known_at - article.published_at
     if article.known_at < article.published_at:
@@ -199,7 +199,7 @@ class _VenueSessions:
 
     def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
         self._close = Close.parse(f"{venue.close} {venue.zone}")
-        # A margin of half a month on either side spans every holiday.
+        # Half a month on either side is longer than any holiday.
         start = np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY
         end = np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY
         self.days = sessions(start, end, venue.calendar)
@@ -244,8 +244,8 @@ class _StoryIndex:
         return None
 
     def _nearest(self, runs: Collection[tuple[str, ...]], row: int) -> tuple[float, int]:
-        """Jaccard index of the most similar recent story, and the story's number; index 0 without
-        stories.
+        """Return the Jaccard index of the most similar recent story, and that story's number; index
+        0 without stories.
         """
         shared: Counter[int] = Counter()
         for run in runs:
@@ -329,7 +329,7 @@ def _tones(day: NewsDay) -> dict[str, int]:
 def _first_words(story: Story, most: int) -> str:
     """Title and first sentence on one line, cut at a word boundary."""
     sentence = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
-    parts: dict[str, None] = {}  # a text may begin with its title
+    parts: dict[str, None] = {}  # some texts begin with their title
     for part in (story.article.title, sentence):
         line = " ".join(part.split()).rstrip(".")
         if line:

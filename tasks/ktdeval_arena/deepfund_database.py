@@ -123,8 +123,7 @@ def _read_tables(path: Path) -> dict[str, list[_Row]]:
     """Rows of the four tables, in the order of the file."""
     if not path.is_file():
         raise DataError(
-            f"{path}: no such file; give a database of DeepFund, such as its"
-            " src/example/deepfund.db"
+            f"{path}: no such file; give a DeepFund database, such as its src/example/deepfund.db"
         )
 
     try:
@@ -150,7 +149,7 @@ def _table_rows(
     ).fetchone()
     if definition is None or not str(definition["sql"]).upper().startswith("CREATE TABLE"):
         raise DataError(
-            f"{path}: no table {table}; give a database of DeepFund, such as its"
+            f"{path}: no table {table}; give a DeepFund database, such as its"
             " src/example/deepfund.db"
         )
 
@@ -158,7 +157,8 @@ def _table_rows(
     missing = [name for name in columns if name not in present]
     if missing:
         raise DataError(
-            f"{path}: table {table} has no column {', '.join(missing)}; it is not of DeepFund"
+            f"{path}: table {table} has no column {', '.join(missing)}; it is not a DeepFund "
+            f"database"
         )
 
     query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY rowid"  # noqa: S608 - constants
@@ -173,7 +173,7 @@ def _table_rows(
 
 def _allowed_value(value: Any, allowed: Any, where: str) -> Any:
     if not isinstance(value, str) or value not in allowed:
-        expected = "an id of the database"
+        expected = "an id from the database"
         if isinstance(allowed, tuple):
             expected = f"one of {', '.join(allowed)}"
 
@@ -188,17 +188,17 @@ def _holdings(text: Any, where: str) -> dict[str, float]:
         held = {ticker: position["shares"] for ticker, position in positions.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{where}: positions: expected an object of tickers, each with its shares"
+            f"{where}: positions: expected an object that maps tickers to shares"
         ) from error
 
     if any(type(shares) not in (int, float) for shares in held.values()):
-        raise DataError(f"{where}: positions: shares are a number")
+        raise DataError(f"{where}: positions: shares must be a number")
 
     return {ticker: float(shares) for ticker, shares in held.items()}
 
 
 def notes(of: str = "database") -> list[str]:
-    """Return remarks on the figures of a `database` or of a `run`."""
+    """Return caveats about the figures of a `database` or of a `run`."""
     rules = load_yaml(RULES)
     quoted: list[str] = []
     for kind, texts in rules["error_defaults"].items():

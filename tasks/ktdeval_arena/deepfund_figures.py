@@ -2,10 +2,10 @@
 r, and of the market's index, m.
 
 `paper`: risk-free rate f = 4.29 % / 252 per day, 252 days per year; a win is a day on which the NAV
-rose, for the win rates printed in Table 3 are 52, 57, 61, 65 and 70 %: 12 to 16 of the 23 returns
-of its 24 days. `strict`: f = 1.0429^(1/D) - 1 with the venue's D days per year; a win is a sale
-above average cost, trading costs included, as Appendix D puts it. The paper gives neither divisor
-nor scale: standard deviations have ddof 1, alpha is annualised. CR and MDD are `total_return` and
+rose, since the win rates in Table 3 are 52, 57, 61, 65 and 70 %: 12 to 16 of the 23 returns of its
+24 days. `strict`: f = 1.0429^(1/D) - 1 with the venue's D days per year; a win is a sale above
+average cost after trading costs, following Appendix D. The paper gives neither divisor nor scale:
+standard deviations have ddof 1, alpha is annualised. CR and MDD are `total_return` and
 `max_drawdown`. Fractions.
 """
 
@@ -66,7 +66,7 @@ def buy_and_hold(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
         closes = market.adjusted_close[:, market.asset_index[position.code]]
         bought = _last_known(closes[: first + 1])
         if bought is None:
-            return f"{position.code} has no close up to the first day"
+            return f"{position.code} has no close on or before the first day"
 
         growth = _last_known(closes[: last + 1]) / bought
         values.append(position.value_minor * float(growth))
@@ -211,8 +211,8 @@ def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue
 
 
 def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Fraction of filled orders proved right: buys followed by a rise and sells followed by a fall,
-    from the fill to the next price of the same kind.
+    """Fraction of filled orders that proved right: buys followed by a rise and sells followed by a
+    fall, measured from the fill to the next price of the same kind.
     """
     forecasts = judged_orders(ledger, market).forecasts
     if not forecasts:

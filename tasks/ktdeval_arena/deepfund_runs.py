@@ -46,7 +46,7 @@ class EpisodeGroup:
     folder: RunFolder
     task: str
     experiment: str  #: the task, with the run if there are several runs
-    model: str  #: model and agent, plus what distinguishes it from systems of the same name
+    model: str  #: model and agent, plus the differences from systems of the same name
     specs: Sequence[EpisodeSpec]
 
 
@@ -70,9 +70,7 @@ def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
                 tasks.setdefault(spec.task, []).append(spec)
 
         if not tasks:
-            raise UsageError(
-                f"{path}: no episode of a trading task is finished; run one to its end first"
-            )
+            raise UsageError(f"{path}: no finished episode of a trading task; finish one first")
 
         for task, specs in tasks.items():
             experiment = task
@@ -139,8 +137,8 @@ def _read_steps(folder: RunFolder, spec: EpisodeSpec) -> list[_ReadStep]:
     talks = folder.load_transcript(spec)
     if len(ledger.steps) != len(talks):
         raise StoreError(
-            f"{folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, {len(talks)} in"
-            " the transcript"
+            f"{folder.episode_path(spec)}: {len(ledger.steps)} steps in the ledger, but "
+            f"{len(talks)} in the transcript"
         )
 
     return [_ReadStep(step, talk, ledger) for step, talk in zip(ledger.steps, talks, strict=True)]
@@ -168,7 +166,7 @@ class _ReadStep:
         self.actions, self.orders = _read_submitted(talk, step, self._signals)
 
     def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[AnalystSignal]:
-        """Yield the signals due from each analyst: one on each asset shown."""
+        """Yield the expected signals of each analyst: one for each asset shown."""
         for analyst, signals in self._signals.answers.items():
             for label in self._signals.held:
                 signal = signals.get(label)
@@ -243,8 +241,8 @@ def _read_submitted(
 
 @dataclass(frozen=True, kw_only=True)
 class EffectiveOrders:
-    """Number of filled orders that have a next price, and how many of them that price proved right;
-    None: unknown.
+    """Number of filled orders that have a next price, and number of these that proved right; None:
+    unknown.
     """
 
     buys: int | None = None
@@ -271,7 +269,7 @@ class ResultRow:
 def result_rows(
     groups: Sequence[EpisodeGroup], markets: Mapping[Path, MarketSnapshot | str]
 ) -> list[ResultRow]:
-    """One row per group; figures that its card lacks are None."""
+    """One row per group; figures missing on its card are None."""
     rows = []
     for group in groups:
         market = markets[group.folder.path]
@@ -366,8 +364,8 @@ def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
         for window, ledgers in windows.items():
             if len({tuple(ledger.days.tolist()) for ledger in ledgers}) != 1:
                 raise UsageError(
-                    f"{group.folder.path}: {group.task}, {window}: seeds have different days;"
-                    " finish the run first"
+                    f"{group.folder.path}: {group.task}, {window}: seeds cover different days; "
+                    f"finish the run first"
                 )
 
             rows += _weeks(group, window, ledgers)

@@ -52,13 +52,9 @@ def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices
         return _frame(rows, notes("run"))
 
     if len(paths) > 1:
-        raise UsageError(
-            f"{databases[0]}: a table is of one database, or of runs; give one of them"
-        )
+        raise UsageError(f"{databases[0]}: give either one database or run folders, not both")
     if part == "results":
-        raise UsageError(
-            f"{table.name}: a database of DeepFund has no prices of later days; give runs"
-        )
+        raise UsageError(f"{table.name}: a DeepFund database has no later prices; give run folders")
     return _frame(_part_rows(read_database(databases[0]), part), notes())
 
 
@@ -92,8 +88,8 @@ _SIGNAL_FIELDS = ("analyst", "signals", "errors", "Bullish", "Bearish", "Neutral
 
 
 def _effectiveness(groups: Sequence[EpisodeGroup], choices: TableChoices) -> list[_Row]:
-    """Rows for results; a warning names any market that can't be read."""
-    missing = "Without the market it is not known which decisions were effective"
+    """Rows for results, with a warning for each market that can't be read."""
+    missing = "Without the market, effective decisions can't be counted"
     markets: dict[Path, MarketSnapshot | str] = {}
     for group in groups:
         path = group.folder.path
@@ -108,12 +104,12 @@ def _effectiveness(groups: Sequence[EpisodeGroup], choices: TableChoices) -> lis
 
 
 def _printed_rows(values: Iterable[object]) -> list[_Row]:
-    """Typed rows as they are printed."""
+    """Typed rows, converted for printing."""
     return [to_object(value) for value in values]
 
 
 def _frame(rows: Sequence[_Row], remarks: Sequence[str]) -> pd.DataFrame:
-    # dtype object, so that counts stay integers where one is missing.
+    # object dtype: counts stay integers even if some are missing.
     frame = pd.DataFrame(rows, dtype=object)
     frame.attrs["notes"] = tuple(remarks)
     return frame

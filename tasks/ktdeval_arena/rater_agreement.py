@@ -66,7 +66,9 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
 
     for name in COLUMNS:
         if name not in (reader.fieldnames or ()):
-            raise DataError(f"{path}: column {name!r} is missing; a line has {', '.join(COLUMNS)}")
+            raise DataError(
+                f"{path}: column {name!r} is missing; the columns are {', '.join(COLUMNS)}"
+            )
 
     scores: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
     seen: set[tuple[str, str, str]] = set()
@@ -75,7 +77,8 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
         problem = _rating_problem(item, rater, rule, score)
         if not problem and (item, rater, rule) in seen:
             problem = (
-                f"rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one"
+                f"rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} twice; keep one "
+                "score"
             )
         if problem:
             raise DataError(f"{path}: line {line}: {problem}")
@@ -84,7 +87,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
         scores[rule][item].append(int(score))
 
     if not rows:
-        raise DataError(f"{path}: no ratings below the column names")
+        raise DataError(f"{path}: no ratings below the header")
 
     return {rule: dict(items) for rule, items in scores.items() if items}
 
@@ -153,7 +156,7 @@ def ratings_frame(
     ratings.
     """
     if len(paths) > 1:
-        raise UsageError(f"{table.name} is of one file of ratings; give one")
+        raise UsageError(f"{table.name} takes exactly one file of ratings")
 
     rows = []
     equal = []
@@ -171,7 +174,6 @@ def ratings_frame(
     frame = pd.DataFrame(rows, dtype=object)
     if equal:
         frame.attrs["notes"] = (
-            f"{', '.join(equal)}: all scores are equal, which does not show that raters agree"
-            " beyond chance",
+            f"{', '.join(equal)}: all scores are equal, so agreement beyond chance is undefined",
         )
     return frame

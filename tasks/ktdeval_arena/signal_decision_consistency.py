@@ -3,8 +3,8 @@ database and in runs.
 
 The paper calls a Buy after dominant Bullish signals consistent, a Sell after dominant Bearish ones,
 and a Hold after Neutral or mixed ones. *Dominant* is a strict plurality: more signals than of any
-other kind. By that rule, Bearish signals require a Sell even if nothing is held and nothing can be
-sold; with `accepts_empty`, a Hold is consistent there.
+other kind. Under that rule, Bearish signals require a Sell even if nothing is held; with
+`accepts_empty`, a Hold is consistent in that case.
 
 A signal or decision that replaces a missing or unreadable reply is invalid. An invalid decision is
 neither judged nor counted among the actions.
@@ -70,8 +70,8 @@ def share(flags: Sequence[bool | None]) -> float | None:
 
 @dataclass(frozen=True)
 class AnalystSignal:
-    """One analyst's signal on one ticker, as the manager received it; None if it received no
-    signal. `is_default`: the reply was missing or unreadable.
+    """One analyst's signal on one ticker, as the manager received it; None if no signal was
+    received. `is_default`: the reply was missing or unreadable.
     """
 
     config: str
@@ -116,7 +116,9 @@ _ACTION_NAMES = {name.lower(): name for name in ACTIONS}
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True, rename=_ACTION_NAMES | _SIGNAL_NAMES):
-    """Counts, validity and consistency of one config, or of all; fractions are None of nothing."""
+    """Counts, validity and consistency of one config, or of all; fractions with a zero denominator
+    are None.
+    """
 
     experiment: str
     model: str
@@ -140,7 +142,7 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True, rename=_ACTION_NAMES
 
 
 class AnalystRow(msgspec.Struct, frozen=True, kw_only=True, rename=_SIGNAL_NAMES):
-    """Signals of one analyst, all models together."""
+    """Signals of one analyst, all models combined."""
 
     analyst: str
     signals: int
@@ -163,14 +165,14 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename=_SIGNAL_NAME
     neutral: int
     action: Action
     shares: float
-    held: float | None  #: of a Hold
+    held: float | None  #: for a Hold
     is_valid: bool
     consistent: bool | None
     consistent_held: bool | None  #: with `accepts_empty`
 
 
 def summary_rows(record: SignalRecord) -> list[SummaryRow]:
-    """One row for all, then one a config."""
+    """One row for all configs, then one per config."""
     rows = [_summary_row("all", "all", record.opinions, record.decisions)]
     for key, (experiment, model) in record.configs.items():
         opinions = [opinion for opinion in record.opinions if opinion.config == key]
@@ -214,7 +216,7 @@ def _summary_row(
 
 
 def analyst_rows(record: SignalRecord) -> list[AnalystRow]:
-    """One row an analyst, by name."""
+    """One row per analyst, by name."""
     by_analyst: dict[str, list[AnalystSignal]] = {}
     for opinion in record.opinions:
         by_analyst.setdefault(opinion.analyst, []).append(opinion)
@@ -237,7 +239,7 @@ def analyst_rows(record: SignalRecord) -> list[AnalystRow]:
 
 
 def decision_rows(record: SignalRecord) -> list[DecisionRow]:
-    """One row a decision, in order."""
+    """One row per decision, in order."""
     rows = []
     for decision in record.decisions:
         experiment, model = record.configs[decision.config]

@@ -9,7 +9,7 @@ from ktdeval.values import later
 @hookimpl
 def ktdeval_cards() -> list[Spec]:
     """Certificate of a mask."""
-    summary = "What attackers recovered of masked payloads, and what that bounds."
+    summary = "What attackers recovered from masked payloads, and the bounds that follow."
     return [
         Spec(
             "certificate",
@@ -22,7 +22,7 @@ def ktdeval_cards() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Command that creates and verifies certificates."""
-    summary = "Certify a mask: attack what it shows, and bound what is recovered."
+    summary = "Certify a mask: attack what it shows, and bound what models can recover."
     command = later("ktdeval_deanon.certificate.command:certify")
     return [Spec("certify", command, summary, groups=("masks",))]
 

@@ -1,5 +1,5 @@
-"""The attacker's brief: which market it is, what is hidden, and what to answer. It contains no code
-and no date.
+"""The attacker's brief: the market, what is hidden, and what to answer. It contains no code and no
+date.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def prompt_hashes() -> dict[str, str]:
 
 
 class ProbeBrief:
-    """System prompt for one set of probes. It says what is public about the whole set, and nothing
+    """System prompt for one set of probes. It gives what is public about the whole set, and nothing
     about any single probe.
 
-    `period`: rows [start, stop) of the days that may be asked for; `factors`: factors by which the
-    shown screen is ranked.
+    `period`: rows [start, stop) of the days that may be asked about; `factors`: factors by which
+    the shown screen is ranked.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ _define = partial(
     better="lower",
     source=_SOURCE,
     headline=True,
-    unanswered="left_out",  # an unanswered probe is neither a miss of the attacker nor a success of the mask
+    unanswered="left_out",  # an unanswered probe counts neither as a miss of the attacker nor as a success of the mask
 )
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
@@ -88,7 +88,7 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
             0,
             reason="no probe has a valid answer"
             if not answered
-            else "the data have no gold answer to any probe",
+            else "the data contain no gold answer for any probe",
         )
 
     hits = sum(bool(record.scores[name]) for record in scored)

@@ -49,27 +49,24 @@ _NO_SECTOR = frozenset({"", "unknown"})
 class DeanonConfig(TaskConfig):
     """One variant of the probes."""
 
-    mask: MaskKind = option(help="the mask under attack; that of the subject")
-    subject: str = option(
-        help="the trading task whose scene and research tools the attacker sees the answers of"
-    )
+    mask: MaskKind = option(help="the mask under attack; must be the target task's mask")
+    subject: str = option(help="the trading task whose scene and tool results the attacker sees")
     control: str = option(
         "deanon_probe_bright",
         help=(
-            "the probe task that asks about the same windows without a mask: the positive control"
-            " of a certificate"
+            "probe task on the same windows without a mask: the positive control of a certificate"
         ),
     )
-    screen_factors: tuple[str, ...] = option(help="what the shown screen is ranked by")
+    screen_factors: tuple[str, ...] = option(help="factors by which the shown screen is ranked")
     probes_per_window: int = option(
-        40, help="probes drawn from each window", minimum=1, maximum=10_000
+        40, help="number of probes drawn from each window", minimum=1, maximum=10_000
     )
     max_probes_per_stock: int = option(
-        1, help="most probes of one window that ask about one stock", minimum=1
+        1, help="maximum number of probes about one stock in a window", minimum=1
     )
-    lookback: int = option(60, help="trading days of bars that a payload shows", minimum=1)
+    lookback: int = option(60, help="number of daily bars that a payload shows", minimum=1)
     harness: HarnessConfig = option(
-        HarnessConfig(), help="budgets of a sample; of these, only schema_retries counts"
+        HarnessConfig(), help="budgets of a sample; only schema_retries has an effect"
     )
 
     def check(self, where: str) -> None:
@@ -95,16 +92,14 @@ class Probe:
 
 def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
     """Rows [start, stop) of the days inside a window at whose close a trading episode over this
-    window decides.
+    window makes a decision.
 
-    An episode also decides at the close before the window, and does not decide at the window's last
-    close.
+    An episode also decides at the close before the window, but not at the window's last close.
     """
     start, stop = window_rows(snapshot.days, window.first, window.last)
     if stop - start < 2:
         raise DataError(
-            f"window {window.name}: no decision falls on its only trading day; choose a longer"
-            " window"
+            f"window {window.name}: its only trading day has no decision; choose a longer window"
         )
     return start, stop - 1
 
@@ -142,8 +137,8 @@ def draw_probes(
 
     if len(probes) < count:
         raise ConfigError(
-            f"window {window.name}: probes_per_window is {count}, but at most {max_per_stock} for"
-            f" each stock gives {len(probes)}; lower probes_per_window or raise"
+            f"window {window.name}: probes_per_window is {count}, but a maximum of "
+            f"{max_per_stock} per stock allows only {len(probes)}; lower probes_per_window or raise"
             " max_probes_per_stock"
         )
 
@@ -170,7 +165,7 @@ def _queue(
     shuffled: dict[int, list[int]] = {}
     for turn in range(max_per_stock):
         for asset in assets:
-            # Shuffled when first dealt: most boards are never exhausted.
+            # Shuffled lazily: most boards are never exhausted.
             if asset not in shuffled:
                 rows = [start + row for row in np.flatnonzero(eligible[:, asset]).tolist()]
                 shuffled[asset] = _shuffled_days(snapshot, asset, rows, seed)
@@ -250,8 +245,8 @@ def view_probe(
     for part, (name, arguments) in asked.items():
         if name not in tools:
             raise ConfigError(
-                f"task {task.name}: has no tool {name!r}, which a probe shows; choose an"
-                " open_research subject"
+                f"task {task.name}: has no tool {name!r}, which a probe shows; choose a target "
+                f"task of mode open_research"
             )
 
         outcome = call(tools[name], context, dumps_canonical(arguments), scene.lens)
@@ -374,8 +369,8 @@ class DeanonSamples:
             "window": self._spec.span.name,
             # the day's index members by board
             "members": {str(board): boards[str(board)] for board in Board if boards[str(board)]},
-            # members of this board whose industry shares a name with the gold industry (the stock
-            # included), or with the most common one
+            # members of this board whose industry shares a name with the gold industry (including
+            # the stock itself), or with the most common one
             "sector_members": sector_members,
             "largest_sector": largest_sector,
             # trading days in the period, and how many of them lie within this many trading days of
@@ -385,8 +380,8 @@ class DeanonSamples:
         }
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
-        """Which items an answer recovered, as booleans by name; `sector` is null if the data lack
-        the stock's sector.
+        """Return which items an answer recovered, as booleans by name; `sector` is null if the data
+        do not give the stock's sector.
         """
         probe = self.probes[number]
         market = self._snapshot
@@ -414,7 +409,7 @@ class DeanonTask:
     """
 
     mode: str = "deanon_probe"
-    tools: tuple[str, ...] = ()  #: empty; a probe shows what tools would answer
+    tools: tuple[str, ...] = ()  #: empty, since a probe shows the tool results itself
     scores: Mapping[str, ScoreDefinition] = DEFINITIONS
 
     def __init__(self, name: str, config: DeanonConfig) -> None:
@@ -429,7 +424,7 @@ class DeanonTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config except the control, which changes no question; the answer form; and the
+        """Whole config without the control, which changes no question; the answer form; and the
         hashes of the prompts.
         """
         form = {
@@ -458,14 +453,14 @@ class DeanonTask:
         """
         if target_task is None:
             raise ConfigError(
-                f"task {self.name}: needs its target_task {self.target_task!r}, a trading task with"
-                " research tools"
+                f"task {self.name}: its target_task {self.target_task!r} must be a trading task "
+                f"with research tools"
             )
         if target_task.task.mask != self.mask:
             raise ConfigError(
                 f"task {self.name}: its mask is {self.mask}, but that of its target task"
-                f" {target_task.task.name} is {target_task.task.mask}; name a target task of the"
-                " same mask"
+                f" {target_task.task.name} is {target_task.task.mask}; name a target task with "
+                f"the same mask"
             )
 
         defaults = [self.windows[name] for name in self.default_windows]

@@ -33,9 +33,11 @@ def ktdeval_data() -> list[Spec]:
     """
     from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
 
-    summary = "the public files of InvestorBench: a close a day, news and filings of an asset each"
+    summary = (
+        "the public files of InvestorBench: daily closes, news and filings, one file per asset"
+    )
     read = maker("ktdeval_investorbench.markets:read_files")
-    generated = "a generated market of InvestorBench's symbols and periods, with news"
+    generated = "a generated market with InvestorBench's symbols and periods, with news"
     extra = {"generated": True, "version": TWIN_VERSION}
 
     return [

@@ -78,11 +78,11 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpoc
 
     if not cards:
         raise UsageError(
-            f"{paths[0]}: has no finished episode with InvestorBench's figures by {rules or 'any'}"
-            " rules"
+            f"{paths[0]}: has no finished episode with InvestorBench's figures under "
+            f"{rules or 'any'} rules"
         )
     if len({card.rules for _, card in cards}) > 1:
-        raise CardError("cards are by both strict and paper rules; choose with --rules")
+        raise CardError("cards use both strict and paper rules; choose with --rules")
 
     groups: dict[tuple[str, str, System], dict[int, EpochCard]] = {}
     for path, card in sorted(cards, key=lambda entry: str(entry[0])):
@@ -92,8 +92,8 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpoc
             other = epochs.get(episode.seed)
             if other is not None:
                 raise CardError(
-                    f"{path} and {other.path}: seed {episode.seed} of {card.model.name} stands on"
-                    " both; give one"
+                    f"{path} and {other.path}: both contain seed {episode.seed} of "
+                    f"{card.model.name}; give one"
                 )
 
             epochs[episode.seed] = EpochCard(path, card, episode)
@@ -138,6 +138,6 @@ def _check_same(groups: Sequence[SystemEpochs]) -> None:
             other, theirs = first.setdefault((group.task, group.window), (path, facts))
             if facts != theirs:
                 raise CardError(
-                    f"{path} and {other} can't stand in one table of {group.task}: {facts};"
+                    f"{path} and {other} can't be combined in one table of {group.task}: {facts};"
                     f" {theirs}"
                 )

@@ -114,7 +114,7 @@ def _figure_metric(
 
     if isinstance(value, str):
         return MetricValue(None, n, value)
-    return MetricValue(value + 0.0, n)  # -0.0 becomes 0.0
+    return MetricValue(value + 0.0, n)  # turns -0.0 into 0.0
 
 
 FIGURES = table_metrics(

@@ -6,7 +6,7 @@ see them. The sentiment at the end of a text, `(Sentiment: positive)`, becomes a
 document. Nothing trades on a day without a price: a single return spans it. Source:
 felis33/INVESTOR-BENCH.
 
-The generated market has random-walk closes, news (some of which predicts them), and filings.
+The generated market has random-walk closes, news (some of it predictive), and filings.
 `twin.yaml` holds the periods, the wording of the news and its effects. Informative news moves the
 next day's close; noise has no effect. Prices are cumulative sums of shocks, rounded once.
 """
@@ -134,7 +134,7 @@ def _price_table(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
 
 def _every_session(lives: pd.DataFrame, venue_of: Mapping[str, Venue]) -> pd.DataFrame:
     """Return date and code of each session between an asset's first and last price."""
-    # A session without a price is still a market day: windows begin on the paper's day even if a
+    # A session without a price is still a market day, so windows begin on the paper's day even if a
     # file has gaps.
     tables: list[pd.DataFrame] = []
     for code, first, last in lives.to_numpy():
@@ -184,7 +184,7 @@ def _symbol_files(
 
     expected = requested
     if not requested and not paths:
-        # The message about an empty folder gives one expected file name.
+        # For an empty folder, the message gives one expected file name.
         expected = [min(assets)]
 
     for symbol in expected:
@@ -223,7 +223,7 @@ def _parse_day(text: str, path: Path) -> str:
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError as error:
         raise DataError(
-            f"{path}: {text[:40]!r} is not a day; expected such as 2020-10-01"
+            f"{path}: {text[:40]!r} is not a day; expected a date such as 2020-10-01"
         ) from error
 
 

@@ -14,16 +14,16 @@ class FileParams:
     """Files to read."""
 
     folder: str = option(
-        help="folder of the public .json files, one an asset, named by its symbol (msft.json)"
+        help="folder of the public .json files, one per asset, named by its symbol (msft.json)"
     )
     symbols: tuple[str, ...] = option(
-        (), help="symbols to read; none: every file of a known symbol"
+        (), help="symbols to read; none: all files with a known symbol"
     )
     entities: str | None = option(
         None,
         help=(
-            "more words that give an asset away in texts: a file with code, kind (name, former,"
-            " ticker, product, person), text"
+            "more words that identify an asset in texts: a file with code, kind (name, former, "
+            "ticker, product, person), text"
         ),
     )
     name: str = option("investorbench", help="name of the market")
@@ -33,17 +33,19 @@ class FileParams:
 
 
 TWIN_VERSION = 2
-"""Part of the twin's source line: a change of what the same parameters give changes it."""
+"""Part of the twin's source line; increase it if the same parameters give a different market."""
 
 
 @dataclass(frozen=True)
 class TwinParams:
-    """Everything that the synthetic market depends on."""
+    """All parameters of the synthetic market."""
 
-    seed: int = option(7, help="seed of the generator; each seed is another market", minimum=0)
+    seed: int = option(
+        7, help="seed of the generator; each seed gives a different market", minimum=0
+    )
     effect: float = option(
         1.0,
-        help="multiplies what follows the news that tell; 0: news that say nothing",
+        help="multiplies the price effect of informative news; 0: news without information",
         minimum=0,
         maximum=5,
     )

@@ -155,8 +155,8 @@ def check_named(classes: ModelClasses, models: Iterable[str]) -> None:
     for pattern in itertools.chain.from_iterable(classes.types.values()):
         if not any(_is_pattern_match(model, pattern) for model in known):
             raise UsageError(
-                f"--class {pattern}: no model is called so; there are"
-                f" {', '.join(known)}{near_matches(pattern, known)}"
+                f"--class {pattern}: matches no model; available: "
+                f"{', '.join(known)}{near_matches(pattern, known)}"
             )
 
 
@@ -175,8 +175,8 @@ def model_rows(
     for (task, window), count in held.items():
         if count > 1:
             raise CardError(
-                f"{task}, window {window}: cards of two systems are Buy & Hold; percentages are of"
-                " one, give one of them"
+                f"{task}, window {window}: two systems are Buy & Hold; percentages refer to one, "
+                "so give only one of them"
             )
 
     def place(row: Row) -> tuple[Any, ...]:
@@ -275,7 +275,7 @@ def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str],
                 held_values.append(of_held)
 
         lacking = len(members) - len(values)
-        # Without the leading 0, numpy would sum in another order, and the last bits could differ.
+        # The leading 0 fixes numpy's order of summation, and so the last bits.
         value = float(np.sum([0.0, *values])) / len(members)
         hold = float(np.sum([0.0, *held_values])) / len(members)
 
@@ -285,7 +285,7 @@ def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str],
             )
         elif hold <= LEAST:
             reasons.append(
-                f"{figure} is not defined: a percentage of Buy & Hold's {hold:.3g} has no meaning"
+                f"{figure} is not defined: a percentage of Buy & Hold's {hold:.3g} is meaningless"
             )
         else:
             row[figure] = 100.0 * value / hold
@@ -299,15 +299,16 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
     held = {(row["task"], row["window"]) for row in rows if row["type"] == _HELD}
     for task, window in sorted(asked - held):
         yield (
-            f"no Buy & Hold on {task}, window {window}: give a card of --model {BUY_AND_HOLD}"
+            f"no Buy & Hold on {task}, window {window}: give a card made with --model "
+            f"{BUY_AND_HOLD}"
             f" --tasks {task}"
         )
 
     lost = sum(row["decisions"] - row["own"] for row in rows)
     if lost:
         yield (
-            f"{lost} decisions are not the model's own but failed replies, on which the position"
-            " stayed"
+            f"{lost} decisions were not made by the model: its reply failed, and the position was "
+            "kept"
         )
 
     for row in shown:
@@ -348,8 +349,8 @@ def wilcoxon_rows(
 
         if len(rewards) < 2:
             raise CardError(
-                f"{task}, window {window}: {next(iter(rewards))} is alone; rewards are paired on"
-                " one task and window"
+                f"{task}, window {window}: {next(iter(rewards))} is the only model; a test needs "
+                "two models on the same task and window"
             )
 
         for one, second in itertools.combinations(rewards, 2):
@@ -402,8 +403,8 @@ def _rewards(
     ledger = run_file(run, name)
     if not ledger.is_file() or file_sha256(ledger) != epoch.card.artefacts.get(name):
         raise CardError(
-            f"{epoch.path}: {name}, the ledger that the card was made from, is not next to it; give"
-            " the run folder"
+            f"{epoch.path}: {name}, the ledger behind the card, is not next to it; give the run "
+            "folder"
         )
 
     snapshot_id = epoch.card.snapshot.id
@@ -411,7 +412,7 @@ def _rewards(
         markets[snapshot_id] = market_of(run)
 
     misfit = (
-        f"{epoch.path}: {name} does not give the cumulative return of the card; score the run again"
+        f"{epoch.path}: {name} does not reproduce the card's cumulative return; score the run again"
     )
     returns = daily_returns(load_ledger(ledger), markets[snapshot_id], epoch.card.rules)
     cumulative = epoch.episode.metrics[FIGURES[0]].value
@@ -433,7 +434,7 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
     An epoch is a seed. Buy & Hold is the card of `builtin/buy_and_hold`. Tests need run folders.
     Raises UsageError or CardError if the table can't be made from the cards.
     """
-    import pandas as pd  # not at the top, so that plugins load quickly
+    import pandas as pd  # imported here, so that plugins load quickly
 
     show = table.settings["show"]
     rule = choices.median
@@ -455,11 +456,11 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
 
     if not shown:
         raise UsageError(
-            f"no model belongs in {show} (sizes are of open-source models); name classes with"
+            f"no model belongs in {show} (sizes apply to open-source models); name classes with"
             " --class"
         )
 
-    # dtype object, so that counts stay integers where one is missing.
+    # object dtype: counts stay integers even if some are missing.
     frame = pd.DataFrame(shown, dtype=object)
     remarks = [clean(note) for note in notes(rows, shown)]
     frame.attrs["notes"] = (_title(groups, rule), *remarks, *table.notes)

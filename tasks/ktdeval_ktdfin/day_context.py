@@ -28,7 +28,7 @@ BREADTH = (
 )
 
 
-@lru_cache(maxsize=8)  # one per market
+@lru_cache(maxsize=8)  # one entry per market
 def sector_names(industries: tuple[str, ...]) -> tuple[str, ...]:
     """Return the sectors of a market in the row order of `sectors` in `context_table`."""
     return tuple(sorted(set(industries)))
@@ -41,7 +41,7 @@ def day_context(market: MarketDay) -> Mapping[str, FloatArray]:
 
 def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
     def make(view: MarketView) -> dict[str, FloatArray]:
-        # Without a cache, the figures of the caller's own day are not computed twice.
+        # Even without a cache, the figures of the caller's own day are computed only once.
         is_same = market.is_exact and view.day == market.view.day
         return context_table(market if is_same else MarketDay(view, market.limit_ppm))
 

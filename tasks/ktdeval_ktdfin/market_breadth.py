@@ -50,10 +50,10 @@ def breadth(market: MarketDay) -> Payload:
 class SectorTone:
     """Sectors that have members on a day, ranked by their members' mean 20-day return."""
 
-    total: int  #: how many
+    total: int  #: number of sectors
     strongest: Sequence[Sequence[str]]  #: groups of equal sectors, the strongest first
     weakest: Sequence[Sequence[str]]  #: groups of equal sectors, the weakest first
-    #: sector of these groups -> its row, without its name
+    #: sector in these groups -> its row, without its name
     row_of: Mapping[str, Sequence[Payload]]
 
     def rows(

@@ -43,7 +43,8 @@ _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
 # Returns and ratios to a price are shown in per cent: rounding would strip the digits of raw daily
 # means.
 _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
-#: Answers that a day keeps, the latest ones: episodes of a rule-based agent ask the same
+#: Maximum number of results cached per day, the latest; episodes of a rule-based agent repeat
+#: queries
 _MOST_RECENT = 12
 
 
@@ -52,7 +53,7 @@ class LastCloses:
     """Last closes in today's terms, CNY a share, [N] each; NaN before the first bar."""
 
     marks: FloatArray  #: up to today
-    previous: FloatArray  #: up to the day before: what today's price limits refer to
+    previous: FloatArray  #: up to the day before; today's price limits refer to these
 
 
 class MarketDay:
@@ -78,7 +79,7 @@ class MarketDay:
         """Return whether figures are computed from the unmasked market."""
         return self._shown is self.view
 
-    # --- what traded, and at which prices it can trade next
+    # --- trading status and price limits
 
     @cached_property
     def has_bar(self) -> BoolArray:
@@ -131,7 +132,7 @@ class MarketDay:
         """[N] `trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
         is_up, is_down = self.limit_moves
         found = ["trading"] * len(is_up)
-        # An asset has the last status that applies to it.
+        # The last status that applies to an asset wins.
         states = {
             "limit_down": is_down,
             "limit_up": is_up,
@@ -148,7 +149,7 @@ class MarketDay:
 
     @cached_property
     def dims(self) -> Mapping[str, FloatArray]:
-        """Every figure by which candidates can be ranked and compared: name -> [N], in the units
+        """All figures by which candidates can be ranked and compared: name -> [N], in the units
         shown to models.
         """
         table = self._shown.load_arrays("ktdfin dims", _code_version(), dims_table)["dims"]
@@ -171,7 +172,7 @@ class MarketDay:
         return AssetRef(asset).figure(value, name, day)
 
     def market_figure(self, value: float) -> Payload:
-        """A market-wide figure as a payload, null where undefined."""
+        """Return a market-wide figure as a payload, null where undefined."""
         number = figure(value)
         if number is None:
             return None
@@ -193,7 +194,7 @@ class MarketDay:
         if most is None:
             return list(group_by_place(assets.tolist(), placed.tolist()))
 
-        # The asset after the last one shows whether the last group is complete.
+        # One more asset is sorted to see whether the last group is complete.
         best = np.argsort(placed, kind="stable")[: most + 1]
         groups = group_by_place(assets[best].tolist(), placed[best].tolist())
         return list(whole_groups(groups, most))

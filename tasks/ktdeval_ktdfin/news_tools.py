@@ -24,7 +24,7 @@ MAX_FOUND = 50
 MAX_SEARCHED = 500
 MAX_CHARACTERS = 20_000
 NEWS_COLUMNS = ("document_id", "day", "source", "kind", "stock_ids", "title")
-_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # its column, if documents have a sentiment
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # column of the sentiment, if documents have one
 _TERM = re.compile(r"[^\W_]+")
 
 
@@ -123,7 +123,7 @@ class _DocumentMatch:
 
     row: int
     document: ShownDocument
-    hits: int  #: how many words of the query it has
+    hits: int  #: number of query words that it contains
 
 
 def _shown_document(step: ResearchStep, row: int, most: int | None = None) -> ShownDocument | None:

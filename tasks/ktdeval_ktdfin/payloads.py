@@ -104,7 +104,7 @@ def weight(fen: int, nav_fen: int) -> float:
 
 
 def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
-    """Return a close, or `times` a close, as a payload; null without a price."""
+    """Return a close, multiplied by `times` if given, as a payload; null without a price."""
     number = float(value)
     if math.isnan(number):
         return None
@@ -176,7 +176,7 @@ def performance(step: ResearchStep) -> Payload:
 
 
 def constraints(step: ResearchStep) -> dict[str, Payload]:
-    """Return the limits of the task as numbers; the system prompt says what they mean."""
+    """Return the task's limits as numbers; the system prompt explains them."""
     trading = step.stage.trading
     return {
         **{name: getattr(trading, name) for name in LIMITS},
@@ -271,7 +271,7 @@ def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Pa
 
 
 def account_at_book(step: ResearchStep) -> Payload:
-    """Cash as the weight left over by the ordered weights, and the number of holdings."""
+    """Cash as the remainder of the ordered weights, and the number of holdings."""
     account = step.account
     return {
         "cash_weight": account.cash_minor / BOOK_NAV,
@@ -302,7 +302,7 @@ def last_step_at_book(step: ResearchStep, record: StepRecord) -> Payload:
 def _book_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
     """Return `BOOK_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
     asset = stage.code_column.get(order.code or "")
-    # What was submitted is not repeated: it may be an identity that the mask hides.
+    # The submitted text is not repeated: it may be an identity that the mask hides.
     label = None if asset is None else AssetRef(asset)
     return (label, order.side, order.target_weight)
 
@@ -319,7 +319,7 @@ def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
     for index in range(first, len(known)):
         row = int(known[index])
         change: Payload = None
-        if index:  # an asset's first bar has no change
+        if index:  # an asset's first bar has no return
             since = int(known[index - 1])
             value = figure((adjusted[row] / adjusted[since] - 1.0) * 100.0)
             if value is not None:
@@ -381,8 +381,8 @@ def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
 def factor_union(step: ResearchStep, most: int) -> list[int]:
     """Return the fixed candidate list: the union of each factor's top k, with the largest k whose
     union has at most `most` names. Assets that are equal in all figures are all in it or all
-    omitted. The order is the episode's shuffle, so that it favours no factor. If even k = 1 gives
-    too many names, factors are taken in their documented order until the list is full.
+    omitted. The episode's shuffle orders the list, so that no factor is favoured. If even k = 1
+    gives too many names, factors are used in their documented order until the list is full.
     """
     chosen = step.market.once(("factor union", most), partial(_factor_union, most))
     return sorted(chosen, key=step.stage.rank.__getitem__)

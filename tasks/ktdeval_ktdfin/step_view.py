@@ -113,8 +113,8 @@ class ResearchStep:
 
     @property
     def previous_cny(self) -> FloatArray:
-        """[N] last close before this day in today's terms, CNY a share: what today's price limits
-        refer to.
+        """[N] last close before this day in today's terms, CNY a share; today's price limits refer
+        to it.
         """
         return self.market.closes.previous
 
@@ -144,7 +144,7 @@ class ResearchStep:
 
     @property
     def dims(self) -> Mapping[str, FloatArray]:
-        """Every figure by which candidates can be ranked and compared: name -> [N], in the units
+        """All figures by which candidates can be ranked and compared: name -> [N], in the units
         shown to models.
         """
         return self.market.dims
@@ -204,8 +204,8 @@ class ResearchStep:
 
     @property
     def next_day_at_closes(self) -> TradingDay:
-        """Guess the next day from today: opens at the last closes as known under the mask,
-        suspensions and limit states unchanged.
+        """Simulate the next day from today: it opens at the last closes as known under the mask,
+        with today's suspensions and limit states.
         """
         if self.stage.lens.mask.is_coarse:
             ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]

@@ -30,13 +30,15 @@ from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep, limit_stop_pct
 
 _FOLDER = Path(__file__).with_name("prompts")
 _KNOWN_RULES = (
-    " A submission that breaks a rule as things stand at this close comes back in the same way, as a"
+    " A submission that breaks a rule as things stand at this close comes back in the same way, "
+    "as a"
     " whole: a label of no stock, a sell of what is not held, a buy beyond the limits of rule 8, or"
     " one for which the orders before it leave no cash."
 )
 _KNOWN_RULES_AT_BOOK = (
     " A submission that breaks a rule at book comes back in the same way, as a whole: a label of no"
-    " stock, a sell of what you never ordered, a buy to a weight or to a number of stocks beyond rule"
+    " stock, a sell of what you never ordered, a buy to a weight or to a number of stocks beyond "
+    "rule"
     " 5, or one for which the orders before it leave no cash."
 )
 _LIMIT_COSTS = "limit_costs"
@@ -49,7 +51,7 @@ class KtdfinConfig(MaskedConfig):
     """One variant of KTD-Fin."""
 
     mode: Mode = option(
-        help="what the model is shown: labels only, a candidate table, or six research tools"
+        help="what the model gets: labels only, a candidate table, or six research tools"
     )
     tools: tuple[str, ...] = option(
         (), help="research tools by name, in the order offered; open_research only"
@@ -57,8 +59,8 @@ class KtdfinConfig(MaskedConfig):
     account: AccountView | None = option(
         None,
         help=(
-            "how the account is shown: money, as booked; or book, the weights that were ordered and"
-            " nothing that follows from a price; null: book in memory_only, else money"
+            "how the account is shown: money, as booked; or book, the ordered weights without "
+            "anything that depends on a price; null: book in memory_only, else money"
         ),
         is_silent=True,
     )
@@ -74,15 +76,14 @@ class KtdfinConfig(MaskedConfig):
         super().check(where)
         if self.mode == "memory_only" and (self.rebase_prices or self.mask_config.is_coarse):
             raise ConfigError(
-                f"{where}: mode memory_only shows no price to rescale, round or add noise to, and"
-                " rescaled shares would tell one; leave out rebase_prices, round_digits and"
-                " noise_pct"
+                f"{where}: mode memory_only shows no prices, and rescaled shares would reveal "
+                f"one; leave out rebase_prices, round_digits and noise_pct"
             )
 
         if self.is_at_book and self.mode != "memory_only":
             raise ConfigError(
-                f"{where}: account: mode {self.mode} shows prices, so that an account at book hides"
-                " nothing; leave it out"
+                f"{where}: account: mode {self.mode} shows prices, so an account at book would "
+                f"hide nothing; leave out account"
             )
 
         if self.trading.limit_orders:
@@ -92,19 +93,21 @@ class KtdfinConfig(MaskedConfig):
         if self.tools and not has_tools:
             raise ConfigError(f"{where}: tools: mode {self.mode} has none")
         if has_tools and not self.tools:
-            raise ConfigError(f"{where}: tools: mode {self.mode} has research tools; name some")
+            raise ConfigError(
+                f"{where}: tools: mode {self.mode} needs research tools; name at least one"
+            )
 
         if self.trading.board_rules != "paper":
             raise ConfigError(
-                f"{where}: trading: board_rules: prompts and tools of KTD-Fin state the limits and"
-                " lots of the paper; leave it out, or take a market task, such as market_bright"
+                f"{where}: trading: board_rules: KTD-Fin's prompts and tools state the limits and "
+                f"lots of the paper; leave it out, or use a market task such as market_bright"
             )
 
     def _check_limit_orders(self, where: str) -> None:
         if self.mode == "memory_only":
             raise ConfigError(
-                f"{where}: limit_orders: mode memory_only shows no price, and fills within a limit"
-                " would tell it; leave limit_orders out"
+                f"{where}: limit_orders: mode memory_only shows no prices, but fills within a "
+                f"limit would reveal them; leave out limit_orders"
             )
 
 
@@ -135,7 +138,7 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
 
 
 def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
-    """Names of the prompt files with the form of a submission."""
+    """Names of the prompt files that describe the form of a submission."""
     files = ["submission_at_book" if config.is_at_book else "submission"]
     if config.trading.limit_orders:
         files.append("limit")
@@ -235,8 +238,8 @@ class KtdfinScene:
         )
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> ResearchStep:
-        """Return what research tools receive at this step; from then on the lens shows that day's
-        codes and names.
+        """Return the object that research tools receive at this step. The lens then shows that
+        day's codes and names.
         """
         self.lens.move_to(view.day)
         return ResearchStep(self._stage, step, view, account)
@@ -272,7 +275,7 @@ class KtdfinScene:
         return state
 
     def _state_at_book(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
-        """Return the state for memory_only: labels, and the account at its ordered weights."""
+        """Return the state for memory_only: labels, and the account as ordered weights."""
         return {
             "day": DayRef(step.view.day),
             "account": payloads.account_at_book(step),

@@ -239,7 +239,7 @@ _FUNCTIONS = (
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
-@cache  # runs, scores and verifications request them repeatedly
+@cache  # runs, scoring and verification request them repeatedly
 def research_tool(name: str) -> Tool:
     """One of the tools by name. Its schema comes from the function's signature."""
     return tool(_BY_NAME[name])
@@ -249,9 +249,9 @@ def research_tool(name: str) -> Tool:
 class _MemberRanking:
     """A day's ranking of the index members that can be bought."""
 
-    names: tuple[str, ...]  #: factors ranked by, with a leading minus where the lowest come first
-    ranked_of: int  #: how many were ranked
-    #: assets, best first, equal ones together: as many as a screen can show
+    names: tuple[str, ...]  #: factors of the ranking; a leading minus ranks the lowest first
+    ranked_of: int  #: number of assets ranked
+    #: assets in groups of equals, best first; as many as a screen can show
     groups: Sequence[Sequence[int]]
     score: Mapping[int, float]  #: mean percentile rank of each of these assets
 
@@ -334,7 +334,7 @@ def _signed_dim(market: MarketDay, name: str) -> FloatArray:
 
 
 def _order_to(asset: int, weight: float, held_fen: int, nav_fen: int) -> Order:
-    """Return the order that reaches a weight: a sale if the holding is worth more than that, else a
+    """Return the order that reaches a weight: a sale if the holding is above that weight, else a
     purchase.
     """
     side: Side = "SELL" if weight * nav_fen < held_fen else "BUY"
@@ -372,8 +372,8 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
 
 
 def _index_rows(step: ResearchStep) -> list[list[Payload]]:
-    """Return the benchmark, then the other indices. Index names are shown only where stock names
-    are: an index is an identity too.
+    """Return the benchmark, then the other indices. Index names are shown only if stock names are:
+    an index also identifies the market.
     """
     view = step.view
     lens = step.stage.lens

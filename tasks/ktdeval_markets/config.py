@@ -1,4 +1,6 @@
-"""Options of a task on any market, named as in task files, and which of them are compatible."""
+"""Options of a task on any market, named as in task files, and the checks that they are
+compatible.
+"""
 
 from __future__ import annotations
 
@@ -21,95 +23,98 @@ class MarketConfig(MaskedConfig):
 
     shown: int = option(
         120,
-        help="most assets in the table of a step; the most traded ones where there are more",
+        help="maximum number of assets in a step's table; if there are more, the most traded ones",
         minimum=1,
     )
     news: int = option(
         0,
         help=(
-            "most documents shown in a step: each asset's newest ones in turn, and those of the"
-            " market as a whole; 0: none"
+            "maximum number of documents shown in a step: the newest of each asset in turn, and "
+            "of the market as a whole; 0: none"
         ),
         minimum=0,
         maximum=200,
     )
     news_each: int | None = option(
         None,
-        help=(
-            "most of these that are chosen for one asset, and for the market as a whole; null: as"
-            " many as there is room for"
-        ),
+        help=("maximum number of these per asset, and for the market as a whole; null: no limit"),
         minimum=1,
     )
     news_days: int = option(
-        5, help="days of the market that a document shown may be old", minimum=1
+        5, help="maximum age of a document shown, in days of the market", minimum=1
     )
     news_characters: int = option(
         2_000,
-        help="maximum length of a document's text, in characters; a longer text is cut in the middle",
+        help=(
+            "maximum length of a document's text, in characters; a longer text is cut in the middle"
+        ),
         minimum=120,
         maximum=20_000,
     )
     intraday: int | None = option(
-        None, help="most assets whose last session is shown; null: none", minimum=1
+        None, help="maximum number of assets whose last session is shown; null: none", minimum=1
     )
     history: int | None = option(
-        None, help="last bars shown of each asset; null: none", minimum=1, maximum=500
+        None, help="number of last bars shown per asset; null: none", minimum=1, maximum=500
     )
     full_bars: int | None = option(
         None,
-        help="of the bars shown, how many of each asset have all prices and the volume, the older"
-        " ones a close alone; null: all",
+        help=(
+            "number of the bars shown per asset that have all prices and the volume; older ones "
+            "show only the close; null: all"
+        ),
         minimum=1,
     )
     assets: tuple[str, ...] = option(
-        (), help="codes of the only assets shown and traded; none: all members"
+        (), help="codes of the assets shown and traded; none: all members"
     )
     answers: Answers = option(
         "orders",
         help=(
-            "what is submitted: orders, or BUY, SELL or HOLD for each asset shown"
+            "form of a submission: orders, or BUY, SELL or HOLD for each asset shown"
             " (`ktdeval.harness.StanceForm`)"
         ),
     )
-    hold: HoldRule = option("keep", help="of stances: HOLD keeps the position, or closes it (flat)")
+    hold: HoldRule = option(
+        "keep", help="for stances: whether HOLD keeps the position or closes it (flat)"
+    )
     sell: Literal["close"] | None = option(
         None,
         help=(
-            "of stances: close: SELL of a holding only closes it, and the next one sells short;"
-            " null: it turns it into a short"
+            "for stances: close: SELL of a holding only closes it, and the next SELL opens a "
+            "short; null: SELL turns a holding into a short"
         ),
     )
     exit: tuple[int, ...] | None = option(
         None,
         help=(
-            "of stances: parts, none smaller than the one before, that decisions against a position"
-            " on days in a row close of it; null: the first one ends it"
+            "for stances: non-decreasing parts of a position that decisions against it close on "
+            "consecutive days; null: the first such decision closes it"
         ),
     )
     weights: WeightRule | None = option(
         None,
         help=(
-            "of stances: weights of a portfolio rebuilt at every close"
-            " (`ktdeval_markets.portfolio`); null: max_weight each"
+            "for stances: weights of a portfolio rebuilt at every close "
+            "(`ktdeval_markets.portfolio`); null: max_weight each"
         ),
     )
     warm_up: dict[str, str] | None = option(
         None,
         help=(
-            "by window: first day of a warm-up before it, whose days are shown with what came after"
-            " them to agents that learn"
+            "first day of the warm-up before each window; its days are shown, with their "
+            "outcomes, to agents that learn"
         ),
     )
     labels: Literal["inverted"] | None = option(
         None,
         help=(
-            "of a warm-up: inverted shows the opposite of each change, as the public code of"
-            " InvestorBench does; null: right ones"
+            "labels of a warm-up: inverted shows the opposite of each change, like the public "
+            "code of InvestorBench; null: correct ones"
         ),
     )
     trading: AccountConfig = option(
-        AccountConfig(), help="account, limits, and what replaces rules of the venues"
+        AccountConfig(), help="account, limits, and overrides of venue rules"
     )
 
     @property
@@ -140,8 +145,9 @@ class MarketConfig(MaskedConfig):
         self._check_limit_orders(where)
         if self.trading.fill in FILLS_OF_MINUTES and self.mask_config.is_coarse:
             raise ConfigError(
-                f"{where}: trading.fill {self.trading.fill} and round_digits or noise_pct cannot be"
-                " combined: a mean of a day's prices has no price that they could be applied to"
+                f"{where}: trading.fill {self.trading.fill} and round_digits or noise_pct cannot "
+                "be combined: such a fill averages a day's prices, which has no single price to "
+                "round or add noise to"
             )
         if self.intraday and self.noise_pct:
             raise ConfigError(
@@ -155,8 +161,8 @@ class MarketConfig(MaskedConfig):
 
         if self.answers != "orders":
             raise ConfigError(
-                f"{where}: trading: limit_orders: a limit belongs to an order, and the task asks for"
-                " decisions; set answers: orders, or leave limit_orders out"
+                f"{where}: trading: limit_orders: only orders have limits, but the task asks for "
+                "decisions; set answers: orders, or leave out limit_orders"
             )
 
     def _check_warm_up(self, where: str) -> None:
@@ -176,6 +182,4 @@ class MarketConfig(MaskedConfig):
                 )
 
         if self.labels and not warm_up:
-            raise ConfigError(
-                f"{where}: labels: inverted applies to a warm-up, and there is none; set warm_up"
-            )
+            raise ConfigError(f"{where}: labels: inverted requires a warm-up; set warm_up")

@@ -11,7 +11,7 @@ from ktdeval.masking import DayRef, Payload, ShownDocument, table
 from ktdeval_markets.episode_setting import EpisodeStage
 
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
-_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # its column, if documents have a sentiment
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # column of the sentiment, if documents have one
 
 
 def news(stage: EpisodeStage, view: MarketView, listed: Sequence[int]) -> Payload:
@@ -110,7 +110,7 @@ class _DocumentChoice:
         return [row for row in rows if row not in self._grouped]
 
     def _round(self, groups: Iterable[_DocumentGroup], turn: int) -> dict[int, ShownDocument]:
-        """Return the next document of each group that has fewer than `turn`."""
+        """Return the next document of each group that has fewer than `turn` documents."""
         found: dict[int, ShownDocument] = {}
         for group in groups:
             if len(group.rows & self.chosen.keys()) >= turn:

@@ -48,8 +48,8 @@ class EpisodeStage:
         return OwnFigure(minor / self.rules.minor_per_unit)
 
     def session_parts(self, asset: int) -> int:
-        """Return the number of parts in which an asset's sessions are shown, constant over the
-        episode: the number of bars would reveal which days are short.
+        """Return the number of parts into which an asset's sessions are split. It is constant over
+        the episode, since the number of bars would reveal which days are short.
         """
         if asset not in self._parts:
             fewest = self._min_minutes(asset)

@@ -1,4 +1,6 @@
-"""One episode of a task on any market: what is shown at each close, and what the decisions lead to."""
+"""One episode of a task on any market: what is shown at each close, and how decisions are
+executed.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,7 @@ class MarketScene:
     def _rebuild(
         self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]
     ) -> Rebuild | None:
-        """Return the rebuild of the portfolio at this close; None if the task does not rebuild."""
+        """Return the portfolio's rebuild at this close; None if the task does not rebuild."""
         if self._weights is None:
             return None
 
@@ -156,8 +158,8 @@ class MarketScene:
         first_day = parse_day(first)
         if snapshot.days[0] > first_day:
             raise DataError(
-                f"the warm-up begins {first}, {snapshot.meta.name} on {snapshot.days[0]};"
-                " import earlier days"
+                f"the warm-up begins on {first}, but {snapshot.meta.name} only on "
+                f"{snapshot.days[0]}; import earlier days"
             )
         return int(np.searchsorted(snapshot.days, first_day))
 
@@ -183,7 +185,7 @@ class MarketScene:
 
 
 def _limits(config: MarketConfig, stage: EpisodeStage) -> dict[str, Payload]:
-    """Return the limits of the task as numbers; the system prompt says what they mean."""
+    """Return the task's limits as numbers; the system prompt explains them."""
     limits: dict[str, Payload] = {
         "max_positions": stage.trading.max_positions,
         "max_weight": stage.trading.max_weight,

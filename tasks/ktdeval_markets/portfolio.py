@@ -34,9 +34,10 @@ IntArray = npt.NDArray[np.int64]
 SHRINKAGE = 0.1
 MIN_PRICES = 7
 _BEFORE = 7  # closes before the first decision
-_PARTS = 1_000_000  # weights are whole millionths: the same on every machine
+_PARTS = 1_000_000  # weights are whole millionths, equal on every machine
 _NEGLIGIBLE = 1e-7  # a solution below it is 0
-# of each weight is ordered, so that no rounding to a cent leaves a buy without cash
+# fraction of each weight that is ordered, so that rounding to a cent never leaves a buy without
+# cash
 _SPARE = 1 - 1e-6
 
 
@@ -110,7 +111,7 @@ def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray
     Days on which any asset has no close are omitted.
     """
     known = closes[np.isfinite(closes).all(axis=1)]
-    # The public code holds nothing before there are as many closes.
+    # With fewer closes, the public code holds nothing.
     if rule == "equal" or len(known) < MIN_PRICES:
         return scale_weights(sides.astype(np.float64))
     return scale_weights(box_optimum(*moments(known), sides))
@@ -122,17 +123,17 @@ class PortfolioRebuild:
 
     view: MarketView
     step: int  #: step number: days since the first decision
-    assets: Sequence[int]  #: columns of those shown
+    assets: Sequence[int]  #: columns of the assets shown
     nav_minor: int  #: at this close
     rules: MarketRules
     rule: WeightRule
-    #: price as known under the mask, from an asset, a close and its row
+    #: price as known under the mask, given asset, close and row
     known: Callable[[int, float, int], float] = lambda _asset, close, _row: close
-    shown: MarketView | None = None  #: this market rounded to the mask's digits, if the mask rounds
+    shown: MarketView | None = None  #: the market rounded to the mask's digits, if the mask rounds
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
         """Return the targets for the sides; an asset without a close has no target."""
-        columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
+        columns = sorted(self.assets)  # not the order shown, so that masks do not affect rounding
         closes = self._shared_closes(columns)
         decided = np.array([sides.get(column, 0) for column in columns])
         portfolio = weights(closes, decided, self.rule)

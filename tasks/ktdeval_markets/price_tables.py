@@ -19,7 +19,7 @@ from ktdeval_markets.shown_state import PARTS, Part, status
 DRAWDOWN_DAYS = 60
 VOLATILITY_DAYS = 20
 RETURN_DAYS = (1, 5, 20, 60)
-SESSIONS = 10  #: how many sessions back to look for the last one with minute bars
+SESSIONS = 10  #: number of sessions searched for the last one with minute bars
 VOLATILITY = "volatility_20d_pct"
 DRAWDOWN = "drawdown_60d_pct"
 ASSET_COLUMNS = (
@@ -34,7 +34,7 @@ ASSET_COLUMNS = (
     DRAWDOWN,
 )
 IntArray = npt.NDArray[np.intp]
-LAST_CLOSE = "last_close"  #: column of the assets table on days when an asset has no close
+LAST_CLOSE = "last_close"  #: column of the assets table if an asset has no close on the day
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
 #: columns absent from a market that has only closes, or no boards
 OPTIONAL_COLUMNS = ("board", "open", "high", "low", "volume")
@@ -52,7 +52,7 @@ def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Paylo
     if np.isfinite(view.close[view.day, list(shown)]).all():
         return filled_table(ASSET_COLUMNS, rows, OPTIONAL_COLUMNS)
 
-    # If an exchange is closed, a position can still be judged by its last price.
+    # On days when an exchange is closed, positions are valued at their last price.
     with_last = []
     for row, asset in zip(rows, shown, strict=True):
         with_last.append((*row, _last_close(view, asset)))
@@ -63,7 +63,7 @@ def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Paylo
 def _asset_row(
     stage: EpisodeStage, view: MarketView, figures: MarketView, asset: int
 ) -> Sequence[Payload]:
-    """Return the figures of an asset. `figures`: the market that they are computed from."""
+    """Return the figures of an asset, computed from the market `figures`."""
     day = view.day
     ref = AssetRef(asset)
     sessions = bar_rows(view, asset)
@@ -86,7 +86,9 @@ def _asset_row(
 
 
 def _board(stage: EpisodeStage, asset: int) -> str | None:
-    """Return the board that sets an asset's lots and price limits; None if its venue has no boards."""
+    """Return the board that defines an asset's lots and price limits; None if its venue has no
+    boards.
+    """
     if not stage.rules.venues[asset].has_boards:
         return None
     return str(board_of(stage.snapshot.codes[asset]))
@@ -123,8 +125,8 @@ def _drawdown_pct(closes: FloatArray) -> float | None:
 
 
 def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
-    """Return one price of a bar, multiplied by `times` into another day's share terms; None if it
-    is missing.
+    """Return one price of a bar times `times`, which converts it into another day's share terms;
+    None if it is missing.
     """
     value = float(getattr(view, part)[day, asset] * times)
     if value != value:
@@ -244,7 +246,7 @@ def outcomes(
     view: MarketView, day: int, shown: Sequence[int], inverted: bool
 ) -> list[Sequence[Payload]]:
     """Return each asset's price change from its close on an earlier day to its next close up to
-    now, and the action that the change called for. `inverted` shows the opposite of both.
+    now, and the action that would have profited. `inverted` shows the opposite of both.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
@@ -264,7 +266,7 @@ def outcomes(
 
 
 def _action(change: float) -> str:
-    """Return the action that a price change called for."""
+    """Return the action that would have profited from a price change."""
     if change > 0:
         return "BUY"
     if change < 0:

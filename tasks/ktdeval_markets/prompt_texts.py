@@ -1,5 +1,5 @@
-"""Prompt wording: the files that make up a task's prompts, and what they say about venues, boards
-and decisions.
+"""Prompt texts: the files that make up a task's prompts, and the text about venues, boards and
+decisions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXIT = "prompts/exit.md"
 _EXECUTION = "prompts/execution.md"
 _LIMIT = "prompts/limit.md"
 _LIMIT_COSTS = "prompts/limit_costs.md"
-# tables that an option adds, and their descriptions
+# tables added by an option, with their descriptions
 _TABLES = {"intraday": "prompts/intraday.md", "history": "prompts/history.md"}
 
 
@@ -57,8 +57,8 @@ def _read_words() -> dict[str, Any]:
 
 
 def files_of(config: MarketConfig) -> tuple[str, ...]:
-    """Return the names of the files that make up a task's prompts, rules first. Their hashes are
-    part of the card.
+    """Return the names of the files that make up a task's prompts, rules first. Cards record their
+    hashes.
     """
     files = [_rules_file(config)]
     if config.weights:
@@ -95,7 +95,7 @@ def _executions(trading: TradingConfig, venues: Iterable[Venue]) -> dict[Executi
 
 def may_pay_duties(config: MarketConfig) -> bool:
     """Return whether a task's fills may pay duties at the rates of their day."""
-    if config.trading.venue is None:  # each asset trades under its own venue
+    if config.trading.venue is None:  # each asset trades under the rules of its own venue
         return True
 
     rules = config.trading.rules("trading")
@@ -129,7 +129,7 @@ def request_prompt(config: MarketConfig) -> str:
 
 
 def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
-    """Return how decisions or orders are submitted."""
+    """Return the instructions for submitting decisions or orders."""
     submission = Template(text(_submission_file(config))).substitute(
         hold_confidence=_hold_confidence(config),
         schema_retries=config.harness.schema_retries,
@@ -318,7 +318,7 @@ def _costs(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
 
 
 def _duties(venue: Venue, shows_days: bool) -> str:
-    """Return that duties are due, without their rates, which would reveal the date."""
+    """Return the text that duties are due, without their rates, which would reveal the date."""
     words = load_yaml(_FOLDER / _DUTIES)
     kinds = dict.fromkeys(row.kind for row in duty_rows()[venue.name])
     named = " and ".join(words["kinds"][kind] for kind in kinds)

@@ -15,7 +15,7 @@ from ktdeval.values import first_of, group_by_place, places
 from ktdeval_markets.episode_setting import EpisodeStage
 
 Part = Literal["open", "high", "low", "close"]
-PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: bar prices
+PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices of a bar
 LIQUIDITY_DAYS = 20
 POSITION_COLUMNS = (
     "stock_id",
@@ -104,8 +104,8 @@ def _weight(minor: int, nav_minor: int) -> float:
 def standings(
     stage: EpisodeStage, last: StepRecord | None, shown: Sequence[int]
 ) -> dict[int, Standing]:
-    """Return the state of assets before a decision: the amount left to invest after costs, the
-    position's weight, and the fraction of it that the last step closed.
+    """Return the state of assets before a decision: the amount that can be invested after costs,
+    the position's weight, and the fraction of the position that the last step closed.
     """
     standing = dict[int, Standing]()
     for asset in shown:
@@ -131,7 +131,9 @@ def _position(last: StepRecord | None, code: str) -> PositionRecord | None:
 
 
 def _closed_share(last: StepRecord, position: PositionRecord) -> float:
-    """Return the fraction of a position that the last step closed, at the prices of its close."""
+    """Return the fraction of a position that the last step closed, with both sides valued at that
+    step's closing prices.
+    """
     value = abs(position.value_minor)
     closing_side = "SELL" if position.shares > 0 else "BUY"
     sold = 0
@@ -148,8 +150,8 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
 
 
 def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
-    """Return the outcomes of the previous step's orders, filled by the close of row `day`, and the
-    venue's charges. An invalid stock_id is null.
+    """Return the outcomes of the previous step's orders, filled up to the close of row `day`, and
+    the venue's charges. An invalid stock_id is null.
     """
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
@@ -167,7 +169,7 @@ def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> Payload:
-    """Unfilled remainders of orders still working on the next day."""
+    """Unfilled remainders of orders that are still working on the next day."""
     rows = []
     for rest in record.working:
         asset, scale = stage.scale(rest.code)
@@ -196,7 +198,7 @@ def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -
 def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
     """Return `ORDER_COLUMNS`, in the units of the asset's venue."""
     if order.code is None:
-        # What was submitted is not repeated: it may be an identity that the mask hides.
+        # The submitted text is not repeated: it may be an identity that the mask hides.
         return (
             *(None, order.side, order.target_weight),
             *(None, order.status, order.rule),
@@ -253,7 +255,7 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 
 
 def find_closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
-    """Return the assets whose orders can't be filled today: orders fill at this close, and the
+    """Return the assets whose orders can't be filled today: orders fill at this close, but the
     asset does not trade.
     """
     venues = stage.rules.venues

@@ -1,5 +1,5 @@
-"""Decisions in place of orders: what BUY, SELL and HOLD mean for each asset in a task, and which of
-its options are compatible.
+"""Decisions in place of orders: the meaning of BUY, SELL and HOLD for each asset in a task, and
+checks that its options are compatible.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Answers = Literal["orders", "stances"]
 class StanceConfig:
     """A task's options for decisions. A task file gives each one as a field of the task."""
 
-    answers: Answers  #: whether the task asks for decisions (`stances`) at all
-    hold: HoldRule  #: what HOLD means
+    answers: Answers  #: whether the task asks for decisions (`stances`)
+    hold: HoldRule  #: meaning of HOLD
     sell: Literal["close"] | None  #: `close`: SELL of a holding only closes it
     #: number of parts in which decisions against a position on consecutive days close it; None: the
     #: first such decision closes it
@@ -30,11 +30,11 @@ class StanceConfig:
 
     @property
     def are_asked_for(self) -> bool:
-        """Return whether the task asks for decisions, not for orders."""
+        """Return whether the task asks for decisions instead of orders."""
         return self.answers == "stances"
 
     def rule(self, shorts: bool) -> StanceRule:
-        """Return what decisions mean in an account that may or may not hold shorts."""
+        """Return the meaning of decisions in an account that may or may not hold shorts."""
         return StanceRule(
             weight=self.max_weight,
             hold=self.hold,
@@ -47,7 +47,7 @@ class StanceConfig:
         """Raise ConfigError if options are incompatible."""
         if self.sell and not self.are_asked_for:
             raise ConfigError(
-                f"{where}: sell: close applies to decisions, and the task asks for orders; set"
+                f"{where}: sell: close applies to decisions, but the task asks for orders; set"
                 " answers: stances"
             )
 
@@ -57,21 +57,20 @@ class StanceConfig:
         # The weights of all positions sum to 1, so one position may take all of it.
         if self.weights and not (self.are_asked_for and self.max_weight >= 1.0):
             raise ConfigError(
-                f"{where}: weights needs decisions and no limit of one weight; set answers: stances"
-                " and trading.max_weight: 1"
+                f"{where}: weights needs decisions without a weight limit; set answers: stances "
+                f"and trading.max_weight: 1"
             )
 
     def _check_exit(self, where: str, parts: Sequence[int]) -> None:
         is_ordered = list(parts) == sorted(parts)
         if len(parts) < 2 or parts[0] < 1 or not is_ordered:
             raise ConfigError(
-                f"{where}: exit: expected two or more whole numbers from 1, none smaller than the"
-                " one before, as [1, 2, 3]"
+                f"{where}: exit: expected two or more non-decreasing whole numbers from 1, such "
+                f"as [1, 2, 3]"
             )
 
         keeps_position = self.are_asked_for and self.hold == "keep"
         if not keeps_position or self.sell or self.weights:
             raise ConfigError(
-                f"{where}: exit closes a position that HOLD keeps; set answers: stances, hold: keep,"
-                " and neither sell nor weights"
+                f"{where}: exit requires answers: stances and hold: keep, without sell or weights"
             )

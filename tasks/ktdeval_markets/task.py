@@ -45,11 +45,11 @@ class MarketTask:
             submission_form=submission_form,
             warm_up_from=self._warm_up_from,
             lessons=MarketScene.lessons,
-            adds_positions=True,  # listed members stay listed whatever is held
+            adds_positions=True,  # listed members stay listed whether held or not
         )
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the whole config, the rules of its venue, and the hashes of the texts and, where
+        """Return the whole config, the rules of its venue, and the hashes of the texts and, if
         fills may pay duties at the rates of their day, of the duties table.
         """
         venue = self.trading.venue

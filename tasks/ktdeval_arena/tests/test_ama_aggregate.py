@@ -538,8 +538,7 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
     ]
     assert (
         shown[-1]
-        == "  Bias awareness: all scores are equal, which does not show that raters agree beyond"
-        " chance"
+        == "  Bias awareness: all scores are equal, so agreement beyond chance is undefined"
     )
     assert [
         one["rule"]
@@ -559,6 +558,6 @@ def test_a_file_of_something_else_is_one_line(
     assert message in line
 
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
-    assert "column 'item' is missing; a line has item, rater, rule, score" in terminal.error(
+    assert "column 'item' is missing; the columns are item, rater, rule, score" in terminal.error(
         "paper", "table", "--like", "ama-ratings", tmp_path / "other.csv"
     )

@@ -251,7 +251,7 @@ def test_only_decision_tasks_mention_that_a_sell_closes() -> None:
     with pytest.raises(
         ConfigError,
         match=(
-            "sell: close applies to decisions, and the task asks for orders; set answers: stances"
+            "sell: close applies to decisions, but the task asks for orders; set answers: stances"
         ),
     ):
         MarketConfig.load(

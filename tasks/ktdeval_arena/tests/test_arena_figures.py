@@ -250,7 +250,7 @@ def test_figures_without_a_value_have_a_reason() -> None:
     assert idle["cumulative_return"].value == 0.0
     assert idle["sharpe"].reason == "the returns do not vary"
     assert idle["win_rate"].reason == "no position was held"
-    assert "is not known: several, or none, were traded" in str(idle["gap_to_buy_and_hold"].reason)
+    assert "several assets, or none, were traded" in str(idle["gap_to_buy_and_hold"].reason)
 
     first, second = ledger(two, STEPS[0], STEPS[2]).steps
     orders = (msgspec.structs.replace(second.orders[0], code="BBB"),)
@@ -260,11 +260,13 @@ def test_figures_without_a_value_have_a_reason() -> None:
 
     assert (
         values(both, two)["win_rate"].reason
-        == "several assets were traded: their positions have no common side"
+        == "several assets were traded, so positions have no common side"
     )
 
     lost = values(ledger(two, (1, 100_000, 50, 0), (1, 0, 0, 0)), two)
-    assert {one.reason for one in lost.values()} == {"the account is worth nothing on a step"}
+    assert {one.reason for one in lost.values()} == {
+        "the account's value is zero or negative on a step"
+    }
 
     one = market(*PRICES[:3])
     alone = values(ledger(one, (0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000)), one)

@@ -261,7 +261,7 @@ def test_a_submission_without_assets_is_not_a_decision_but_stances_are() -> None
     odd = read_record([group([talk(0, 0, "", "", {"orders": 5})], [step_record(MARKET, 0, 1)])])
     assert [one.action for one in odd.decisions] == ["Hold"] * 3
 
-    with pytest.raises(StoreError, match="4 steps in the ledger, 1 in the transcript"):
+    with pytest.raises(StoreError, match="4 steps in the ledger, but 1 in the transcript"):
         read_record([group(TALKS[:1])])
 
 
@@ -329,7 +329,7 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
     )
     assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 11 / 120, 11 / 120])
 
-    with pytest.raises(UsageError, match="seeds have different days"):
+    with pytest.raises(UsageError, match="seeds cover different days"):
         weeks_of([[100.0, 100], [100.0, 100]], [["2025-04-04"], ["2025-04-07"]])
 
 
@@ -681,10 +681,10 @@ def test_a_database_has_no_results_and_is_a_table_alone(tmp_path: Path, terminal
     path = database(tmp_path / "a.db")
     refused = terminal.refusal("paper", "table", path, "--like", "deepfund-effectiveness")
 
-    assert "a database of DeepFund has no prices of later days; give runs" in refused
+    assert "a DeepFund database has no later prices; give run folders" in refused
 
     refused = terminal.refusal("paper", "table", path, tmp_path, "--like", "deepfund-signals")
-    assert "a table is of one database, or of runs; give one of them" in refused
+    assert "give either one database or run folders, not both" in refused
 
 
 @on_each_row
@@ -781,7 +781,7 @@ def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) 
         bare: "no column exp_name",
     }
     cases[database(tmp_path / "bytes.db", portfolio=[("p", "c", b"\xff")])] = (
-        "portfolio, row 1: positions: expected an object of tickers"
+        "portfolio, row 1: positions: expected an object that maps tickers"
     )
 
     for path, message in cases.items():

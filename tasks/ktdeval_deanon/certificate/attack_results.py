@@ -131,8 +131,8 @@ def _attack_control(
     random: RandomAttacker,
     on_probe: Callable[[int], None],
 ) -> dict[str, Entry]:
-    """Return, by attacker, what it reads off the unmasked questions. The matchers use numbers only,
-    since labels reveal stock and day.
+    """Return, by attacker, what it reads from the unmasked questions. The matchers use numbers
+    only, since labels reveal stock and day.
     """
     numbers = [field for field in FIELDS if field != "labels"]
     answers: dict[str, list[Answer]] = {
@@ -269,7 +269,7 @@ def read_attacks(
         others = [spec for spec in control_specs if spec not in specs]
         digests = folder.artefacts([*specs, *others])
         if not artefacts.keys().isdisjoint(digests):
-            raise StoreError(f"{path}: its answers are already there; give each run once")
+            raise StoreError(f"{path}: the same run was given twice; give each run once")
 
         entry = {
             **_model_entry(folder, specs, questions),
@@ -341,7 +341,9 @@ def _match_episodes(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]
         theirs = sorted(set(map(facet, specs)))
         if ours != theirs:
             difference = f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
-            raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
+            raise StoreError(
+                f"{folder.path}: asked different questions ({difference}); {_ELSEWHERE}"
+            )
 
     by_window = {spec.span: spec for spec in specs}
     for spec in specs:
@@ -363,7 +365,7 @@ def _checked_records(
     where = f"{folder.path}: {spec.span.name}"
     if len(records) != len(asked) or len(transcript) != len(asked):
         raise StoreError(
-            f"{where}: {len(records)} probes were asked, this probe set has {len(asked)} there;"
+            f"{where}: {len(records)} probes were asked, but this probe set has {len(asked)};"
             f" {_ELSEWHERE}"
         )
 
@@ -380,27 +382,24 @@ def _answer_problem(
 ) -> str | None:
     """Return why a record is not an answer to a question; None if it is."""
     if (record.step, record.sample) != (question.number, question.sample.id):
-        return "its record is not that of an answer to this probe"
+        return "its record does not answer this probe"
     if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):
         return "asked about another stock or day"
     if not _was_asked(question, entry):
-        return (
-            "the transcript does not show that it was asked this; the tools, or the prompts, were"
-            " others"
-        )
+        return "the transcript does not contain this question; the tools or prompts were different"
 
     answer = record.answer
     if answer is None:
         if record.scores:
-            return "has scores without an answer"
+            return "has scores but no answer"
         return None
 
     if not Draft202012Validator(dict(question.sample.form.parameters)).is_valid(answer):
-        return "its answer does not have the form that is asked for"
+        return "its answer does not have the requested form"
 
     scores = dict(question.samples.score(question.number, answer))
     if dumps_canonical(record.scores) != dumps_canonical(scores):
-        return "its scores are not those of its answer"
+        return "its scores do not follow from its answer"
     return None
 
 

@@ -55,10 +55,10 @@ NO_CONTROL = (
     "no model that attacked the mask passed its control: none was shown to read unmasked probes"
 )
 
-ALL_FIELDS = "all"  #: Ablation entry that uses all fields, as the exact matcher does
+ALL_FIELDS = "all"  #: Ablation entry that uses all fields, like the exact matcher
 
 _TOLERANCE = 1e-9  # quantiles of two versions of SciPy may differ in their last digits
-#: Fields of `KEYED` that are objects, and the words by which messages name a difference in them
+#: Fields of `KEYED` that are objects, and how messages describe a difference in them
 _PARTS = {"mask": "another mask", "harness": "other limits", "tool_texts": "other tools"}
 #: Mask options, with the values of a task that does not set them
 _MASK_OPTIONS: Mapping[str, JsonValue] = {
@@ -271,14 +271,14 @@ def _covers_problems(certificate: Certificate) -> Iterator[Problem]:
         yield ("covers", "snapshot"), "is not the snapshot's id"
 
     if certificate.control.needs != needs_of(list(certificate.definitions)):
-        yield ("control", "needs"), "is not what the scores need"
+        yield ("control", "needs"), "does not match what the scores require"
 
     for name, value in (("level", CONTROL_LEVEL), ("least_read", MIN_READ)):
         if getattr(certificate.control, name) != value:
             yield ("control", name), f"must be {value}"
 
     if sorted(certificate.score_order) != sorted(certificate.definitions):
-        yield ("score_order",), "must name every defined score once, and nothing else"
+        yield ("score_order",), "must list every defined score exactly once"
 
 
 def _probe_problems(certificate: Certificate) -> Iterator[Problem]:
@@ -328,7 +328,7 @@ def _control_problems(
     for name, share_read in shares.items():
         here = (*path, "control", "value", name)
         if name not in READS:
-            yield here, f"is not among what is to be read: {', '.join(READS)}"
+            yield here, f"is not one of the items to read: {', '.join(READS)}"
 
         if not share_read.successes <= share_read.n <= certificate.control.count:
             asked = f"with {certificate.control.count} unmasked probes"
@@ -351,7 +351,7 @@ def _control_problems(
 
     expected_scores = counted_scores(list(attacker.scores), shares, certificate.control.needs)
     if list(attacker.counts_for) != expected_scores:
-        yield (*path, "counts_for"), f"its control gives {', '.join(expected_scores) or 'none'}"
+        yield (*path, "counts_for"), f"its control supports {', '.join(expected_scores) or 'none'}"
 
 
 def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
@@ -373,7 +373,7 @@ def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
 def _score_problems(
     path: JsonPath, scores: Mapping[str, Recovery], certificate: Certificate, answered: int
 ) -> Iterator[Problem]:
-    """Yield the figures of each score that do not follow from its number of successes."""
+    """Yield each score's figures that do not follow from its number of successes."""
     for name, score in scores.items():
         if name not in certificate.definitions:
             yield (*path, name), "has no definition"
@@ -416,7 +416,7 @@ def certificate_block(
     plain = certificate.plain
     different = coverage_difference(covered_by(task, snapshot_id), plain["covers"])
     if different:
-        return {"value": None, "reason": f"the certificate is of {different}"}
+        return {"value": None, "reason": f"the certificate covers {different}"}
     if certificate.bound.value is None:
         reason = f"the certificate certifies nothing: {certificate.bound.reason}"
         return {"value": None, "reason": reason}
@@ -424,7 +424,7 @@ def certificate_block(
     exact = certificate.scores_of(EXACT_MATCHER)
     probes = certificate.probes
     value = {
-        "sha256": sha256_hex(dumps_pretty(plain)),  # of the file as it was written
+        "sha256": sha256_hex(dumps_pretty(plain)),  # hash of the file as written
         "key": certificate.covers.key,
         "labels": certificate.labels,
         "probes": {"count": probes.count, "seed": probes.seed, "sha256": probes.sha256},

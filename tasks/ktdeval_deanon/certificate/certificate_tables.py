@@ -102,7 +102,7 @@ def _certificate_facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
 def _mask_words(mask: MaskOptions) -> str:
     """`blinded, prices rebased, 3 significant digits, noise of 0.5 %`."""
     words: list[str] = [mask.kind]
-    words.append("prices rebased" if mask.rebase_prices else "prices as they are")
+    words.append("prices rebased" if mask.rebase_prices else "original prices")
     if mask.round_digits is not None:
         words.append(count(mask.round_digits, "significant digit"))
     if mask.noise_pct:
@@ -112,7 +112,7 @@ def _mask_words(mask: MaskOptions) -> str:
 
 
 def _bound_grid(certificate: Certificate) -> Grid:
-    """Return the bound of each score, next to the exact matcher's recovery."""
+    """Return each score's bound, next to what the exact matcher recovers."""
     bounds = certificate.bound.value or {}
     exact = certificate.scores_of(EXACT_MATCHER)
     rows: list[tuple[str, ...]] = []
@@ -138,7 +138,7 @@ def _bound_grid(certificate: Certificate) -> Grid:
 
 
 def _controls(certificate: Certificate) -> Grid:
-    """Return a row for each item that each attacker had to read from unmasked probes."""
+    """Return one row for each item that each attacker had to read from unmasked probes."""
     control = certificate.control
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
@@ -169,7 +169,7 @@ def _controls(certificate: Certificate) -> Grid:
 
 
 def _attackers(certificate: Certificate) -> Grid:
-    """Return a heading for each attacker, and a row for each of its scores."""
+    """Return a heading for each attacker, followed by a row for each of its scores."""
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
         rows.append((clean(_attacker_heading(attacker)),))
@@ -276,7 +276,8 @@ def _certificate_notes(certificate: Certificate) -> Iterator[str]:
 
     if below_chance:
         yield clean(
-            f"{', '.join(below_chance)}: the attackers guessed less well than chance does, so read chance as"
+            f"{', '.join(below_chance)}: the attackers guessed less well than chance does, so "
+            f"read chance as"
             " the bound"
         )
 

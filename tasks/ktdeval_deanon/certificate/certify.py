@@ -58,7 +58,7 @@ class CertifyConfig:
 
     task: str  #: name of the trading task
     exam: str = ""  #: name of the scoring task that asks about it; empty to find one
-    data: str = "synthetic"  #: data provider, as for a run; likewise `data_args`
+    data: str = "synthetic"  #: data provider, as in a run; likewise `data_args`
     data_args: Mapping[str, JsonValue] = field(default_factory=dict)
     windows: tuple[str, ...] = ()  #: windows to ask; the scoring task's own if empty
     probes: int | None = None  #: total number of probes, the first of each window; None for all
@@ -152,7 +152,7 @@ def verify_certificate(
 
     snapshot = open_snapshot(plugins, data, data_args)
     if snapshot.id != recorded.snapshot.id:
-        both = f"is of snapshot {recorded.snapshot.id[:12]}, {data} is {snapshot.id[:12]}"
+        both = f"was made on snapshot {recorded.snapshot.id[:12]}, but {data} is {snapshot.id[:12]}"
         raise CardError(f"{path}: {both}; name the right one with --data")
 
     # Another import of the same content may have a different name and source.
@@ -273,7 +273,7 @@ def _parts(
 
 
 def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
-    """Return the scoring task that asked, with the hash of everything that can change its
+    """Return the scoring task that asked, with a hash of everything that can change its
     questions.
     """
     return {
@@ -284,8 +284,8 @@ def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
 
 
 def _check_mask(questions: ProbeSet, stated: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a probe has a different mask from the task's description: the
-    certificate would name the wrong mask.
+    """Raise ConfigError if a probe's mask differs from the task's description: the certificate
+    would name the wrong mask.
     """
     for question in questions.all:
         shown = to_mapping(question.sample.lens.mask)

@@ -60,10 +60,10 @@ class CertifyOptions:
         name="--attackers",
         type=RunPath(),
         metavar="RUN",
-        help="run of that scoring task; give it once for each model",
+        help="run of that scoring task; repeat the option for each model",
     )
     out: Path | None = flag(
-        None, type=OutputPath("file"), metavar="FILE", help="file of the certificate"
+        None, type=OutputPath("file"), metavar="FILE", help="file to write the certificate to"
     )
     save_probes: Path | None = flag(
         None,
@@ -103,7 +103,7 @@ def certify(options: CertifyOptions, plugin: tuple[str, ...] | None, **of_run: A
             f"{'--task NAME' if task is None else '--out FILE'} is missing; or give --verify FILE"
         )
 
-    # not at the top, so that help is quick
+    # imported here to keep help fast
     from ktdeval_deanon.certificate.certify import CertifyConfig, certify as make
 
     given = {name: value for name, value in of_run.items() if value is not None}
@@ -140,9 +140,7 @@ def _verify(
     recorded: Path, options: CertifyOptions, of_run: Mapping[str, Any], plugins: Plugins
 ) -> None:
     if options.task is not None or options.out is not None:
-        raise UsageError(
-            "--verify takes what to attack from the certificate; leave --task and --out out"
-        )
+        raise UsageError("--verify reads the task from the certificate; leave out --task and --out")
 
     from ktdeval_deanon.certificate.certify import verify_certificate
 
@@ -164,7 +162,7 @@ def _verify(
 
 
 def _progress() -> OnProbe:
-    """Count probes on stderr where that is a terminal."""
+    """Show progress on stderr if it is a terminal."""
     watched = sys.stderr.isatty()
 
     def report(done: int, total: int) -> None:

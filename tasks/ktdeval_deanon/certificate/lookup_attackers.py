@@ -1,8 +1,8 @@
 """Attackers without a language model: they look up a masked payload in the whole public history.
 
 The exact matcher compares every shown number with the same number of each asset on each day and
-takes the nearest: what a perfect memory could do. It knows the mask's options, as does anybody who
-reads a card, and nothing of the episode except the payload.
+takes the nearest: what a perfect memory could do. It knows the mask's options, which every card
+states, and nothing of the episode except the payload.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ktdeval_deanon.certificate.public_history import PublicHistory, SingleArray
 
 TOP = 5
 
-# degrees of freedom of the Student t distribution of misfits: quadratic for small ones, but robust,
-# so that one outlier decides nothing
+# degrees of freedom of the Student t distribution of misfits: quadratic for small misfits, robust
+# to outliers
 _FREEDOM = 8.0
 _FARTHEST = 1e4  # squared misfits are capped here
 # factors multiplied before their logarithm is taken: (1 + _FARTHEST / _FREEDOM) ** 8 fits single
@@ -54,7 +54,7 @@ class Evidence:
     """Misfit between a payload and every asset and day of the history, by field."""
 
     history: PublicHistory
-    #: field -> [T, N] or [T, 1] negative log likelihood; a field that shows nothing is absent
+    #: field -> [T, N] or [T, 1] negative log likelihood; fields without evidence are absent
     misfit: Mapping[Field, SingleArray]
     #: field -> whether all its numbers agree to the shown precision, same shape
     agrees: Mapping[Field, BoolArray]
@@ -218,7 +218,7 @@ class RandomAttacker:
 
 
 def field_sets(fields: Collection[Field] = FIELDS) -> dict[str, tuple[Field, ...]]:
-    """Field sets of an ablation by name: each single field, all but one, and all."""
+    """Field sets of an ablation by name: each field by itself, all but one, and all."""
     everything = tuple(field for field in FIELDS if field in fields)
     sets: dict[str, tuple[Field, ...]] = {field: (field,) for field in everything}
     sets.update(

@@ -36,15 +36,15 @@ _DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
 
 @dataclass(frozen=True)
 class ShownBar:
-    """One shown bar."""
+    """One bar shown in a payload."""
 
     offset: int  #: trading days from the payload's day; 0 is that day, -1 the one before
-    numbers: Numbers  #: column -> number, such as `close_cny`
+    numbers: Numbers  #: column (such as `close_cny`) -> number
 
 
 @dataclass(frozen=True)
 class ShownPayload:
-    """One payload, read."""
+    """A parsed payload."""
 
     stock_id: str  #: the asset's label as shown: a code or a handle
     #: row of the payload's day in the public calendar, None if only a handle is shown
@@ -203,7 +203,7 @@ class PayloadComparisons:
         self.history = history
         self.mask = mask
         self.noise = mask.noise_pct / 100.0
-        # Rebased values refer to day_+0, which lies this many days back.
+        # Rebased values refer to day_+0, this many days earlier.
         self.start: int | None = None
         if shown.since_start is not None and shown.since_start >= 0:
             self.start = shown.since_start
@@ -408,11 +408,11 @@ class NumberSpan:
     high: float
 
     def log(self) -> NumberSpan:
-        """Natural logarithms of the range."""
+        """Logarithms of both ends of the range."""
         return NumberSpan(math.log(self.low), math.log(self.high))
 
     def over(self, other: NumberSpan) -> NumberSpan:
-        """Return the log ratios to another range; both are ranges of logarithms."""
+        """Return the log ratios to another range; both ranges are logarithms."""
         return NumberSpan(self.low - other.high, self.high - other.low)
 
     def shift(self, by: float) -> NumberSpan:

@@ -1,5 +1,5 @@
-"""When an attacker passes its positive control, and for which scores it then counts; the criteria
-are in `controls.yaml`.
+"""Criteria for passing an attacker's positive control, and the scores for which it then counts;
+they are in `controls.yaml`.
 
 A miss on a masked probe says something about the mask only if the attacker would have identified
 the stock or the day on an unmasked probe.
@@ -21,11 +21,13 @@ _TERMS = load_yaml(Path(__file__).with_name("controls.yaml"))
 LEVEL: float = _TERMS["level"]  #: Nominal coverage of the intervals
 MIN_READ: float = _TERMS["least_read"]  #: Fraction that must have been read rather than guessed
 READS: Mapping[str, str] = _TERMS["reads"]
-"""What is to be read off an unmasked probe -> when an answer has read it."""
+"""Item to read from an unmasked probe -> test of whether an answer has read it."""
 
 
 def needs_of(scores: Sequence[str]) -> dict[str, list[str]]:
-    """Return, by score, what an attacker must have read for its misses on that score to count."""
+    """Return, by score, the items that an attacker must have read for its misses on that score to
+    count.
+    """
     return {score: list(_TERMS["needs"].get(score, _TERMS["otherwise"])) for score in scores}
 
 

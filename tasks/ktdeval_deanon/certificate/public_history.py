@@ -1,4 +1,6 @@
-"""A market's public history, in the form shown in payloads: what a perfect memory could look up."""
+"""A market's public history, in the form shown in payloads: everything that a perfect memory could
+look up.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ class PublicHistory:
 
     @cached_property
     def minus_log_base(self) -> SingleArray:
-        """`-log_base`: volumes are rescaled inversely."""
+        """`-log_base`, since volumes are rescaled inversely to prices."""
         return -self.log_base
 
     @cached_property
@@ -103,7 +105,7 @@ class PublicHistory:
 
     @cached_property
     def absence(self) -> SingleArray:
-        """1 where the asset has no bar, 0 where it has one."""
+        """[T, N] 1 where the asset has no bar, 0 where it has one."""
         return (~self.has_bar).astype(np.float32)
 
     def figure(self, name: str) -> SingleArray | None:

@@ -51,13 +51,13 @@ class ProbeQuestion:
 
     @cached_property
     def key(self) -> str:
-        """Id of the question outside its episode: the hash of its text, which reveals neither
-        window nor number.
+        """Id of the question independent of its episode: the hash of its text, which reveals
+        neither window nor number.
         """
         return sha256_hex(self.sample.user)[:16]
 
     def fact(self, name: str) -> str:
-        """A fact about the sample, such as the true `code` or the true `day` (ISO)."""
+        """Return a fact about the sample, such as the true `code` or the true `day` (ISO)."""
         try:
             return str(self.sample.facts[name])
         except KeyError as error:
@@ -85,7 +85,7 @@ class ProbeQuestion:
 class ProbeSet:
     """A probe set."""
 
-    task: ScoringTask  #: the scoring task that asks
+    task: ScoringTask  #: the scoring task that asks the questions
     target_task: TargetTask  #: trading task whose mask is under attack, with its tools
     snapshot: MarketSnapshot
     #: one episode per window, in order; model and agent are placeholders
@@ -119,8 +119,8 @@ class ProbeSet:
         errors = list(Draft202012Validator(dict(form.parameters)).iter_errors(blank))
         if errors:
             raise ConfigError(
-                f"tool {form.name}: is not answered with tickers, date, sector, board, confidence"
-                f" and reasoning ({errors[0].message}); only such answers can be certified"
+                f"tool {form.name}: its answers lack tickers, date, sector, board, confidence or "
+                f"reasoning ({errors[0].message}); only answers with these fields can be certified"
             )
 
         scores = question.samples.score(question.number, blank)
@@ -198,8 +198,8 @@ def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringT
         task: Any = plugins.make_task(name)
         if not is_scoring(task) or task.target_task != target_task:
             raise UsageError(
-                f"task {name} asks nothing about {target_task}; leave --exam out to find one that"
-                " does"
+                f"task {name} asks nothing about {target_task}; leave out --exam to find one that "
+                f"does"
             )
 
         return task
@@ -259,8 +259,8 @@ def open_questions(
     for spec, samples in zip(specs, drawn, strict=True):
         if choice.per_window is not None and choice.per_window > len(samples):
             raise UsageError(
-                f"task {task.name}: {spec.span.name} has {len(samples)} probes, {choice.per_window}"
-                " were asked for"
+                f"task {task.name}: {spec.span.name} has {len(samples)} probes, but "
+                f"{choice.per_window} were requested"
             )
 
     # A limit that has no effect is recorded as None.
@@ -284,7 +284,7 @@ def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
     count = len(choose_windows(task, windows))
     if probes % count:
         raise UsageError(
-            f"--probes {probes}: {count} windows share them evenly; ask for"
+            f"--probes {probes}: not divisible by {count} windows; use"
             f" {max(1, probes // count) * count}"
         )
     return probes // count
@@ -301,8 +301,8 @@ def _payload_of(task: ScoringTask, sample: Sample) -> Mapping[str, JsonValue]:
 
     if not (opened and closed) or _OPEN in before + after or not isinstance(payload, dict):
         raise ConfigError(
-            f"task {task.name}: sample {sample.id}: its question holds no single fenced JSON object"
-            " to attack"
+            f"task {task.name}: sample {sample.id}: its question must contain exactly one fenced "
+            f"JSON object to attack"
         )
 
     return payload

@@ -34,13 +34,13 @@ MECHANICAL = "mechanical"
 
 
 class ShareInterval(Value, frozen=True, kw_only=True):
-    """Two-sided interval of a share; no ends where there are no trials."""
+    """Two-sided interval of a share; without ends if there are no trials."""
 
     low: Number | None
     high: Number | None
     level: Number  #: nominal coverage
     kind: Name
-    n: Count  #: trials
+    n: Count  #: number of trials
     reason: Name | UnsetType = UNSET
 
 
@@ -50,30 +50,28 @@ class Recovery(Figure, Value, frozen=True, kw_only=True):
     value: Share | None
     reason: Name | UnsetType = UNSET
     successes: Count
-    n: Count  #: valid answers
+    n: Count  #: number of valid answers
     interval: ShareInterval
     upper: Share  #: exact one-sided bound of Clopper and Pearson; 1 when n is 0
-    baseline: Share | None  #: what chance gives on the same probes; null where that is not known
+    baseline: Share | None  #: chance level on the same probes; null if unknown
 
 
 class ControlShare(Figure, Value, frozen=True, kw_only=True):
-    """One thing that an attacker had to read off unmasked probes, and whether it did."""
+    """One item that an attacker had to read from unmasked probes, and whether it did."""
 
     value: Share | None  #: share of all unmasked probes, answered or not
     reason: Name | UnsetType = UNSET
     successes: Count
-    n: Count  #: unmasked probes with a known truth
-    interval: ShareInterval  #: exact, of Clopper and Pearson
-    #: what chance or the best constant answer gives on the same probes, whichever is more
+    n: Count  #: number of unmasked probes with a known truth
+    interval: ShareInterval  #: exact interval of Clopper and Pearson
+    #: level of chance or of the best constant answer on the same probes, whichever is larger
     baseline: Share | None
-    needed: Share | None  #: least lower end of the interval with which the control is passed
+    needed: Share | None  #: minimum lower end of the interval for passing the control
     passed: bool
 
 
 class ControlResult(Figure, Value, frozen=True, kw_only=True):
-    """Positive control of an attacker, by what was to be read; null with a reason where it was not
-    asked.
-    """
+    """Positive control of an attacker, by item to read; null with a reason if it was not asked."""
 
     value: Annotated[dict[str, ControlShare], Meta(min_length=1)] | None
     reason: Name | UnsetType = UNSET
@@ -89,27 +87,27 @@ class MaskOptions(Value, frozen=True):
 
 
 class Keyed(Value, frozen=True):
-    """Facts that a trading card must share with a certificate to be covered."""
+    """Facts in which a trading card must agree with a certificate to be covered."""
 
     snapshot: Sha256  #: id of the market
     task_family: str | None
     task_version: str | None
     mode: str | None
     mask: MaskOptions
-    tool_texts: dict[str, Sha256]  #: tool -> hash of what a model reads of it
+    tool_texts: dict[str, Sha256]  #: tool -> hash of the text that a model reads about it
     harness: dict[str, Any]
 
 
 class Covers(Keyed, frozen=True):
     """Coverage of a certificate."""
 
-    key: Sha256  #: hash of exactly what a trading card must have in common with it
+    key: Sha256  #: hash of exactly the facts in which a trading card must agree with it
     task_name: Name
     task_hash: Sha256
 
 
 class Exam(Value, frozen=True):
-    """Scoring task that asked."""
+    """Scoring task that asked the questions."""
 
     name: Name
     version: Name
@@ -142,8 +140,8 @@ class Probes(Value, frozen=True, kw_only=True):
 
     count: Annotated[int, Meta(ge=1)]
     seed: Count
-    mask_key: MaskKey  #: what the probes and the handles shown were drawn from
-    #: probes of each window where that is not all; null: all
+    mask_key: MaskKey  #: seed of the probes and of the handles shown
+    #: number of probes of each window if limited; null: all
     limit: Annotated[int, Meta(ge=1)] | None
     windows: Annotated[list[ProbeWindow], Meta(min_length=1)]
     boards: Counts  #: probes by board
@@ -151,14 +149,16 @@ class Probes(Value, frozen=True, kw_only=True):
 
 
 class ControlSet(Value, frozen=True, kw_only=True):
-    """Unmasked probes of the same windows, which an attacker must read before its misses count."""
+    """Unmasked probes of the same windows, which an attacker must be able to read for its misses to
+    count.
+    """
 
     exam: Exam  #: the scoring task that asked
     count: Annotated[int, Meta(ge=1)]
     sha256: Sha256  #: hash of everything that was shown
-    level: Number  #: of the intervals
+    level: Number  #: level of the intervals
     least_read: Share  #: share of the probes that must have been read rather than guessed
-    #: score -> what an attacker must have read for its misses of this score to count
+    #: score -> items that an attacker must have read for its misses on this score to count
     needs: dict[str, list[Name]]
 
 
@@ -172,8 +172,8 @@ class RecoveryDefinition(Value, frozen=True):
 
 
 class Named(Value, frozen=True):
-    """Answers that name a stock at all, and those that name a day: who never guesses can't be
-    right.
+    """Number of answers that name a stock, and of those that name a day: an attacker that never
+    guesses can't be right.
     """
 
     tickers: Count
@@ -181,20 +181,20 @@ class Named(Value, frozen=True):
 
 
 class Attacker(Value, frozen=True):
-    """An attacker and what it recovered."""
+    """An attacker, and what it recovered."""
 
     name: Name
     kind: Literal["mechanical", "model"]
-    card: Sha256 | None  #: SHA-256 of the card of a model's run; null where there is none
+    card: Sha256 | None  #: SHA-256 of the card of a model's run; null if there is none
     model: Pluggable | None
     agent: Pluggable | None
     call: dict[str, Any] | None
-    probes: Count  #: probes put to it
-    answered: Count  #: of these, with a valid answer
+    probes: Count  #: number of probes that it was asked
+    answered: Count  #: number of these with a valid answer
     named: Named
     scores: dict[str, Recovery]
     control: ControlResult
-    #: scores whose control it passed; its misses of the others certify nothing
+    #: scores whose control it passed; misses on other scores certify nothing
     counts_for: list[Name]
 
 
@@ -202,16 +202,16 @@ class BoundEntry(Value, frozen=True):
     """Largest upper bound of any model that passed its control."""
 
     upper: Share
-    level: Number  #: confidence of the one-sided bound
-    attacker: Name  #: the model whose bound it is
+    level: Number  #: confidence level of the one-sided bound
+    attacker: Name  #: model that this bound comes from
     value: Share
     n: Count
     baseline: Share | None
 
 
 class Bound(Figure, Value, frozen=True, kw_only=True):
-    """For each thing to recover, the largest upper bound of any model that counts for it; null with
-    a reason where none does.
+    """For each score, the largest upper bound of any model that counts for it; null with a reason
+    if none does.
     """
 
     value: Annotated[dict[str, BoundEntry], Meta(min_length=1)] | None
@@ -219,17 +219,17 @@ class Bound(Figure, Value, frozen=True, kw_only=True):
 
 
 class Anonymity(Value, frozen=True):
-    """How many pairs of asset and day agree with a payload, over all payloads."""
+    """Number of asset-day pairs that agree with a payload, over all payloads."""
 
     mean: Annotated[float, Meta(ge=0)]
     median: Annotated[float, Meta(ge=0)]
     least: Count
     most: Count
-    alone: Share  #: share of payloads with which none but its own pair agrees
+    alone: Share  #: share of payloads with which only their own pair agrees
 
 
 class AblationEntry(Value, frozen=True):
-    """Recoveries of the exact matcher by some of the shown fields."""
+    """Recoveries of the exact matcher from some of the shown fields."""
 
     name: Name
     fields: list[Name]
@@ -238,15 +238,17 @@ class AblationEntry(Value, frozen=True):
 
 
 class Identifiability(Value, frozen=True):
-    """Recoveries of a database in the same texts, by field."""
+    """Recoveries by an attacker with a price database from the same texts, by field."""
 
     ablation: Annotated[list[AblationEntry], Meta(min_length=1)]
     factors: list[Name]  #: style factors that the exact matcher compares
-    factors_not_compared: list[Name]  #: further ones that are shown
+    factors_not_compared: list[Name]  #: further factors that are shown
 
 
 class CertificateProvenance(Value, frozen=True):
-    """Where and when it was made; the only part that may differ between two equal ones."""
+    """Where and when the certificate was made; the only part that may differ between two equal
+    certificates.
+    """
 
     created_at: Time
     suite_version: Name
@@ -258,16 +260,16 @@ class CertificateProvenance(Value, frozen=True):
 
 
 class CertificateFacts(Card, frozen=True):
-    """Fields that the bounds of a certificate follow from."""
+    """Fields from which the bounds of a certificate follow."""
 
     kind: Literal["certificate"]
     schema_version: Literal[1]
     covers: Covers
-    exam: Exam  #: the scoring task that asked
+    exam: Exam  #: scoring task that asked the questions
     snapshot: Market
     probes: Probes
     control: ControlSet
-    #: what each score says was recovered
+    #: meaning of each score
     definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]
     score_order: list[Name]  #: names of the scores in the order in which they are shown
     attackers: Annotated[list[Attacker], Meta(min_length=1)]
@@ -291,11 +293,11 @@ class CertificateFacts(Card, frozen=True):
 
 
 class Certificate(CertificateFacts, frozen=True):
-    """Recoveries of attackers from masked payloads, and what they bound: for the channel to a
-    model, not to a database.
+    """Recoveries of attackers from masked payloads, and the resulting bounds, which hold for the
+    channel to a model, not to a database.
     """
 
-    #: what a reader must see before any figure.
+    #: Labels that a reader must see before any figure.
     labels: list[
         Literal[
             "synthetic",

@@ -1,4 +1,4 @@
-"""Unmasked probes for the same windows as a probe set, and what an attacker reads off them."""
+"""Unmasked probes for the same windows as a probe set, and what an attacker reads from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval_deanon.certificate.questions import (
 
 BRIGHT = "bright"
 _DEFAULT_CONTROL = "deanon_probe_bright"
-# Item to be read -> the score that measures the same thing and has a known chance level
+# Item to read -> the score that measures the same thing and has a known chance level
 _SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
 
 
@@ -49,8 +49,8 @@ def open_control(questions: ProbeSet, plugins: Plugins, choice: ProbeChoice) -> 
     control = open_questions(control_task, plugins, questions.snapshot, choice)
     if _probes_by_window(questions) != _probes_by_window(control):
         raise ConfigError(
-            f"task {task.name}: its control {name} asks other numbers of probes, or of other"
-            " windows; give both the same windows and probes_per_window"
+            f"task {task.name}: its control {name} has different windows or numbers of probes; "
+            f"give both tasks the same windows and probes_per_window"
         )
 
     return control

@@ -635,7 +635,7 @@ def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
     block = environment.block(attacked, task, snapshot)
 
     assert block["value"] is None
-    assert block["reason"].startswith(f"the certificate is of {reason}")
+    assert block["reason"].startswith(f"the certificate covers {reason}")
     assert covered_by(task["config"], snapshot)["key"] != key
 
 
@@ -660,7 +660,7 @@ def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(
     for given, task in ((certificate, plain), (attacked, rebased)):
         block = environment.block(given, task)
         assert block["value"] is None
-        assert block["reason"].startswith("the certificate is of another mask (rebase_prices is ")
+        assert block["reason"].startswith("the certificate covers another mask (rebase_prices is ")
 
 
 def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare: Card) -> None:
@@ -908,7 +908,7 @@ def test_another_import_of_the_same_content_verifies_a_certificate(
     [
         (("--task", TASK), "--out FILE is missing"),
         (("--out", "x.json"), "--task NAME is missing"),
-        (("--verify", "x.json", "--task", TASK), "leave --task and --out out"),
+        (("--verify", "x.json", "--task", TASK), "leave out --task and --out"),
     ],
 )
 def test_the_command_names_what_is_missing(words: tuple[str, ...], message: str) -> None:
@@ -989,7 +989,7 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
 
     assert facts == {
         "covers": f"{covers['mode']}, version {covers['task_version']}, key {covers['key'][:12]}",
-        "mask": "blinded, prices as they are",
+        "mask": "blinded, original prices",
         "tools": ", ".join(sorted(covers["tool_texts"])),
         "market": (
             f"small, {len(small_market().codes)} assets, id {attacked['snapshot']['id'][:12]}"
@@ -1008,12 +1008,12 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "blinded, prices as they are"),
+        ({}, "blinded, original prices"),
         ({"rebase_prices": True}, "blinded, prices rebased"),
-        ({"round_digits": 3}, "blinded, prices as they are, 3 significant digits"),
+        ({"round_digits": 3}, "blinded, original prices, 3 significant digits"),
         (
             {"round_digits": 1, "noise_pct": 0.5},
-            "blinded, prices as they are, 1 significant digit, noise of 0.5 %",
+            "blinded, original prices, 1 significant digit, noise of 0.5 %",
         ),
     ],
 )

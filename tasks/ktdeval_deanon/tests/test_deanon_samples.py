@@ -156,7 +156,7 @@ def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
     with pytest.raises(
         ConfigError,
         match=(
-            r"window March: probes_per_window is 60, but at most 1 for each stock gives 4\d; lower"
+            r"window March: probes_per_window is 60, but a maximum of 1 per stock allows only 4\d; lower"
         ),
     ):
         samples_of(MARKET, probes_per_window=60)
@@ -169,7 +169,7 @@ def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
 
     task = task_of("blinded")
     target_task = target_task_of("blinded")
-    with pytest.raises(ConfigError, match="needs its target_task 'blinded_open_research'"):
+    with pytest.raises(ConfigError, match="its target_task 'blinded_open_research' must be"):
         task.samples(spec_of("blinded"), MARKET, None)
 
     with pytest.raises(

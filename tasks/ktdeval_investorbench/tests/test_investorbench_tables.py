@@ -217,7 +217,7 @@ def test_percentages_are_of_one_buy_and_hold(tmp_path: Path) -> None:
     ]
 
     with pytest.raises(
-        KtdevalError, match="investorbench_msft, window long: cards of two systems are Buy & Hold"
+        KtdevalError, match="investorbench_msft, window long: two systems are Buy & Hold"
     ):
         table(*holds)
 
@@ -287,7 +287,7 @@ def test_a_percentage_of_zero_is_undefined_with_a_reason(
     assert [name for name in FIGURES if row[name] is None] == undefined
     assert all(f"{name} is not defined: " in row["reasons"] for name in undefined)
     assert row["reasons"].count(
-        "has no meaning" if hold and None not in hold else "1 of 1 rows lack it"
+        "is meaningless" if hold and None not in hold else "1 of 1 rows lack it"
     ) == len(undefined)
 
 
@@ -450,12 +450,12 @@ def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_
 
     with pytest.raises(
         KtdevalError,
-        match="investorbench_btc, window long: m/a is alone; rewards are paired on one task",
+        match="investorbench_btc, window long: m/a is the only model; a test needs two models",
     ):
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
 
     plant(one, "m/a", GIVEN, **more)
-    with pytest.raises(KtdevalError, match="does not give the cumulative return of the card"):
+    with pytest.raises(KtdevalError, match="does not reproduce the card's cumulative return"):
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
 
 

@@ -119,7 +119,7 @@ def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
     plan = ["plan", "--model", "builtin/hold", "--tasks", str(file)]
 
     assert main(plan) == 2
-    assert "board_rules: prompts and tools of KTD-Fin state" in capsys.readouterr().err
+    assert "board_rules: KTD-Fin's prompts and tools state" in capsys.readouterr().err
 
     file.write_text(file.read_text().replace("exchange}", "paper}"))
     assert main(plan) == 0
@@ -680,7 +680,7 @@ def test_a_mask_of_prices_is_refused_where_no_price_is_shown(change: str) -> Non
     task = PLUGINS.make_task("blinded_memory_only")
     config = replace(task._config, **{name: json.loads(value)})
 
-    with pytest.raises(ConfigError, match="mode memory_only shows no price to rescale"):
+    with pytest.raises(ConfigError, match="mode memory_only shows no prices, and rescaled shares"):
         config.check("mine.yaml")
 
 

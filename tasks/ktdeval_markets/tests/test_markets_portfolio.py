@@ -223,7 +223,7 @@ def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
     with pytest.raises(
         ConfigError,
         match=(
-            r"weights needs decisions and no limit of one weight; set answers: stances and"
+            r"weights needs decisions without a weight limit; set answers: stances and"
             r" trading.max_weight: 1"
         ),
     ):
@@ -369,7 +369,8 @@ def test_nothing_after_the_first_step_is_shown_and_a_warm_up_begins_on_its_day()
     assert lessons(market(), Window("other", WINDOW.first, WINDOW.last)) == []
 
     with pytest.raises(
-        DataError, match=r"^the warm-up begins 2023-12-30, tiny on 2024-01-01; import earlier days$"
+        DataError,
+        match=r"^the warm-up begins on 2023-12-30, but tiny only on 2024-01-01; import earlier days$",
     ):
         lessons(market(), warm_up={"w": "2023-12-30"})
 

@@ -166,7 +166,7 @@ def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
         ("blinded_fixed_candidate", "round_digits: 3", "would reveal the prices that round_digits"),
         ("blinded_memory_only", "seed_note: x", "mode memory_only shows no price"),
         ("market_blinded", "noise_pct: 1.0", "would reveal the prices that round_digits"),
-        ("market_blinded", "answers: stances", "a limit belongs to an order"),
+        ("market_blinded", "answers: stances", "only orders have limits"),
     ],
 )
 def test_a_task_that_hides_prices_or_asks_for_decisions_takes_no_limits(

@@ -136,10 +136,11 @@ def _log_finding(chance: float, hits: int, numbers: int, horizon: int) -> Findin
         rule="price-after",
         level="error",
         message=(
-            f"over all decisions {hits} of {numbers} numbers that were not known yet equal a value of"
-            f" the next {horizon} trading days; chance of so many by accident at most {chance:.1g}"
+            f"over all decisions, {hits} of {numbers} numbers that were not known yet equal a "
+            f"value of the next {horizon} trading days; probability of this by chance at most "
+            f"{chance:.1g}"
         ),
-        fix="find the source that shows each day a value of a later day",
+        fix="find the data source that shows values of later days",
     )
 
 
@@ -179,11 +180,11 @@ def _notes(
             "day of their folder."
         )
     if market is None:
-        yield "Prices, news and fills were not checked: --data names the market."
+        yield "Prices, news and fills were not checked: name the market with --data."
     elif str(market.days[-1]) <= str(dated.days[0]):
         yield (
-            f"The market ends on {market.days[-1]}, before the first decision: no later price is"
-            " known."
+            f"The market ends on {market.days[-1]}, before the first decision, so no later price "
+            "is known."
         )
     elif str(market.days[0]) > str(dated.days[-1]):
         yield f"The market begins on {market.days[0]}, after the last decision."

@@ -47,8 +47,10 @@ class AuditOptions(JsonOptions, PluginOptions):
         None,
         name="--from",
         metavar="KIND",
-        help="kind of the log: chat, spans, langfuse, mlflow, langsmith, inspect, atif, claude-code,"
-        " codex, tradingagents, ktdeval [default: by its keys]",
+        help=(
+            "kind of the log: chat, spans, langfuse, mlflow, langsmith, inspect, atif, claude-code,"
+            " codex, tradingagents, ktdeval [default: by its keys]"
+        ),
     )
     messages: str | None = flag(
         None, metavar="FIELD", help="field of each record that holds its messages, as a dotted path"
@@ -71,12 +73,12 @@ class AuditOptions(JsonOptions, PluginOptions):
         help="table with columns decision and day, for a log without days",
     )
     masked: Literal["names", "dates", "both"] | None = flag(
-        None, help="what the mask is claimed to hide; such words are then findings"
+        None, help="what the mask is claimed to hide; any mention is then a finding"
     )
     cutoff: str | None = flag(
         None,
         metavar="DAY",
-        help="end of the model's training data: a day, a month, none [default: as listed]",
+        help="end of the model's training data: a day, a month, or none [default: as listed]",
     )
     rules: tuple[str, ...] = flag(
         (), metavar="RULE,…", help="rules to run [default: all]: date-after, price-after, …"
@@ -101,9 +103,9 @@ def audit(context: click.Context, /, log: Path, options: AuditOptions) -> None:
 
     LOG is a file of chat messages (JSON lines), of prompts with replies (also CSV), of the spans or
     runs of a tracer, of a coding agent's session, a run folder, or a folder with any of these. Each
-    prompt, tool result and reason is held against the day of its decision: later dates, prices and
-    news, names that a mask hides, the model's training data.
-    The exit code is 0 without findings, 1 with some (--fail-on), 2 if a log can't be read.
+    prompt, tool result and reason is compared with the day of its decision: later dates, prices and
+    news, names that a mask hides, and the model's training data. The exit code is 0 without
+    findings, 1 with some (--fail-on), 2 if a log can't be read.
     """
     from ktdeval_audit.audit import AuditSettings, audit_log
     from ktdeval_audit.readers import read_log

@@ -19,10 +19,10 @@ Evidence = Literal["known", "planned", "none"]
 
 _MARK = "\ue000"  # replaces the date
 _LONGEST = 240  # maximum number of characters of a sentence on either side
-REACH = 250  #: maximum characters between a date and the words that describe it
+REACH = 250  #: maximum number of characters between a date and the words that describe it
 _BREAK_COST = 20  # characters that a clause break adds to the distance
 _BEHIND_COST = 10  # added for a cue after the date: `closed on DATE despite the expected`
-_HEADING_REACH = 800  # characters searched before a date
+_HEADING_REACH = 800  # number of characters searched before a date
 _HEADING_LENGTH = 80
 _MAX_SENTENCES = 4096
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -53,7 +53,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _NO_SUBJECT = r"(?<!the )(?<!of )(?<!in )(?<!their )"
-_PRESENT = re.compile(  # of verbs
+_PRESENT = re.compile(  # forms of verbs
     rf"{_NO_SUBJECT}\b(?!(?:this|its|is|was|has|as|us|news)\b)[a-z]{{2,}}s(?<!ss)"
     r" (?:its|the|a|an|to|on|in|from|for|their|his|her|up|off|out)\b"
     rf"[^.;]*{_MARK}"
@@ -76,7 +76,7 @@ _PLANNED_HEADING = re.compile(
 )
 _LIST_ITEM = re.compile(
     r"[ \t]*[-*+•·0-9.)]{0,3}[ \t]*[*_`]{0,2}\Z"
-)  # before a date that begins it
+)  # before a date that starts the sentence
 
 
 def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence:
@@ -124,7 +124,7 @@ def _sentence(text: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Cue:
-    """Words that classify a date. The cue that sorts first decides."""
+    """Words that classify a date. The cue that sorts first decides the date's class."""
 
     distance: int  #: 0 if the words contain the date
     length: int  #: negative, so that the longest sorts first
@@ -201,8 +201,8 @@ def _cues() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def _has_planned_heading(text: str, start: int) -> bool:
-    """Return whether a short line above a date, or the start of its own line, is a calendar's
-    title.
+    """Return whether a short line above a date, or the start of the date's own line, is the title
+    of a calendar.
     """
     block = text[max(0, start - _HEADING_REACH) : start].rpartition("\n\n")[2]
     *lines, own = block.split("\n")

@@ -30,7 +30,7 @@ FIELDS = (
     "knowledge_day",
     "day",
 )
-"""Metadata fields that are taken for the day, in this order."""
+"""Metadata fields read as the day, in this order."""
 
 LATE_FIELDS = ("date",)
 """Fields used only if the prompt gives no day: they may hold the day of the run."""
@@ -43,8 +43,8 @@ _SAYS = (
     r'(?:current_date|today|trade_date|day)": ?)',
     r"(?:as of|on the close of|close of|up to|before)",
 )
-"""Text before a day in a prompt: clear words, a line or key for a date, and weak words, which may
-also introduce the day of a report.
+"""Text before a day in a prompt: explicit words, a line or key for a date, and ambiguous words,
+which may also introduce the day of a report.
 """
 _PHRASES = tuple(re.compile(phrase, re.IGNORECASE) for phrase in _SAYS)
 _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
@@ -52,7 +52,7 @@ _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
 
 @dataclass(frozen=True)
 class DatedText:
-    """A text, its decision, and the decision's day."""
+    """A text with its decision and the decision's day."""
 
     decision: LoggedDecision
     text: LogText
@@ -109,11 +109,12 @@ def _no_day(log: AgentLog, day_field: str | None, day_map: Path | None) -> str:
     known = f"; fields: {', '.join(names[:12])}" if names else ""
     first = log.decisions[0].title
     if day_map is not None:
-        return f"--day-map {day_map}: names no decision of the log, such as {first!r}"
+        return f"--day-map {day_map}: lists no decision of the log, such as {first!r}"
     if day_field is not None:
         return f"--day-field {day_field!r}: not found in any decision of {log.source}{known}"
     return (
-        f"{log.source}: no decision names its day; name a field with --day-field, a table of decision"
+        f"{log.source}: no decision names its day; name a field with --day-field, a table of "
+        "decision"
         f" and day with --day-map (the first decision is {first!r}), or write `Today is 2024-03-05`"
         f" into the prompt{known}"
     )
@@ -156,7 +157,7 @@ def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[Date
 def _stated_day(
     decision: LoggedDecision, text: LogText, day_field: str | None
 ) -> tuple[int, date] | None:
-    """Return the rank of the phrase that states a text's day, and the day."""
+    """Return the rank of the phrase that states a text's day, and that day."""
     if day_field is not None:
         day = _field_day(text.fields, (day_field,), decision)
         return (0, day) if day else None
@@ -205,7 +206,7 @@ def _field_day(
     *,
     strict: bool = False,
 ) -> date | None:
-    """Return the first day in a field with one of these names. Raises DataError, if `strict` and a
+    """Return the first day in a field with one of these names. Raises DataError if `strict` and a
     value is not a day.
     """
     for name in names:

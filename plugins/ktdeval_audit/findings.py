@@ -23,15 +23,15 @@ Rule = Literal[
 ]
 RULES: Mapping[Rule, str] = {
     "date-after": "A prompt or tool result names a date after the day of the decision.",
-    "price-after": "A prompt or tool result holds prices that were not known on the day.",
+    "price-after": "A prompt or tool result contains prices that were not known on the day.",
     "event-after": "A prompt or tool result quotes a document that appeared after the day.",
     "identity": "A text under a mask names a stock, a company or a date.",
-    "cutoff": "The decisions lie in the time of the model's training data.",
+    "cutoff": "The decisions lie within the period of the model's training data.",
     "hindsight-words": "A reason mentions later outcomes.",
-    "same-bar": "A decision was filled at a price of the bar that it had seen.",
+    "same-bar": "A decision was filled at a price of a bar that it had already seen.",
 }
-_AROUND = 50  # characters of an excerpt before and after a span
-_WIDE = 400  # characters searched for a secret
+_AROUND = 50  # number of characters in an excerpt before and after a span
+_WIDE = 400  # number of characters searched for a secret
 _LONGEST = 60
 
 
@@ -74,7 +74,7 @@ def _own_secrets() -> Mapping[str, str]:
 
 
 def place_of(decision: LoggedDecision, text: LogText) -> str:
-    """Return the place of a text in its decision, without the decision's name."""
+    """Return a text's place within its decision, without the decision's name."""
     if text.place.startswith(decision.name):
         return text.place.removeprefix(decision.name).lstrip("/ ") or text.place
     return text.place

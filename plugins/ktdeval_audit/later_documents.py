@@ -17,9 +17,9 @@ from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.text_rules import finding_at
 
 WORDS = 8  #: number of consecutive words in a quotation
-MIN_TITLE = 5  #: minimum number of words in a title that is a quotation as a whole
+MIN_TITLE = 5  #: minimum number of words of a title that, quoted in full, is a quotation
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
-_MAX_LETTERS = 20_000  # number of characters of a document that are compared
+_MAX_LETTERS = 20_000  # maximum number of characters of a document that are compared
 
 Gram = tuple[str, ...]
 
@@ -97,10 +97,11 @@ def _quotations(
 
             done.add(first.title)
             why = (
-                f"quotes {size} words in a row of {clean(first.title)[:80]!r}, which was first known"
+                f"quotes {size} words in a row of {clean(first.title)[:80]!r}, which was first "
+                "known"
                 f" on {first.day}, after the close of {dated.day}"
             )
-            fix = "give the agent documents by the time at which they were known"
+            fix = "give the agent each document only after the time at which it was known"
             span = _span(dated.text.text, number, size)
             yield finding_at(dated, span, ("event-after", "error"), (why, fix))
 

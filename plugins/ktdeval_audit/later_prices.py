@@ -32,11 +32,14 @@ HORIZONS = (1, 5, 21, 252)
 """Horizons in trading days over which later values are searched; each is a separate test."""
 
 _WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # weights of the tests by horizon; they sum to 1
-_LIMITS = {1.0: 0.6, 1e-4: 0.4}  # false-hit limit of a number in a test -> weight of the test
+_LIMITS = {
+    1.0: 0.6,
+    1e-4: 0.4,
+}  # maximum false-hit probability of a test's numbers -> weight of the test
 
 KNOWN_DAYS = 252
-"""Number of past trading days in which a number may equal a known value. Over more days an asset
-has visited most prices near its own, and few numbers would be left.
+"""Number of past trading days in which a number may equal a known value. Over more days, an asset
+has visited most prices near its own, so few numbers would remain.
 """
 
 MAX_CHANCE = 1e-4  #: probability of a false hit above which nothing is reported
@@ -119,7 +122,7 @@ class LaterPrices:
         if not by_asset:
             return
 
-        # Each asset is a test; with several assets, their union is one more.
+        # Each asset is a test; with several assets, their union is another test.
         tests = len(by_asset) + int(len(by_asset) > 1)
         is_found = False
         for asset, trials in by_asset.items():
@@ -138,12 +141,13 @@ class LaterPrices:
 
     def over_the_log(self) -> tuple[float, int, int, int] | None:
         """Return probability, hits, numbers and horizon in days over all decisions; None if the
-        probability is too high or fewer than two decisions have hits. Each number counts once.
+        probability is too high or fewer than two decisions have hits. Repeats of a number count
+        once.
         """
         best = _best(self._trials)
         decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
         if best.chance >= MAX_CHANCE or len(decisions) < 2:
-            return None  # the finding of the decision already shows it
+            return None  # the decision's own finding already shows it
         return best.chance, len(best.hits), len(self._trials), best.horizon
 
     def _add(
@@ -157,7 +161,7 @@ class LaterPrices:
         if asset is None and len(self.market.codes) == 1:
             asset = 0
 
-        # A number with few digits equals some later value by chance.
+        # A number with few digits often equals some later value by chance.
         if abs(number.value) < _MIN_DIGITS * number.step * 10:
             return
 
@@ -300,7 +304,7 @@ class LaterPrices:
         kinds = np.full(int(is_known.sum()), _RETURN)
         return _order_values(percent[is_known], ordered[is_known], kinds)
 
-    # ---- words
+    # ---- messages
 
     def _finding(self, hits: Sequence[Hit], whose: str, chance: float) -> Finding:
         first = hits[0]
@@ -312,8 +316,8 @@ class LaterPrices:
 
         more = f" and {len(hits) - _SHOWN} more" if len(hits) > _SHOWN else ""
         why = (
-            f"{len(hits)} {_numbers(hits)} {whose} known only later: {', '.join(spelled)}{more};"
-            f" chance of so many by accident at most {chance:.1g}"
+            f"{len(hits)} {_numbers(hits)} {whose} known only later: {', '.join(spelled)}{more}; "
+            f"probability of this by chance at most {chance:.1g}"
         )
         span = (first.number.start, first.number.end)
         fix = "end tables and indicators at the close of the decision day"
@@ -341,9 +345,9 @@ class _Best:
 def _best(trials: Sequence[_Trial]) -> _Best:
     """Return the horizon with the lowest probability, corrected for multiple tests.
 
-    Each test takes the numbers whose own false-hit probability is at most a limit, so a hundred
-    three-digit numbers do not weaken one with nine digits. The tests share the error rate by weight
-    (weighted Bonferroni).
+    Each test uses only numbers whose own false-hit probability is below a limit, so that a hundred
+    three-digit numbers do not weaken the evidence of one with nine digits. The tests share the
+    error rate by weight (weighted Bonferroni).
     """
     best = _Best(1.0, (), HORIZONS[0])
     for place, horizon in enumerate(HORIZONS):

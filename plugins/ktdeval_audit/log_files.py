@@ -34,8 +34,8 @@ LONGEST_LINE = 32 << 20  #: maximum length of a line in bytes
 MAX_LEVELS = 100  #: maximum depth of nested lists and objects
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
-_ZSTANDARD = 93  # its compression method number in zip files
-_LOCAL_HEADER = struct.Struct("<26xHH")  # ends with the lengths of name and extra field
+_ZSTANDARD = 93  # number of this compression method in zip files
+_LOCAL_HEADER = struct.Struct("<26xHH")  # the header ends with the lengths of name and extra field
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _ZST = b"\x28\xb5\x2f\xfd"
 
@@ -71,16 +71,20 @@ def read_records(path: Path) -> list[LogRecord]:
     if data.startswith(_ZIP):
         return list(_archive_records(path))
     if data.startswith(_PICKLES):
-        raise DataError(f"{path}: is a pickle, which can run code; write the log as JSON lines")
+        raise DataError(
+            f"{path}: is a pickle file, which can run code; write the log as JSON lines"
+        )
     if data.startswith(_ZST):
-        raise DataError(f"{path}: is packed with zstandard; unpack it, or name the run's folder")
+        raise DataError(
+            f"{path}: is compressed with zstandard; decompress it, or name the run's folder"
+        )
 
     if data.startswith(PARQUET):
         return _table_records(path)
 
     records = _parse_text(path, data.removeprefix(_BYTE_ORDER_MARK))
     if not records:
-        raise DataError(f"{path}: is empty; write one JSON object a line")
+        raise DataError(f"{path}: is empty; write one JSON object per line")
     return records
 
 
@@ -121,7 +125,7 @@ def _parse(path: Path, data: bytes, where: str) -> JsonValue:
     try:
         return loads_untrusted(text, MAX_LEVELS)
     except ValueError as error:
-        advice = "write one JSON object a line"
+        advice = "write one JSON object per line"
         if where == str(path):
             advice = "write it as one JSON value, or as JSON lines"
         raise DataError(f"{where}: is not JSON: {str(error)[:120]}; {advice}") from error
@@ -149,7 +153,9 @@ def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
             yield LogRecord(cells, line)
             line = rows.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}:{line}: is not a CSV row: {error}; save it again") from error
+        raise DataError(
+            f"{path}:{line}: is not a valid CSV row: {error}; save the file again"
+        ) from error
 
 
 def _table_records(path: Path) -> list[LogRecord]:
@@ -199,8 +205,8 @@ def _archive_records(path: Path) -> Iterator[LogRecord]:
 
 
 def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member's bytes, up to its declared size. Newer logs are compressed with zstandard,
-    which Python's zipfile can't read before 3.14.
+    """Return a member's bytes, up to its declared size. Members compressed with zstandard can't be
+    read by Python's zipfile before 3.14.
     """
     if member.compress_type != _ZSTANDARD:
         with archive.open(member) as stream:

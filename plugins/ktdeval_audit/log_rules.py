@@ -25,7 +25,7 @@ class CutoffFacts:
     cutoff: str  #: a day or month; `none` or `unknown`
     before: int  #: decisions up to and including the cutoff
     total: int
-    is_lower_bound: bool = False  #: whether the data may end later
+    is_lower_bound: bool = False  #: whether the training data may end later
 
     @property
     def share(self) -> float | None:
@@ -76,8 +76,8 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
             level=level,
             message=(
                 f"{each.before} of {each.total} decisions ({share:.0%}) are before "
-                f"{each.cutoff}, the end of {each.model}'s training data: it may remember the "
-                "outcomes"
+                f"{each.cutoff}, the end of {each.model}'s training data: the model may remember "
+                "the outcomes"
             ),
             fix="test on later days, or behind a mask (ktdeval run --tasks '*_blinded')",
         )
@@ -124,7 +124,7 @@ def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> 
     if fill.day:
         if fill.day > str(day):
             return ""
-        return f"fill on {fill.day} at {fill.price:g}, a price of the bar of the decision, {day}"
+        return f"fill on {fill.day} at {fill.price:g}, a price of the decision's own bar, {day}"
 
     later = traded[len(known) : len(known) + 1]
     if not len(later):
@@ -135,7 +135,7 @@ def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> 
     if low - half <= fill.price <= high + half:
         return ""
     return (
-        f"fill at {fill.price:g}, a price of the bar of the decision, {day}; the next bar traded"
+        f"fill at {fill.price:g}, a price of the decision's own bar, {day}; the next bar traded"
         f" from {low:g} to {high:g}"
     )
 

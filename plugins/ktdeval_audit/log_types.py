@@ -28,8 +28,8 @@ class LogFill:
     """One fill recorded in a log."""
 
     price: float
-    digits: int  #: decimals of the price as written
-    code: str = ""  #: empty if the log states no code
+    digits: int  #: number of decimals of the price as written
+    code: str = ""  #: code; empty if the log states none
     day: str = ""  #: ISO day of the fill; empty if the log states no day
     place: str = ""
     line: int | None = None

@@ -67,9 +67,11 @@ class NamedDate:
 
     start: int  #: offset of its first character; a weekday before the day belongs to it
     end: int
-    first: date  #: its first day, the earliest that the words can mean
+    first: date  #: first day of the period, at its earliest interpretation
     unit: Unit
-    is_fiscal: bool = False  #: whether it is called fiscal: it may begin a year before `first`
+    is_fiscal: bool = (
+        False  #: whether the text calls it fiscal; it may then begin up to a year before `first`
+    )
 
     @property
     def last(self) -> date:
@@ -181,18 +183,19 @@ _YEARLESS: Sequence[re.Pattern[str]] = (
     re.compile(rf"(?<![0-9A-Za-z.]){_DAYS}\.?[ -](?:of )?{_NAME}(?![0-9A-Za-z])", re.IGNORECASE),
     re.compile(rf"(?<![0-9年])(?P<m>{_CHINESE}) ?月 ?(?P<d>{_CHINESE}) ?[日号](?!均)"),
     re.compile(
-        rf"(?<![A-Za-z])(?:on|since|as of|after|until|from) (?P<m>1[0-2]|0?[1-9])[/-](?P<d>{_NUMBER})"
+        r"(?<![A-Za-z])(?:on|since|as of|after|until|from) "
+        rf"(?P<m>1[0-2]|0?[1-9])[/-](?P<d>{_NUMBER})"
         r"(?![0-9/%-]|[.,][0-9])"
     ),
 )
-_WORDS_TOO = frozenset({"may", "march", "mar"})  # in lower case they may be ordinary words
+_WORDS_TOO = frozenset({"may", "march", "mar"})  # in lower case these may be ordinary words
 _WEEKDAY_AHEAD = re.compile(
     rf"(?<![A-Za-z])\(?{WEEKDAY}\)?[.,]*(?: the)?[ ,(/_-]{{1,3}}\Z"
     r"|(?:星期|周)[一二三四五六日天][ ,(]{0,2}\Z",
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"[ ,(]|den|le|el|de")
-# Context of a number in JSON that looks like a year or a compact day only by chance.
+# Context of a number in JSON that looks like a year or a compact date only by chance.
 _JSON_BEFORE = re.compile(r"[\[,:] ?-?\Z")
 _JSON_AFTER = re.compile(r" ?[,\]}]")
 _QUANTITY_KEY = re.compile(
@@ -239,7 +242,7 @@ def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
     plain, offsets = normalise_with_places(text)
     plain = plain.replace("○", "〇")
     found = [*_with_year(plain), *_without_year(plain), *_in_other_languages(plain)]
-    found.sort(key=lambda each: each.start - each.end)  # stable: the order of the forms
+    found.sort(key=lambda each: each.start - each.end)  # a stable sort keeps the order of the forms
 
     placed = []
     is_taken = bytearray(len(plain))

@@ -15,7 +15,7 @@ _NUMBER = re.compile(
 )
 _PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
 _RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
-_NEAR = 300  # number of characters before a number in which its asset is looked for
+_NEAR = 300  # number of characters before a number that are searched for its asset
 _MAX_NUMBERS = 20_000  # maximum number of numbers in a text
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 

@@ -92,14 +92,15 @@ def _cutoff_lines(facts: tuple[CutoffFacts, ...]) -> Iterator[str]:
     for each in facts:
         if each.cutoff == "unknown":
             yield (
-                f"  cutoff of {each.model}: unknown, so memory is not excluded (--cutoff names it)"
+                f"  cutoff of {each.model}: unknown, so memory is not excluded (set it with "
+                "--cutoff)"
             )
         elif each.cutoff == "none":
-            yield f"  cutoff of {each.model}: none, nothing was trained"
+            yield f"  cutoff of {each.model}: none, since nothing was trained"
         else:
             line = f"  cutoff of {each.model}: {each.cutoff}"
             if each.is_lower_bound:
-                line += " or later, so memory is not excluded (--cutoff names it)"
+                line += " or later, so memory is not excluded (set it with --cutoff)"
             yield f"{line}; {each.before} of {each.total} decisions before it"
 
 

@@ -30,15 +30,17 @@ _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{12,400}={0,2}(?![A-Za-
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{2}){6,200}(?![0-9A-Za-z])", re.IGNORECASE)
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PRINTABLE = re.compile(r"[\w\s.,:;/'&()%$#@!?+-]{4,}")
-_MAX_HITS = 20  # maximum findings of one rule in one text
-_NEAR = 366  # maximum days ahead of a date without evidence
-_REACH_OF_PERIOD = 40  # characters around a month, quarter or year: plans name these more often
-_CONTEXT = 120  # characters searched before a day without a year
+_MAX_HITS = 20  # maximum number of findings per rule and text
+_NEAR = 366  # maximum number of days ahead for a date without evidence
+_REACH_OF_PERIOD = (
+    40  # characters searched around a month, quarter or year; these occur more often in plans
+)
+_CONTEXT = 120  # number of characters searched before a day without a year
 _BESIDE = 25
 _LAST_YEAR = re.compile(
     r"\b(?:last|previous|prior|that) year|year (?:ago|earlier)|去年|上年|同年", re.I
 )
-_SOON = 31  # days within which a date without a year hardly belongs to another year
+_SOON = 31  # distance in days within which a date without a year rarely belongs to another year
 
 
 # ---- dates
@@ -47,10 +49,10 @@ _SOON = 31  # days within which a date without a year hardly belongs to another 
 def later_dates(dated: DatedText) -> Iterator[Finding]:
     """Yield a finding for each date after the day of the decision.
 
-    In prompts and tool results, a day that was known is an error, as is a day without evidence. A
-    longer period is reported if it was known; it is a warning because companies have fiscal years
-    of their own. A date that was only planned is a note. A model's own text may plan: it gets a
-    warning for dates that it knew.
+    In prompts and tool results, a later day is an error if its outcome was known or there is no
+    evidence. A longer period is reported only if it was known, as a warning, since fiscal years
+    differ. A date that was only planned is a note. A model's own text may contain plans, so only
+    dates whose outcome it knew give a warning.
     """
     seen: dict[Level, set[str]] = {level: set() for level in LEVELS}
     for where, text in _readings(dated.text.text):
@@ -69,18 +71,18 @@ def later_dates(dated: DatedText) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _LaterDate:
-    """A date of a text after the day of its decision."""
+    """A date in a text after the day of its decision."""
 
     start: int
     end: int
-    day: date  #: first day; of a period that is said to be over, its last day
+    day: date  #: first day; for a period described as over, its last day
     unit: Unit
     evidence: Evidence
     has_year: bool = True
     is_over: bool = False
 
     def days_after(self, decided: date) -> int:
-        """Return days from the decision to the date."""
+        """Return the number of days from the decision to the date."""
         return (self.day - decided).days
 
 
@@ -108,7 +110,7 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
 
 
 def _is_of_other_year(text: str, each: DayOfYear, year: int) -> bool:
-    """Return whether the words before a day without a year, or next to it, name another year."""
+    """Return whether the words before or next to a day without a year name another year."""
     first = max(0, each.start - _CONTEXT)
     before = text[first : each.start].rpartition("\n")[2]
     years = [named.first.year for named in named_dates(before)]
@@ -152,8 +154,8 @@ def _date_finding(
 
     fix = "show the agent nothing later than the day of the decision"
     if later.evidence == "planned":
-        why += "; the text around it says that it was planned"
-        fix = "nothing to fix if it was planned by the day of the decision"
+        why += "; the surrounding text says that it was planned"
+        fix = "nothing to fix if it was already planned on the day of the decision"
 
     span = where or (later.start, later.end)
     return finding_at(dated, span, ("date-after", level), (why, fix))
@@ -162,7 +164,7 @@ def _date_finding(
 def finding_at(
     dated: DatedText, span: tuple[int, int], kind: tuple[str, Level], words: tuple[str, str]
 ) -> Finding:
-    """Return a finding on a span of a text. `kind`: rule and level; `words`: why and fix."""
+    """Return a finding on a span of a text. `kind`: rule and level; `words`: reason and fix."""
     return Finding(
         rule=kind[0],
         level=kind[1],
@@ -205,8 +207,8 @@ def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
                 span,
                 ("identity", "error"),
                 (
-                    f"holds a {hit.kind}{encoded}, which the mask hides",
-                    "replace it by its handle before the text is sent",
+                    f"contains a {hit.kind}{encoded}, which the mask hides",
+                    "replace it with its handle before sending the text",
                 ),
             )
 
@@ -266,7 +268,7 @@ def hindsight(dated: DatedText) -> Iterator[Finding]:
             match.span(),
             ("hindsight-words", "warning"),
             (
-                "the reason mentions what happened later, which the model can only remember",
+                "the reason mentions later events, which the model can only know from memory",
                 "test the model on days after its training data, or behind a mask",
             ),
         )

@@ -13,7 +13,9 @@ from ktdeval.values import later
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the command."""
-    summary = "Count what models name in their reasons, by mask, and what hiding it removes."
+    summary = (
+        "Count what models mention in their reasons, by mask, and how hiding identities changes it."
+    )
     command = later("ktdeval_rationale.command:rationale")
     return [Spec("compare rationale", command, summary)]
 

@@ -37,7 +37,7 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "any": frozenset(LEAK_CATEGORIES),
 }
 """Rows that combine several categories: those that hiding the stock should remove, those that
-hiding the date should remove, and all.
+hiding the date should remove, and all of them.
 """
 
 ROWS: tuple[str, ...] = (*LEAK_CATEGORIES, *GROUPS)  #: Rows of every table, in order
@@ -50,10 +50,10 @@ class ModelText:
     """One text of a model."""
 
     source: Source
-    #: as written; reasons as in the ledger, with what it withholds restored from the submission if
+    #: as written; reasons as in the ledger, with withheld parts restored from the submission if
     #: there is one
     text: str
-    order: int | None = None  #: number of the order, or of the decision on an asset, for its reason
+    order: int | None = None  #: for a reason: number of its order, or of its decision on an asset
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StepTexts:
 
     step: int
     decided_on: str  #: ISO day
-    texts: Sequence[ModelText]  #: those that are not empty
+    texts: Sequence[ModelText]  #: non-empty texts
     messages: Sequence[str]  #: messages sent to the model, without its own turns
 
     @cached_property
@@ -82,7 +82,7 @@ def read_steps(
     steps, entries = folder.load_recorded(spec)
     for step, entry in zip(steps, entries, strict=True):
         if not isinstance(step, StepRecord):
-            raise StoreError(f"{folder.episode_path(spec)}: holds no orders, so no reasons")
+            raise StoreError(f"{folder.episode_path(spec)}: contains no orders, and so no reasons")
 
         exchanges = read_exchanges(entry, str(folder.episode_path(spec)))
         texts = [
@@ -121,7 +121,7 @@ def _step_texts(
 
 def _step_reasons(step: StepRecord, submitted: Mapping[str, JsonValue]) -> list[str]:
     """Return the reasons for a step's decisions, or for its orders."""
-    # A decision without a trade has a reason, but no order.
+    # A decision without a trade has a reason but no order.
     decisions = _reasons(submitted.get("decisions"))
     if decisions:
         return decisions
@@ -150,7 +150,7 @@ def _reasons(items: JsonValue) -> list[str]:
 def _text_or_empty(value: JsonValue) -> str:
     if not isinstance(value, str):
         return ""
-    return value.encode(errors="replace").decode()  # JSON may spell lone surrogates
+    return value.encode(errors="replace").decode()  # JSON may contain lone surrogates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class ExampleRow:
     after: str
     where: str  #: episode, step and kind of text
     decided_on: str  #: ISO day of the decision
-    was_sent: bool  #: whether these characters had been sent to the model in that step
+    was_sent: bool  #: whether this text had been sent to the model in that step
 
 
 def _no_rows() -> dict[str, int]:
@@ -183,7 +183,7 @@ class EpisodeCounts:
     reasons_with: dict[str, int] = field(default_factory=_no_rows)  #: row -> reasons that name it
     #: row -> steps that name it, in any text
     steps_with: dict[str, int] = field(default_factory=_no_rows)
-    #: row -> steps that name something in it that the model had not been sent in that step
+    #: row -> steps that mention something in it that was not in that step's messages to the model
     unsent_with: dict[str, int] = field(default_factory=_no_rows)
     #: source -> row, or `texts` -> texts that name it
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -192,8 +192,8 @@ class EpisodeCounts:
 
 
 class CategoryCounter:
-    """Counts episodes with one linter, and caches texts, which models repeat; records the first
-    `examples` of each category.
+    """Counts episodes with one linter. Caches texts, since models repeat them, and records the
+    first `examples` of each category.
     """
 
     def __init__(self, linter: RationaleLinter, examples: int = 0) -> None:
@@ -269,7 +269,7 @@ class CategoryCounter:
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:
-    """Count one text or step in the rows of its categories, and in each group that contains one of
+    """Count a text or step in the rows of its categories, and in each group that contains one of
     them.
     """
     for category in categories:
@@ -306,7 +306,7 @@ def subject_key(spec: EpisodeSpec) -> str:
 
 
 def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
-    """Return model, agent and mode, with their arguments if subjects differ only in arguments."""
+    """Return model, agent and mode, with their arguments if subjects differ only in these."""
     label = _short_label(spec)
     alike = {subject_key(other) for other in others if _short_label(other) == label}
     if len(alike) < 2:

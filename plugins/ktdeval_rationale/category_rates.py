@@ -35,7 +35,7 @@ HIDING = (
 """Hidden identity, and the masks before and after hiding it."""
 
 REMOVES: Mapping[str, str] = {"stock": "stock", "date": "calendar"}
-"""Hidden identity -> the row that should vanish with it, while the other row should remain
+"""Hidden identity -> the row that should vanish when it is hidden, and the row that should remain
 (Appendix A).
 """
 
@@ -68,7 +68,8 @@ class MaskRates:
     step_rates: Mapping[str, Share]
     unsent_rates: Mapping[str, Share]  #: share of steps that mention something not sent to it
     sources: Mapping[str, Mapping[str, int]]  #: source of a text -> row, or `texts` -> texts
-    #: of steps that resemble a leak, and of those of them that name nothing; unset: not requested
+    #: shares of steps that resemble a leak, and of these steps that name nothing; unset: not
+    #: requested
     resembling: Share | UnsetType = UNSET
     only_resembling: Share | UnsetType = UNSET
 
@@ -77,7 +78,7 @@ class MaskRates:
 class ShareDifference:
     """A difference of two shares."""
 
-    value: float  #: the first minus the second
+    value: float  #: first share minus second
     interval: Interval
     pairs: int  #: windows common to both; 0 if steps were treated as independent
 
@@ -102,7 +103,7 @@ class HidingRow:
 
 @dataclass(frozen=True, kw_only=True)
 class IdentityEffectRow:
-    """Effect of showing an identity on the share of steps, mean over windows."""
+    """Effect of showing an identity on the share of steps, averaged over windows."""
 
     row: str
     effect: str
@@ -251,8 +252,8 @@ def difference(
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
-    """Return Newcombe's interval for a difference between two independent shares, given as
-    successes and trials, from their Wilson intervals.
+    """Return Newcombe's interval for the difference of two independent shares, given as successes
+    and trials, computed from their Wilson intervals.
     """
     ends = ends_of_difference(_with_interval(*first, level), _with_interval(*second, level))
     if ends is None:
@@ -320,7 +321,7 @@ def _mean_over_windows(values: Vector, spans: Sequence[tuple[str, str]]) -> Mean
 
 
 def _steps(counts: Sequence[EpisodeCounts], row: str) -> tuple[int, int]:
-    """Return the number of steps that mention something in a row, and of all steps."""
+    """Return the number of steps that mention something in a row, and the number of all steps."""
     return sum(count.steps_with[row] for count in counts), sum(count.steps for count in counts)
 
 

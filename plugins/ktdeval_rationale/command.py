@@ -39,7 +39,7 @@ from ktdeval_rationale.report import (
 )
 
 _UNDEFINED = "-"
-_INDENT = "    "  #: of a table below its title
+_INDENT = "    "  #: indentation of a table below its title
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
 
 
@@ -51,7 +51,7 @@ class RationaleOptions(MarketOptions, PluginOptions, JsonOptions):
         0,
         type=click.IntRange(0, 1000),
         metavar="N",
-        help="show the first N different mentions of each category under each mask",
+        help="show the first N distinct mentions of each category under each mask",
     )
     embeddings: bool = flag(False, help="also look for sentences that paraphrase planted leaks")
     model: Path | None = flag(
@@ -71,12 +71,12 @@ class RationaleOptions(MarketOptions, PluginOptions, JsonOptions):
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @options_of(RationaleOptions)
 def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
-    """Count what models name in their reasons, by mask, and what hiding the stock or the date
-    removes.
+    """Count what models mention in their reasons, by mask, and how hiding the stock or the date
+    changes it.
 
-    RUN is a run folder, which is only read; give the runs of several masks to compare them. Counted
-    are codes, companies, brands, sectors, dates, events, hindsight and recognition. Secrets of the
-    environment are removed from examples.
+    RUN is a run folder, which is only read; give the runs of several masks to compare them. The
+    categories are codes, companies, brands, sectors, dates, events, hindsight and recognition.
+    Secrets of the environment are removed from examples.
     """
     plugins = open_plugins(options.plugin)
     similarity: SimilarityLinter | str | None = None
@@ -87,7 +87,7 @@ def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
         else:
             similarity = SimilarityLinter(encoder)
 
-    # Secret variables are selected once, so that texts are not compared with all variables.
+    # Secret variables are selected once, to avoid comparing each text with all variables.
     redact = partial(hide_secrets, secrets=secrets_of(os.environ))
     report = make_report(
         runs, plugins, ReportSettings(options.examples, options.data, redact, similarity)
@@ -106,15 +106,15 @@ def _report_lines(report: RationaleReport, width: int | None) -> Iterator[str]:
 
         if subject.hiding:
             title = (
-                "What hiding removes: share of steps before less after, paired by window and seed"
-                " where pairs > 0"
+                "Effect of hiding: share of steps before minus after, paired by window and seed "
+                "if pairs > 0"
             )
             yield from _add_title(title, _hiding(subject.hiding, width))
 
         if subject.effects:
             title = (
-                "All four masks together: effect of having it in sight on the share of steps, mean"
-                " over windows"
+                "All four masks together: effect of showing it on the share of steps, mean over "
+                "windows"
             )
             yield from _add_title(title, _effect_lines(subject.effects, width))
 
@@ -143,8 +143,8 @@ def _add_title(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, width: int | None) -> list[str]:
-    """Return lines of shares with their intervals in per cent; 0 for a category that is never
-    named.
+    """Return lines of shares with their intervals in per cent; 0 for a category that never
+    occurs.
     """
     rows = [("n", *(str(getattr(rates, unit)) for rates in masks.values()))]
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):
@@ -216,7 +216,7 @@ def _effect_lines(rows: Sequence[IdentityEffectRow], width: int | None) -> list[
 def _examples(subject: ModelSubject) -> Iterator[str]:
     if subject.examples:
         yield ""
-        yield "  Examples (* not among what the model was sent in that step)"
+        yield "  Examples (*: not sent to the model in that step)"
 
     for each in subject.examples:
         mark = " " if each.was_sent else "*"

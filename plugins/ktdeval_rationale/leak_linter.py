@@ -1,8 +1,8 @@
-"""Leak linter for a model's reasons, research notes and reasoning. It reports what was named,
-without a verdict.
+"""Leak linter for a model's reasons, research notes and reasoning. It reports mentions, without a
+verdict.
 
 A mention is a fact about a text: under `bright` a code is the label of an asset, under `blinded`
-the model was not shown it. `LEAKS_REMOVED_BY` has the categories that a mask should remove. Rates
+the model was not shown it. `LEAKS_REMOVED_BY` lists the categories that a mask should remove. Rates
 are computed elsewhere.
 
 `identities_of` finds the snapshot's own codes, names, industries and all dates, in every spelling
@@ -75,7 +75,9 @@ _READINGS: tuple[Category, ...] = (
     "date",
 )
 _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
-"""Priority of two readings of one span: an event may contain a year, an industry a company's name."""
+"""Priority of two readings of one span: an event may contain a year, and an industry a company's
+name.
+"""
 
 _OF_LEXICON: Mapping[str, Category] = {
     "company": "company",
@@ -103,7 +105,9 @@ class Mention:
     """An identity or a claim in a text."""
 
     category: Category  #: one of `LEAK_CATEGORIES`
-    span: tuple[int, int]  #: first character, and one past the last, in the text as given
+    span: tuple[
+        int, int
+    ]  #: offsets of the first character and of the one after the last, in the text as given
     text: str  #: the characters of the span
 
 
@@ -114,7 +118,7 @@ class _CategorySpan(NamedTuple):
 
 
 class RationaleLinter:
-    """Finds names that a text can't have from prices.
+    """Finds names that a text can't derive from prices.
 
     `snapshot`: the market whose codes, names and industries are searched for; None: only codes in
     the numbering of the A-share boards and the lexicon. `lexicon`: well-known names; by default the
@@ -139,7 +143,8 @@ class RationaleLinter:
         readable = _replace_spans(folded, ((start, end, _BLANK) for _, start, end in plain))
         identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
 
-        # Phrases are claims about an identity: in their patterns one mark replaces each identity.
+        # Phrases are claims about an identity: in their patterns, one mark stands in for each
+        # identity.
         marks = ((hit.start, hit.end, _MARK[hit.category]) for hit in identities)
         marked = _replace_spans(readable, marks)
         recognition = [_CategorySpan("recognition", *span) for span in find_recognition(marked)]
@@ -155,7 +160,9 @@ class RationaleLinter:
         return mentions
 
     def _identities(self, folded: str) -> Iterator[_CategorySpan]:
-        """Yield codes, names, industries and dates, without numbers that have another meaning here."""
+        """Yield codes, names, industries and dates, except numbers that have another meaning in
+        context.
+        """
         for kind, start, end in self._index.find(folded, "answer"):
             if kind not in ("security code", "calendar date"):
                 is_industry = _letters(folded[start:end]) in self._industries
@@ -220,7 +227,7 @@ def _letters(name: str) -> str:
 
 
 def _is_code_here(folded: str, start: int, end: int) -> bool:
-    """Return whether a number in the form of a code is one. Next to a word of quantity it is an
+    """Return whether a number in the form of a code is one. Next to a word for a quantity it is an
     amount; `0.600519` is a decimal number.
     """
     if folded.startswith("0.", start):
@@ -231,7 +238,7 @@ def _is_code_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_date_here(folded: str, start: int, end: int) -> bool:
-    """Return whether a text in the form of a date is one. Exceptions are prices such as 2015,
+    """Return whether a text in the form of a date is one. Exceptions are prices such as 2015, the
     lengths of two averages, and a month's name before another number.
     """
     if _BARE_YEAR.fullmatch(folded, start, end):
@@ -250,8 +257,8 @@ def _is_date_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_day_here(folded: str, pair: re.Match[str]) -> bool:
-    """Return whether two numbers with a slash are a day and not lengths of two averages (`10/20`).
-    The words around them or a leading zero decide.
+    """Return whether two numbers with a slash are a day and not the lengths of two averages
+    (`10/20`). The surrounding words or a leading zero decide.
     """
     preposition, *numbers = pair.groups()
     if _begins("lengths_after", folded, pair.end()):

@@ -1,4 +1,5 @@
-"""Lexicon of names that a rationale can't take from prices, and the search for its terms in a text.
+"""Lexicon of names that a rationale can't derive from prices, and the search for its terms in a
+text.
 
 `lexicon.yaml` has the terms and explains each kind. Latin terms are compared word by word, Chinese
 ones character by character with spaces ignored. Both are indexed by their first word or characters,
@@ -40,7 +41,7 @@ _GAP = re.compile(r"[ '’&./_·-]{1,3}")
 _PADDING = re.compile(r"[\s·•・‧]+")
 _GLUED = frozenset({"company", "brand"})  # `PingAn`, `YangtzePower`
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "another", "such"})
-_REACH = 3  # words in which a companion or an article is searched for
+_REACH = 3  # number of words searched for a companion or an article
 
 
 class Term(NamedTuple):
@@ -114,7 +115,7 @@ class Lexicon:
             squashed = _PADDING.sub("", folded).lower()
             if len(squashed) < 2:
                 raise DataError(
-                    f"lexicon: {kind} {spelling!r} has only one character, which would match "
+                    f"lexicon: {kind} {spelling!r} has only one character, so it would match "
                     "everywhere; use a longer one"
                 )
 
@@ -124,7 +125,7 @@ class Lexicon:
         words = tuple(_WORD.findall(folded))
         if len("".join(words)) < 2:
             raise DataError(
-                f"lexicon: {kind} {spelling!r} has fewer than two letters, which would match "
+                f"lexicon: {kind} {spelling!r} has fewer than two letters, so it would match "
                 "everywhere; use a longer one"
             )
 
@@ -138,8 +139,8 @@ class Lexicon:
     def _is_sure(
         self, term: _LatinTerm, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]
     ) -> bool:
-        """Return whether a term has its meaning as a name. An everyday word names a sector only
-        next to a companion (`bank stocks`), a noun also after an article.
+        """Return whether a term is used as a name. An everyday word is a sector only next to a
+        companion (`bank stocks`), a noun also after an article.
         """
         first, last = span
         if term.kind not in ("sector-word", "sector-noun"):
@@ -163,7 +164,7 @@ class Lexicon:
         return False
 
     def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Term]:
-        # Offsets must not shift: a few capitals have lower-case forms of two characters.
+        # Offsets must not shift: some capitals have lower-case forms of two characters.
         lowered = "".join(
             character.lower() if len(character.lower()) == 1 else character for character in folded
         )
@@ -190,7 +191,7 @@ class Lexicon:
 
 @lru_cache(maxsize=1)
 def shipped_lexicon() -> Lexicon:
-    """Return the lexicon of the package."""
+    """Return the shipped lexicon."""
     terms: dict[str, list[str]] = {}
     for kind, things in load_yaml(LEXICON_FILE).items():
         terms[kind] = list(itertools.chain.from_iterable(things))
@@ -207,7 +208,7 @@ def _is_gap(text: str, start: int, end: int) -> bool:
 def _match(term: _LatinTerm, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
     """Return the index of the term's last word if the term begins at word `first`, else None."""
     last = first + len(term.words) - 1
-    # the word of a handle
+    # word of a handle
     if last >= len(words) or text[max(0, words[first].start() - 1) : words[first].start()] == "_":
         return None
 

@@ -16,7 +16,7 @@ from ktdeval_rationale.pattern_files import read_patterns
 Span = tuple[int, int]
 
 NAME, SECTOR, TIME = "\ue000", "\ue001", "\ue002"
-"""Replacements of each character of a code, company or brand; of a sector; of a date or event."""
+"""Characters that replace those of a code, company or brand; of a sector; of a date or event."""
 
 _IDENTITIES = {"any": f"(?=[{NAME}{SECTOR}{TIME}])", "named": f"(?={NAME})", "timed": f"(?={TIME})"}
 _PATTERNS = read_patterns("phrases.txt", _IDENTITIES)
@@ -24,7 +24,7 @@ _PAST_BAR = re.compile(r"day_-[0-9]")
 _CLAUSE_END = re.compile(r"[.;!?。;!\n]")
 
 _REACH = 60
-# characters; without a limit, a long text without a full stop would take quadratic time
+# number of characters; without a limit, a long text without a full stop would take quadratic time
 _CLAUSE = 160
 
 
@@ -36,9 +36,10 @@ def find_recognition(text: str) -> Iterator[Span]:
 
 
 def find_hindsight(text: str) -> Iterator[Span]:
-    """Yield the spans of words that need knowledge of later days; same text as `find_recognition`.
+    """Yield the spans of words that require knowledge of later days, in the same text as
+    `find_recognition`.
 
-    Statements about bars in the look-back (`day_-5`) are about the past, not hindsight.
+    Statements about bars in the look-back (`day_-5`) concern the past and are not hindsight.
     """
     for start, end in _claims(text, _PATTERNS["hindsight"]):
         if not _PAST_BAR.search(_clause_around(text, start, end)):
@@ -60,7 +61,7 @@ def _is_denied(text: str, start: int) -> bool:
 
 
 def _clause_around(text: str, start: int, end: int) -> str:
-    """Return the clause of a span, cut a few words to either side."""
+    """Return the clause around a span, cut a few words away on either side."""
     first = max(0, start - _CLAUSE)
     last = min(len(text), end + _CLAUSE)
     begin = max((match.end() for match in _CLAUSE_END.finditer(text, first, start)), default=first)

@@ -27,7 +27,7 @@ from ktdeval.values import install_command, load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
-FALSE_ALARMS = 0.05  #: share of harmless anchors that may be nearer to a leak than the threshold
+FALSE_ALARMS = 0.05  #: share of harmless anchors whose lead may exceed the threshold
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
 _MIN_LETTERS = 8
@@ -49,7 +49,7 @@ class Encoder(Protocol):
 
 class NgramEncoder:
     """Counts of letter groups, hashed to a fixed number of dimensions. It needs no weights, and
-    compares spelling, not meaning.
+    compares spelling instead of meaning.
 
     Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
     """
@@ -87,7 +87,7 @@ class StaticEncoder:
 
         if not (folder / "config.json").is_file():
             raise UsageError(
-                f"--embedding-model {folder}: no model there (config.json is missing); give a"
+                f"--embedding-model {folder}: contains no model (config.json is missing); give a"
                 " folder written by model2vec"
             )
 
@@ -130,7 +130,7 @@ class Resemblance:
 
     category: str  #: kind of the nearest planted sentence
     text: str
-    where: str  #: the caller's name of the text
+    where: str  #: the caller's name for the text
     anchor: str  #: the nearest planted sentence
     similarity: float  #: cosine, -1 … 1
 
@@ -151,7 +151,7 @@ class SimilarityLinter:
         harmless = [sentence for category, sentence in pairs if category == HARMLESS]
         if not self._leaks or len(harmless) < 2:
             raise DataError(
-                "similarity linter: anchors need leaks and at least two harmless sentences"
+                "similarity linter: anchors must include leaks and at least two harmless sentences"
             )
 
         self._leak_vectors = self._embed([sentence for _, sentence in self._leaks])
@@ -166,7 +166,7 @@ class SimilarityLinter:
 
     def find(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
         """Return the sentences of (text, where) pairs that resemble a leak, in order. They are
-        embedded in batches, which is faster.
+        embedded in batches for speed.
         """
         sentences: list[tuple[str, str]] = []
         for text, where in texts:
@@ -240,7 +240,7 @@ def _sentence(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=1)
 def shipped_anchors() -> tuple[tuple[str, str], ...]:
-    """Return (category, sentence) pairs of the package."""
+    """Return the shipped (category, sentence) pairs."""
     pairs: list[tuple[str, str]] = []
     for category, sentences in load_yaml(ANCHORS_FILE).items():
         pairs += [(category, sentence) for sentence in sentences]
@@ -262,8 +262,8 @@ def _letter_groups(text: str) -> Iterator[str]:
 
 
 def _threshold(harmless: FloatArray, leaks: FloatArray) -> float:
-    """Return the threshold: the lead of leaks over harmless anchors that only `FALSE_ALARMS` of the
-    harmless anchors exceed, each compared with the others.
+    """Return the threshold: the lead of leaks over harmless anchors that only a fraction
+    `FALSE_ALARMS` of the harmless anchors exceeds, each compared with the others.
     """
     among = harmless @ harmless.T
     np.fill_diagonal(among, -math.inf)

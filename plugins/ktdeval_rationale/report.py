@@ -37,7 +37,9 @@ from ktdeval_rationale.category_rates import (
 from ktdeval_rationale.leak_linter import LEAK_CATEGORIES, RationaleLinter
 from ktdeval_rationale.paraphrased_leaks import Resemblance, SimilarityLinter
 
-_NO_MARKET = "without the market only well-known names and codes in the A-share numbering are found"
+_NO_MARKET = (
+    "without the market, only well-known names and codes in the A-share numbering are found"
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class ModelSubject:
     hiding: Sequence[HidingRow]
     effects: Sequence[IdentityEffectRow]
     examples: Sequence[ExampleRow]
-    resemblances: Mapping[str, Sequence[Resemblance]]  #: by mask; empty if not requested
+    resemblances: Mapping[str, Sequence[Resemblance]]  #: results by mask; empty if not requested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ class _ResemblingSteps:
     """Steps of an episode with a sentence that resembles a leak."""
 
     steps: int
-    without_mention: int  #: those in which the first stage has no mention
+    without_mention: int  #: steps without a mention in the first stage
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ class _ReadRuns:
             return
 
         if not folder.is_complete(spec):
-            self.notes.append(f"{spec.label} is unfinished: its {len(steps)} steps count")
+            self.notes.append(f"{spec.label} is unfinished; its {len(steps)} steps are counted")
 
         self.counts.append(CategoryCounter(linter, self.options.examples).count(spec, steps))
         if isinstance(self.options.similarity, SimilarityLinter):
@@ -180,7 +182,7 @@ class _ReadRuns:
         similarity: SimilarityLinter,
         linter: RationaleLinter,
     ) -> None:
-        """Run the second stage over an episode. Also count its steps without a mention in the first
+        """Run the second stage over an episode, and count its steps without a mention in the first
         stage.
         """
         texts: list[tuple[str, str]] = []
@@ -244,9 +246,10 @@ class _ReadRuns:
 
 
 def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]:
-    """Return episodes by mask, masks in the order of tables.
+    """Return episodes by mask, masks in the order of the tables.
 
-    Raises UsageError if two of them have one mask, window and seed, so that they can't be paired.
+    Raises UsageError if two of them have the same mask, window and seed, so that they can't be
+    paired.
     """
     cells: dict[tuple[str, str | None, int], EpisodeSpec] = {}
     by_mask: dict[str, list[EpisodeCounts]] = {}
@@ -255,9 +258,9 @@ def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]
         first = cells.setdefault((str(spec.mask), spec.window_name, spec.seed), spec)
         if first is not spec:
             raise UsageError(
-                f"{spec.task} ({spec.id}) and {first.task} ({first.id}) are both {spec.mask}"
-                f" {spec.mode} {spec.window_name} seed {spec.seed} of {spec.model}; give the runs"
-                " of one of them"
+                f"{spec.task} ({spec.id}) and {first.task} ({first.id}) are both {spec.mask} "
+                f"{spec.mode} {spec.window_name} seed {spec.seed} of {spec.model}; give only one "
+                "of these runs"
             )
 
         by_mask.setdefault(str(spec.mask), []).append(count)

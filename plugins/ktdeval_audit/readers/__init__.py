@@ -31,7 +31,7 @@ def read_log(
     Raises UsageError if no format fits the file; DataError or StoreError if it can't be read.
     """
     if kind is not None and kind not in NAMES:
-        raise UsageError(f"--from {kind!r} is not a kind of log{near_matches(kind, NAMES)}")
+        raise UsageError(f"--from {kind!r} is not a known kind of log{near_matches(kind, NAMES)}")
 
     if not path.is_dir():
         return _read_file(path, kind, named)
@@ -42,7 +42,9 @@ def read_log(
 
 def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) -> AgentLog:
     if kind == run_folder.name:
-        raise UsageError(f"{path}: is not a run folder; name the folder that has manifest.json")
+        raise UsageError(
+            f"{path}: is not a run folder; name the folder that contains manifest.json"
+        )
 
     records = read_records(path)
     if named:
@@ -64,7 +66,7 @@ def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) ->
 
 
 def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, str] | None) -> str:
-    """Return why a log contains no decision, with its keys and the options that accept them."""
+    """Return why a log contains no decision: its keys, and the options that name the right ones."""
     paths: dict[str, str] = {}
     for record in records[:_SAMPLE]:
         for item in objects_in(record.value):
@@ -80,7 +82,7 @@ def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, st
             f"matches no known kind of log: {keys}{advice}; or name the kind with --from "
             f"({', '.join(NAMES)})"
         )
-    return f"read as {kind}, it has no messages with text; keys: {keys}{advice}"
+    return f"read as {kind}, the log has no messages with text; keys: {keys}{advice}"
 
 
 def _advice(paths: Mapping[str, str]) -> str:
@@ -90,15 +92,15 @@ def _advice(paths: Mapping[str, str]) -> str:
     lists = [path for path, kind in paths.items() if kind == "objects"]
     texts = [path for path, kind in paths.items() if kind == "text"]
     if lists:
-        return f"; if {lists[0]!r} holds the messages, give --messages {lists[0]}"
+        return f"; if {lists[0]!r} contains the messages, give --messages {lists[0]}"
     texts = [path for path in texts if path.rpartition(".")[2] not in _DAYS] or texts
     sent = next(iter(texts), "")
     said = next(reversed(texts), "")
     if len(texts) > 1:
         return (
-            f"; if {sent!r} holds what the model was sent and {said!r} what it replied, give"
+            f"; if {sent!r} is the prompt and {said!r} the reply, give"
             f" --prompt {sent} --response {said}"
         )
     if texts:
-        return f"; if {sent!r} holds what the model was sent, give --prompt {sent}"
+        return f"; if {sent!r} is the prompt, give --prompt {sent}"
     return '; write chat messages as JSON lines ({"messages": [{"role": …, "content": …}]})'

@@ -64,7 +64,7 @@ _MODELS = (
     "extra.metadata.ls_model_name",
     "metadata.ls_model_name",
 )
-_SYNTHETIC = "<synthetic>"  # Claude Code's messages about errors, not from a model
+_SYNTHETIC = "<synthetic>"  # error messages of Claude Code, not from a model
 _UNNAMED = "conversation "  # prefix of the name of an unnamed record
 
 
@@ -155,7 +155,7 @@ def _read_conversations(
     notes += said
     if without_text:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(without_text.items()))
-        notes.append(f"Left out records without text: {counts}.")
+        notes.append(f"Records without text were left out: {counts}.")
 
 
 def _is_fragment(value: Mapping[str, JsonValue]) -> bool:
@@ -236,7 +236,7 @@ def _text_at(value: JsonValue, paths: Sequence[str]) -> str:
 
 def _kind_without_text(value: Mapping[str, JsonValue]) -> str:
     words = [str(value[key]) for key in ("type", "subtype") if isinstance(value.get(key), str)]
-    return "/".join(words)[:40] or "of another kind"
+    return "/".join(words)[:40] or "a record of another kind"
 
 
 # ---- fields named by the user
@@ -266,8 +266,8 @@ def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogRea
 def _split(
     value: JsonValue, named: Mapping[str, str]
 ) -> Iterator[tuple[JsonValue, dict[str, str]]]:
-    """Yield each object that holds the paths, with the remaining paths. Lists on a path shared by
-    all are expanded into their items.
+    """Yield each object that contains the paths, with the remaining paths. Lists on a path shared
+    by all are expanded into their items.
     """
     if isinstance(value, list):
         for item in value:

@@ -26,7 +26,7 @@ _NOT_METADATA = {
     "output",
     "outputs",
 }
-_DEEPEST = 4  # levels of metadata that are read
+_DEEPEST = 4  # maximum depth of metadata that is read
 _LONGEST_FIELD = 300
 
 

@@ -1,7 +1,7 @@
 """Forms of logs: the keys that identify each, and the names of its decisions.
 
-Other differences between forms are in the words of `words.py` and the paths of `spans.py`; the code
-that reads records is the same for all.
+All other differences are in the words of `words.py` and the paths of `spans.py`; the same code
+reads the records of all forms.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ class LogForm:
     """One form of logs."""
 
     name: str
-    keys: tuple[str, ...]  #: sets of dotted keys, each separated by spaces; one is enough
-    title: str = ""  #: prefix of the name of a decision
+    keys: tuple[
+        str, ...
+    ]  #: sets of dotted keys, separated by spaces; a record needs one of the sets
+    title: str = ""  #: prefix of decision names
     has_spans: bool = False
-    items: str | None = None  #: key of a record's items; empty: itself; None: any depth
-    fields_at: str = ""  #: path of the metadata that may hold a day; empty: anywhere
+    items: str | None = (
+        None  #: key of a record's items; empty: the record itself; None: at any depth
+    )
+    fields_at: str = ""  #: path of metadata that may contain the day; empty: anywhere
 
     def matches(self, record: JsonValue) -> bool:
         """Return whether a record has the keys of this form."""
@@ -90,7 +94,7 @@ NAMES = (*(form.name for form in FORMS), "ktdeval")
 
 
 def form_of(records: Sequence[JsonValue]) -> LogForm:
-    """Return the form of the first record with the keys of a form, also inside wrappers; `chat` if
+    """Return the form of the first record that has a form's keys, also inside wrappers; `chat` if
     no record has them.
     """
     for record in records:

@@ -1,7 +1,7 @@
-"""Read all logs of a folder as one, in the order of their paths.
+"""Read all logs in a folder as one, in the order of their paths.
 
-A file that can't be read is reported and does not block the others. A file without texts of a log,
-such as settings, is left out.
+A file that can't be read is reported and does not block the others. A file without model texts,
+such as settings, is skipped.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ktdeval_audit.log_types import AgentLog, LoggedDecision
 from ktdeval_audit.readers.run_folder import is_run
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".eval")
-_MAX_BYTES = 4 << 30  # of all files together
-_MAX_NAMED = 3  # maximum files named in a note
+_MAX_BYTES = 4 << 30  # total size of all files
+_MAX_NAMED = 3  # maximum number of files named in a note
 
 
 def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
-    """Return all logs in a folder and its subfolders as one log, without hidden files.
+    """Return all logs in a folder and its subfolders as one log; hidden files are skipped.
 
-    `read`: reads one file, or one run folder. Raises UsageError, DataError if it holds no readable
-    log.
+    `read`: reads one file, or one run folder. Raises UsageError or DataError if the folder contains
+    no readable log.
     """
     paths, unread = _find_logs(folder)
     decisions: list[LoggedDecision] = []
@@ -97,7 +97,7 @@ def _refuse(folder: Path, unread: list[str], without_texts: dict[str, str]) -> N
     if without_texts:
         first = next(iter(without_texts.values()))
         raise UsageError(
-            f"{folder}: none of {len(without_texts)} files is a log; the first: {first}"
+            f"{folder}: none of its {len(without_texts)} files is a log; the first: {first}"
         )
     raise UsageError(f"{folder}: contains no log; give a folder with files {', '.join(ENDINGS)}")
 

@@ -13,14 +13,14 @@ from ktdeval_audit.readers.forms import LogForm
 from ktdeval_audit.readers.spans import is_span
 from ktdeval_audit.readers.words import holds_messages, is_message, part_of, role_of
 
-_DEEPEST = 5  # maximum levels of wrappers
+_DEEPEST = 5  # maximum depth of wrappers
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SAMPLES = "samples/"
 _CHILDREN = ("observations", "child_runs", "children", "spans")
 
 Fields = Mapping[str, JsonValue]
 Found = tuple[Mapping[str, JsonValue], Fields]
-"""An object, with the fields of what wraps it."""
+"""An object, with the fields of its wrappers."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[Item]:
 
 
 def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:
-    """Yield the objects at a key of a record; a member of an archive is such an object itself."""
+    """Yield the objects at a key of a record; a member of an archive is itself such an object."""
     for value in objects_in(record.value):
         inner = value.get(key) if key and not record.member else value
         fields = {**header, **flat_fields(value.get("eval"), "eval.")}
@@ -63,7 +63,7 @@ def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:
 
 
 def _find_spans(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Found]:
-    """Yield the spans in a value, and the traces that hold their request and reply themselves."""
+    """Yield the spans in a value, and traces that contain their own request and reply."""
     if isinstance(value, list):
         for item in value:
             yield from _find_spans(item, fields, level)
@@ -122,7 +122,9 @@ def is_event(value: JsonValue) -> bool:
 
 
 def _wraps_records(value: Mapping[str, JsonValue]) -> bool:
-    """Return whether an object has a list of records that hold messages but are not messages."""
+    """Return whether an object has a list of records that contain messages but are not messages
+    themselves.
+    """
     for inner in value.values():
         first = inner[0] if isinstance(inner, list) and inner else None
         if isinstance(first, Mapping) and role_of(first) is None and holds_messages(first):
@@ -131,7 +133,7 @@ def _wraps_records(value: Mapping[str, JsonValue]) -> bool:
 
 
 def _rows_of_columns(value: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Return the rows of a table stored as columns by row; empty if it is not such a table."""
+    """Return the rows of a table stored by column; empty if it is not such a table."""
     columns: dict[str, Mapping[str, JsonValue]] = {}
     for name, column in value.items():
         if isinstance(column, Mapping):

@@ -1,4 +1,4 @@
-"""Run folders of this suite. A step is a decision; its day and fills come from the ledger."""
+"""Run folders of this suite. Each step is a decision; its day and fills come from the ledger."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _exchange_texts(exchange: Mapping[str, JsonValue], place: str) -> Iterator[L
     sent = exchange.get("sent")
     if isinstance(sent, tuple | list):
         for index, message in enumerate(sent):
-            # the previous reply already holds the model's own turns
+            # the previous reply already contains the model's own turns
             if isinstance(message, Mapping) and message.get("role") != "assistant":
                 yield from reader.texts(message, None, f"{place} message {index}")
 

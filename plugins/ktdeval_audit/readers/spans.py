@@ -56,7 +56,7 @@ _TOOL_KINDS = frozenset(["tool", "retriever", "executetool", "function"])
 _TOOL_NAME = re.compile(
     r"(?:tool|get|fetch|search|web|look|query|load|retriev|read|quote|price|news)", re.IGNORECASE
 )
-#: paths of a model's request and reply: paths of messages first, then of any value
+#: paths of a model's request and reply: first paths of messages, then paths of any value
 _SENT = (
     "attributes.llm.input_messages",
     "attributes.gen_ai.input.messages",
@@ -101,11 +101,11 @@ _MARKS = ("attributes", "input", "inputs", "output", "outputs")
 class Span:
     """One span of a trace."""
 
-    value: Mapping[str, JsonValue]  #: with attributes by nested name
+    value: Mapping[str, JsonValue]  #: attributes by nested name
     id: str
     trace: str
-    parent: str  #: empty for a root
-    start: str  #: sorted as text
+    parent: str  #: id of the parent span; empty for a root
+    start: str  #: start time, sorted as text
     kind: str
     line: int | None
 
@@ -122,8 +122,8 @@ class Span:
         return self.kind in _TOOL_KINDS
 
     def fields(self) -> dict[str, JsonValue]:
-        """Return a span's fields without its texts, by dotted name. A tool's arguments are left
-        out: they are not facts of the decision.
+        """Return a span's fields without its texts, by dotted name. A tool's arguments are omitted,
+        since they are not facts about the decision.
         """
         own = {key: item for key, item in self.value.items() if part_of(key) is None}
         facts = flat_fields(own)
@@ -144,7 +144,7 @@ def is_span(value: JsonValue) -> bool:
 
 
 def read_span(value: Mapping[str, JsonValue], line: int | None) -> Span:
-    """Return a span from any of the forms."""
+    """Return a span parsed from any of the forms."""
     nested = _nest(value)
     attributes = nested.get("attributes")
     nested["attributes"] = _nest(_otlp_pairs(attributes))

@@ -22,7 +22,7 @@ from ktdeval_audit.readers.words import (
 )
 
 REPEATS = ("streamevent", "eventmsg", "turncontext")
-"""Types of events that repeat messages, or hold settings alone."""
+"""Types of events that repeat messages or contain only settings."""
 
 _ARGUMENTS = (
     "arguments",
@@ -143,10 +143,10 @@ class TextReader:
             yield from self.results(value, place)
         elif part == "shown":
             yield from self.texts(value, "tool", place)
-        elif part == "system":  # some programs repeat it in the reply
+        elif part == "system":  # some programs repeat the message in the reply
             yield from self.texts(value, "prompt", place)
         elif part == "reply":
-            # text next to a message of the user or of the system was printed by a program
+            # text next to a user or system message was printed by a program
             said: Role = "tool" if "tool" in roles or own == "prompt" else "reply"
             yield from self.whole(value, said, place)
         elif part == "body":
@@ -254,8 +254,8 @@ def _as_text(value: JsonValue) -> str:
 
 
 def read_each_once(texts: Iterator[LogText] | Sequence[LogText]) -> tuple[LogText, ...]:
-    """Return each text of an author once: calls repeat earlier messages, and the log of a chain
-    repeats the messages of its calls.
+    """Return each text of an author once: later calls repeat earlier messages, and the log of a
+    chain repeats the messages of its calls.
     """
     first: dict[tuple[Role, str], LogText] = {}
     for text in texts:

@@ -15,7 +15,7 @@ from ktdeval.values import JsonValue
 from ktdeval_audit.log_types import Role
 
 Part = Literal["system", "prompt", "body", "content", "shown", "call", "result", "reply"]
-"""What a key of an object holds, in the order in which an object is read.
+"""Meaning of an object's key, in the order in which an object is read.
 
 `body`: the request or envelope around messages. `shown`: a report that an agent was given.
 """
@@ -118,7 +118,7 @@ def is_call(word: str) -> bool:
 
 @lru_cache(4096)
 def part_of(key: str) -> Part | None:
-    """Return the part of a log that a key holds; None if it holds no text of a log."""
+    """Return the part of a log that a key contains; None if the key contains no text of a log."""
     word = plain_word(key)
     if word in _PARTS:
         return _PARTS[word]
@@ -130,14 +130,16 @@ def part_of(key: str) -> Part | None:
 
 
 def is_message(value: JsonValue) -> bool:
-    """Return whether a value is a chat message: it states its author, and holds a text or a call."""
+    """Return whether a value is a chat message: it states its author and contains a text or a
+    call.
+    """
     if not isinstance(value, Mapping) or role_of(value) is None:
         return False
     return any(part_of(key) not in (None, "shown", "system") for key in value)
 
 
 def holds_messages(value: JsonValue) -> bool:
-    """Return whether an object holds a list of messages, or a prompt with its reply."""
+    """Return whether an object contains a list of messages, or a prompt with its reply."""
     if not isinstance(value, Mapping):
         return False
     lists = [item for item in value.values() if isinstance(item, list) and item]

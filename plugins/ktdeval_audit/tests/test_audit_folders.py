@@ -64,7 +64,7 @@ def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
     assert result.exit_code == 2
     assert "2 could not be read:" in result.output
     assert f"  {folder}/a/bad.jsonl:2: is not JSON" in result.output
-    assert f"  {folder}/c.json: is a pickle, which can run code; write" in result.output
+    assert f"  {folder}/c.json: is a pickle file, which can run code; write" in result.output
     assert "1 error" in result.output
 
     report = json.loads(_run(folder, "--json").output)
@@ -118,7 +118,7 @@ def test_sarif_says_that_logs_could_not_be_read(folder: Path, tmp_path: Path) ->
         (
             {"a.json": '{"a": 1}'},
             UsageError,
-            "none of 1 files is a log; the first: .*matches no known kind of log",
+            "none of its 1 files is a log; the first: .*matches no known kind of log",
         ),
         ({"a.json": "{", "b.json": "{"}, DataError, r"can be read; the first: .*a\.json:1: is not"),
     ],

@@ -34,7 +34,7 @@ def test_prices_of_the_next_days_are_an_error_and_those_of_past_days_are_none(
 
     (found,) = findings_of(tmp_path, conversation("", tool=f"{_code()}: {later}"), "price-after")
     assert found.level == "error"
-    assert "chance of so many by accident at most" in found.message
+    assert "probability of this by chance at most" in found.message
     assert findings_of(tmp_path, conversation("", tool=f"{_code()}: {past}"), "price-after") == []
 
 

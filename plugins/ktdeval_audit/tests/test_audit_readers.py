@@ -474,7 +474,9 @@ def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "log.pkl"
     path.write_bytes(pickle.dumps({"a": 1}))
 
-    with pytest.raises(DataError, match="is a pickle, which can run code; write the log as JSON"):
+    with pytest.raises(
+        DataError, match="is a pickle file, which can run code; write the log as JSON"
+    ):
         read_log(path)
 
 
@@ -495,7 +497,7 @@ def test_an_unknown_form_names_the_forms(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"matches no known kind of log.*--from.*langsmith"):
         read_log(path)
-    with pytest.raises(UsageError, match="--from 'span' is not a kind of log; did you mean"):
+    with pytest.raises(UsageError, match="--from 'span' is not a known kind of log; did you mean"):
         read_log(path, "span")
 
 
@@ -686,7 +688,7 @@ def test_a_stream_of_claude_code_is_a_session(tmp_path: Path, is_list: bool) -> 
     assert log.kind == "claude-code"
     assert texts_of(log) == STREAM_TEXTS
     assert log.decisions[0].models == ("claude-opus-5-5",)
-    assert log.notes == ("Left out records without text: 1 rate_limit_event, 1 system/init.",)
+    assert log.notes == ("Records without text were left out: 1 rate_limit_event, 1 system/init.",)
 
     findings = audit_log(log, None, AuditSettings(rules=("date-after",))).findings
     assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
@@ -740,5 +742,5 @@ def test_a_log_without_texts_is_said_to_have_none(
 ) -> None:
     path = write_lines(tmp_path / "log.jsonl", [record])
 
-    with pytest.raises(UsageError, match=f"read as {kind}, it has no messages with text"):
+    with pytest.raises(UsageError, match=f"read as {kind}, the log has no messages with text"):
         read_log(path, kind)

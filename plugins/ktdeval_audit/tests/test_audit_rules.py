@@ -207,8 +207,8 @@ def test_after_a_lower_bound_memory_is_not_excluded(tmp_path: Path) -> None:
 
     assert (facts.cutoff, facts.is_lower_bound, facts.before) == ("2025-01", True, 0)
     assert (
-        "cutoff of moonshot/kimi-k2.6: 2025-01 or later, so memory is not excluded (--cutoff names"
-        " it); 0 of 1 decisions before it"
+        "cutoff of moonshot/kimi-k2.6: 2025-01 or later, so memory is not excluded (set it with"
+        " --cutoff); 0 of 1 decisions before it"
     ) in "\n".join(report_lines(report))
 
 

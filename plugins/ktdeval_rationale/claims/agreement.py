@@ -11,7 +11,7 @@ from ktdeval_rationale.claims.quantities import Quantity
 from ktdeval_rationale.claims.text_figures import TextFigure
 
 _PERCENT_FIELDS = ("mom_12_1", "rev_on", "mom_id", "high_52w")
-_SHOWN_DIGITS = 4  # minimum digits of a number without decimals
+_SHOWN_DIGITS = 4  # minimum number of digits of a number without decimals
 _NEAR_SHARE = 0.10
 _FAR_SHARE = 0.25
 
@@ -28,13 +28,13 @@ class ClaimVerdict(StrEnum):
 class FigureReading:
     """Direction and certainty of a figure, from the words around it."""
 
-    direction: int = 0  #: 1: a rise, -1: a fall in the words next to it; 0: neither
-    is_hedged: bool = False  #: `about 20`
-    may_fall: bool = False  #: the clause has words of a fall
+    direction: int = 0  #: 1 if the adjacent words say a rise, -1 for a fall, 0 for neither
+    is_hedged: bool = False  #: whether it is approximate, as in `about 20`
+    may_fall: bool = False  #: whether the clause contains words for a fall
 
 
 def slack(number: float) -> float:
-    """Return half a unit of the last digit that was shown of a number."""
+    """Return half a unit of the last digit shown of a number."""
     if number == 0:
         return 0.0
 
@@ -106,8 +106,8 @@ def _scaled_verdict(
 def _apply_sign(
     figure: TextFigure, quantity: Quantity, number: float, reading: FigureReading
 ) -> tuple[TextFigure, float, bool]:
-    """Return the figure and the number, signs aligned for comparison, and whether either sign is
-    accepted.
+    """Return the figure and the number, with signs aligned for comparison, and whether either sign
+    is accepted.
     """
     if quantity.unit == "loss":
         return _absolute(figure), abs(number), False
@@ -127,7 +127,9 @@ def _absolute(figure: TextFigure) -> TextFigure:
 
 
 def _judge_hedged(figure: TextFigure, number: float) -> ClaimVerdict:
-    """Judge `about 20`: right within a tenth, or within a unit of its last nonzero digit."""
+    """Judge an approximate figure (`about 20`): right within a tenth, or within a unit of its last
+    nonzero digit.
+    """
     off = abs(number - figure.value)
     if figure.high is not None:
         return ClaimVerdict.UNPLACED

@@ -1,7 +1,7 @@
 """Direction that a reason argues for an asset, and whether the order agrees with it.
 
-Only words that express a view count (`bullish`, `upside`, `看空`), since one model buys after a fall
-and another sells. A sentence with words for both directions, a denial or a condition gives no view.
+Only words that express a view count (`bullish`, `upside`, `看空`): after a fall, one model buys while
+another sells. A sentence with words for both directions, a denial or a condition gives no view.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TURNED = words_of("turned")
 
 @dataclass(frozen=True, slots=True)
 class ArguedOrder:
-    """An order as decided, by the label that the model was shown.
+    """An order as decided, by the label that was shown to the model.
 
     Example:
         ArguedOrder("asset_0042", "BUY", target_weight=0.05)
@@ -33,7 +33,7 @@ class ArguedOrder:
 
 @dataclass(frozen=True, slots=True)
 class DirectionClaim:
-    """A view on an asset, and whether its order agrees."""
+    """A view on an asset, and whether its order agrees with it."""
 
     label: str
     is_bullish: bool

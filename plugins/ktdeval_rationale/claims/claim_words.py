@@ -11,7 +11,7 @@ PATTERNS = read_patterns("claims/patterns.txt")
 
 
 def words_of(kind: str) -> re.Pattern[str]:
-    """Return the one pattern of a kind."""
+    """Return the only pattern of a kind."""
     (pattern,) = PATTERNS[kind]
     return pattern
 

@@ -30,7 +30,7 @@ from ktdeval_rationale.claims.text_figures import TextFigure
 
 Kind = Literal["assets", "threshold", "own figures", "candidates", "sign"]
 
-_NEAR_AVERAGE = 0.02  # tolerance for a mean of closes, which a vendor may adjust in another way
+_NEAR_AVERAGE = 0.02  # tolerance for a mean of closes, since vendors may adjust prices differently
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ComparisonClaim:
     """A comparison with its verdict."""
 
     kind: Kind
-    text: str  #: with its parts as written
+    text: str  #: text, with its parts as written
     verdict: ClaimVerdict
 
 
@@ -51,7 +51,7 @@ class _Place:
     about: str | None
 
     def numbers(self, subject: str, quantity: Quantity) -> list[float]:
-        """Return the shown numbers of an asset; if none is shown for an average, the mean of its
+        """Return the shown numbers of an asset; for an average that was not shown, the mean of its
         closes.
         """
         found = self.facts.values(subject, quantity.fields)
@@ -207,7 +207,7 @@ def _over(number: float, figure: TextFigure, *, rises: bool) -> ClaimVerdict:
 
 
 def _agree_verdicts(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict common to all readings; not placed if they differ."""
+    """Return the verdict common to all readings; "not placed" if they differ."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return ClaimVerdict.UNPLACED
@@ -273,8 +273,8 @@ def _right_or_agreed(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
 def _rank_subjects(
     place: _Place, subjects: frozenset[str] | set[str], quantity: Quantity, *, rises: bool
 ) -> dict[str, float]:
-    """Return the numbers of assets, larger ones nearer to the extreme. Assets with several
-    different numbers are omitted.
+    """Return the numbers of assets, ordered so that larger ones are nearer to the extreme. Assets
+    with several different numbers are omitted.
     """
     sign = 1.0 if rises else -1.0
     ranked: dict[str, float] = {}
@@ -303,7 +303,7 @@ def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     if subject is None or figure.is_percent or figure.high is not None:
         return ClaimVerdict.UNPLACED
 
-    # The words do not say which end of a volatility or a price is the top.
+    # For a volatility or a price, the words do not say which end is the top.
     if quantity.unit != "change":
         return ClaimVerdict.UNPLACED
 

@@ -1,8 +1,8 @@
 """Figures that follow from two shown numbers by one arithmetic step: a difference, a ratio, a sum
 or a growth rate.
 
-Many numbers are shown, and two of them give nearly any two-digit figure. So both numbers must have
-been shown, and appear in the same sentence with a word for arithmetic.
+So many numbers are shown that some pair gives nearly any two-digit figure. So both numbers must
+have been shown and must appear in the same sentence with a word for arithmetic.
 """
 
 from __future__ import annotations

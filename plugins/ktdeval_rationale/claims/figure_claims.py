@@ -1,7 +1,7 @@
 """Figures in a reason: whether each was shown and, if its words place it, whether it is right.
 
 A figure is placed if the words next to it give a quantity (`momentum of 21.3`), and the sentence or
-the order gives an asset. It is right if a shown number for that asset and quantity prints this way.
+the order gives an asset. It is right if a shown number for that asset and quantity rounds to it.
 A figure that is not placed is counted but not scored.
 """
 
@@ -35,7 +35,7 @@ from ktdeval_rationale.claims.shown_facts import ShownFacts
 from ktdeval_rationale.claims.subjects import subjects_at
 from ktdeval_rationale.claims.text_figures import TextFigure
 
-#: why a figure is not placed
+#: reason why a figure is not placed
 Gap = Literal[
     "",
     "plan",
@@ -58,11 +58,11 @@ class FigureClaim:
     """A figure in a reason, with its verdict."""
 
     text: str  #: as printed, after normalisation
-    is_shown: bool  #: a shown number rounds to it
-    is_plan: bool  #: a target, a condition or a size of an order, which could not have been shown
+    is_shown: bool  #: whether a shown number rounds to it
+    is_plan: bool  #: whether it is a target, a condition or an order size, which could not have been shown
     verdict: ClaimVerdict
-    gap: Gap = ""  #: why it is not placed
-    subject: str = ""  #: label of the asset; empty: the account, or unknown
+    gap: Gap = ""  #: reason why it is not placed
+    subject: str = ""  #: label of the asset; empty for the account, or if unknown
     quantity: str = ""  #: name of the quantity; empty: unknown
 
 
@@ -73,7 +73,7 @@ class _Placement:
     quantity: Quantity
     direction: int = 0
     is_hedged: bool = False
-    is_strict: bool = True  #: the words allow no other reading
+    is_strict: bool = True  #: whether the words allow no other reading
 
 
 def figure_claims(
@@ -268,7 +268,7 @@ def _judge_placed(
     else:
         verdict = most_lenient(verdicts)
 
-    # `weight 4.9 %` may be the order's or the position's.
+    # `weight 4.9 %` may refer to the order or to the position.
     if quantity.name == "weight" and verdict is ClaimVerdict.WRONG and not _NOW.search(clause):
         verdict, gap = ClaimVerdict.UNPLACED, "plan"
 

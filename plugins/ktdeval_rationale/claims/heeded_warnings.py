@@ -4,7 +4,7 @@
 |---|---|---|
 | suspended, closed, halted, not_listed | `status` of an asset | any order |
 | limit_up, limit_down | `status` | a BUY; a SELL |
-| no member | `member` or `index_member` is false | a BUY |
+| not a member | `member` or `index_member` is false | a BUY |
 | violation | a row of `risk_check` | the same side to the same target or further |
 """
 
@@ -23,7 +23,7 @@ _BY_SIDE = {"limit_up": "BUY", "limit_down": "SELL"}
 
 @dataclass(frozen=True, slots=True)
 class WarningOutcome:
-    """A warning on an asset that the decision was about."""
+    """A warning on an asset that the decision concerned."""
 
     label: str
     warning: str
@@ -58,7 +58,9 @@ def heeded_warnings(
 
 
 def _warnings(facts: ShownFacts, label: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the warnings on an asset, each with the side that it is about; None: both sides."""
+    """Yield the warnings on an asset, each with the order side that it concerns; None: both
+    sides.
+    """
     words = facts.words.get(label, {})
     status = words.get("status", "")
     if status in _CLOSED:
@@ -74,7 +76,7 @@ def _trades(order: ArguedOrder) -> bool:
 
 
 def _repeats(order: ArguedOrder | None, row: Mapping[str, Any]) -> bool:
-    """Return whether an order asks for what a tested plan was warned of, or for more of it."""
+    """Return whether an order asks for what a tested plan was warned against, or for more of it."""
     if order is None or order.side != row.get("side"):
         return False
 

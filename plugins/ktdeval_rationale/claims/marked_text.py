@@ -1,4 +1,4 @@
-"""Reasons with their parts marked, one sentence at a time, so that patterns of claims are short.
+"""Reasons with their parts marked, one sentence at a time; this keeps patterns of claims short.
 
 A label becomes `⟦L0⟧`, a quantity `⟦Q1⟧`, a figure `⟦N2⟧`, a window `⟦W3⟧`, a day `⟦D4⟧`, and a
 word for others (`the market`, `peers`) `⟦O5⟧`; the number is the index in `parts`.
@@ -28,7 +28,7 @@ class MarkedPart:
 
     kind: str  #: L, Q, N, W, D or O
     value: Any  #: label, `Quantity`, `TextFigure`, days of a window, or text
-    span: tuple[int, int]  #: in the normalised text
+    span: tuple[int, int]  #: offset in the normalised text
     text: str
 
 
@@ -36,8 +36,8 @@ class MarkedPart:
 class Sentence:
     """One sentence of a reason."""
 
-    text: str  #: with marks
-    parts: Sequence[MarkedPart]  #: of the whole reason
+    text: str  #: text with marks
+    parts: Sequence[MarkedPart]  #: parts of the whole reason
 
     def part(self, match: re.Match[str], group: str) -> MarkedPart:
         """Return the part whose index a match group holds."""
@@ -63,8 +63,8 @@ class Sentence:
 def marked_sentences(
     reason: str, labels: Collection[str], shown_fields: Collection[str]
 ) -> list[Sentence]:
-    """Return the sentences of a reason. `labels`: of the assets; `shown_fields`: names of figures
-    that were shown, lower case.
+    """Return the sentences of a reason. `labels`: labels of the assets; `shown_fields`: names of
+    figures that were shown, in lower case.
     """
     text = normalise_text(reason)
     parts = _parts(text, labels, shown_fields)

@@ -1,8 +1,9 @@
 """Clauses that state facts, so that a claim in them can be called wrong.
 
-A list of words that make a claim doubtful is never complete: `ABC lacks the RSI of 70 that a
-breakout has`. So the list is of the other words: a clause is a plain statement if all of its words
-are in `statement_words.txt`, and the sentence has no word of a condition, a denial or another day.
+A list of words that make a claim doubtful is never complete (`ABC lacks the RSI of 70 that a
+breakout has`), so words are allowed instead: a clause is a plain statement if all of its words are
+in `statement_words.txt`, and the sentence contains no word for a condition, a denial or another
+day.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _has_known_words(clause: str) -> bool:
 
 @cache
 def _words() -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the words in the file: the English ones, and a pattern for the Chinese ones."""
+    """Return the listed English words, and a pattern for the Chinese ones."""
     english: set[str] = set()
     chinese: set[str] = set()
     for line in _FILE.read_text(encoding="utf-8").splitlines():

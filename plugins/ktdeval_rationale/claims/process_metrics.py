@@ -1,5 +1,5 @@
-"""Metrics in the group `process`: how an episode's decisions were reasoned, without a judge
-model.
+"""Metrics in the group `process`: quality of the reasons behind an episode's decisions, without a
+judge model.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class ProcessCounts:
 
     reasons: int = 0
     figures: int = 0
-    plans: int = 0  #: figures that are targets, conditions or sizes
+    plans: int = 0  #: number of figures that are targets, conditions or sizes
     shown: int = 0  #: of the figures that are not plans
-    verdicts: Counter[ClaimVerdict] = field(default_factory=Counter)  #: of figures
-    gaps: Counter[str] = field(default_factory=Counter)  #: why figures are not placed
+    verdicts: Counter[ClaimVerdict] = field(default_factory=Counter)  #: verdicts on figures
+    gaps: Counter[str] = field(default_factory=Counter)  #: reasons why figures are not placed
     comparisons: Counter[ClaimVerdict] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)  #: of comparisons with a verdict
+    kinds: Counter[str] = field(default_factory=Counter)  #: verdicts on comparisons
     agreeing: Counter[bool] = field(default_factory=Counter)
     warnings: Counter[bool] = field(default_factory=Counter)
     warned_of: Counter[str] = field(default_factory=Counter)
     research: Counter[bool] = field(default_factory=Counter)
-    wrong: list[JsonValue] = field(default_factory=list)  #: the first wrong figures
+    wrong: list[JsonValue] = field(default_factory=list)  #: examples: the first wrong figures
 
     def add_step(self, step: RecordedStep) -> None:
         """Count the claims of one step."""
@@ -142,7 +142,7 @@ def reason_unplaced(transcript: RecordedTranscript) -> MetricValue:
 
 
 def order_agrees(transcript: RecordedTranscript) -> MetricValue:
-    """Return the share of orders that agree with the view argued."""
+    """Return the share of orders that agree with the view that their reason argues."""
     counts = process_counts(transcript)
     return _share(
         counts, counts.agreeing[True], counts.agreeing.total(), "no reason argues a clear view"

@@ -1,8 +1,8 @@
 """Quantities mentioned in reasons, and the state fields that hold them.
 
-`quantities.csv` has a row for each: its unit, its fields, and its words in English and Chinese. In
-the words, `{n}` is a window (`20-day`, `20日`), and `{d}` its number of days, which replaces `{d}`
-or `{n}` in a field. The name of a shown field is also a word for it (`RV_60`).
+`quantities.csv` has a row for each, with its unit, its fields, and its words in English and
+Chinese. In the words, `{n}` is a window (`20-day`, `20日`), and `{d}` its number of days, which
+replaces `{d}` or `{n}` in a field. The name of a shown field is also a word for it (`RV_60`).
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _checked_unit(text: str) -> Unit:
     return text  # type: ignore[return-value]
 
 
-#: A number of days has few digits and starts at a digit: otherwise a long row of digits would be
+#: A number of days has few digits and starts at a digit: otherwise a long row of digits would be :
 #: tried from each of them.
 _NUMBER = r"(?<!\d)\d{1,6}"
 _WINDOW_WORDS = (

@@ -1,4 +1,4 @@
-"""Scores of one reason, judged by what its author was shown: a pure function, for records of any
+"""Scores of one reason, judged by what its author was shown: a pure function for records of any
 origin.
 """
 
@@ -19,7 +19,7 @@ from ktdeval_rationale.claims.figure_claims import FigureClaim, figure_claims
 from ktdeval_rationale.claims.marked_text import marked_sentences
 from ktdeval_rationale.claims.shown_facts import ShownFacts
 
-_LONGEST = 20_000  # maximum number of characters of a reason that are read
+_LONGEST = 20_000  # maximum number of characters read of a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ReasonScores:
     named: frozenset[str]  #: labels of assets in the reason
 
     def count(self, verdict: ClaimVerdict) -> int:
-        """Return how many figures have a verdict."""
+        """Return the number of figures with a verdict."""
         return sum(claim.verdict is verdict for claim in self.figures)
 
 
@@ -44,12 +44,11 @@ def judge_reason(
 ) -> ReasonScores:
     """Judge the figures, comparisons and the direction of a reason by what was shown.
 
-    `shown_texts`: prompts and tool results that its author had; `state`: the same as JSON values,
-    if available; `orders`: those that the reason argues for. With one order, sentences that name no
-    asset refer to that order's asset.
+    `shown_texts`: prompts and tool results that its author had; `state`: the same facts as JSON
+    values, if available; `orders`: orders that the reason argues for. With one order, sentences
+    that name no asset refer to that order's asset.
 
-    Example:
-        scores = judge_reason("RSI is 28.4", ['{"stock_id":"ABC","rsi":28.37}'], None, [buy])
+    Example: scores = judge_reason("RSI is 28.4", ['{"stock_id":"ABC","rsi":28.37}'], None, [buy])
         scores.figures[0].verdict  # right
     """
     return judge_by_facts(reason, ShownFacts.of(shown_texts, state), orders)

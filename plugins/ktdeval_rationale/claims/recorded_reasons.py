@@ -1,6 +1,6 @@
 """Reasons of an episode as its transcript records them, with what was shown and what was ordered.
 
-Labels are those that the model was shown, so the ledger is not needed.
+Assets are named by the labels that the model saw, so the ledger is not needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TESTED_PLAN = "risk_check"
 
 @dataclass(frozen=True)
 class RecordedReason:
-    """A reason, and the orders for which it argues."""
+    """A reason, and the orders that it argues for."""
 
     text: str
     orders: tuple[ArguedOrder, ...]
@@ -29,7 +29,7 @@ class RecordedReason:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step that the model decided."""
+    """One step decided by the model."""
 
     step: int
     reasons: Sequence[RecordedReason]

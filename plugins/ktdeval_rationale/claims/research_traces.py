@@ -1,8 +1,9 @@
 """Traces of research in a decision: items that only a tool's result had shown.
 
-A record has no decision before the research, so it can't show that research changed one. It shows
-whether the decision contains an item that a result was the first to show: the label of an order or
-a reason, or a figure of three digits or more. A result without a trace may still have been used.
+Records contain no decision made before the research, so they can't show that research changed it.
+They show whether the decision contains an item that a result was the first to show: the label of an
+order or a reason, or a figure of three digits or more. A result without a trace may still have been
+used.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def traced_results(
     order_labels: Sequence[str],
 ) -> list[bool]:
     """Return for each tool result whether the decision contains an item that it was the first to
-    show. `prompt_texts`: texts shown without research. Results: in the order in which they were
+    show. `prompt_texts`: texts shown without research. Results are in the order in which they were
     shown.
     """
     named = set(order_labels)
@@ -52,7 +53,7 @@ def traced_results(
 
 
 def _unseen(figures: Sequence[TextFigure], texts: Sequence[str]) -> list[TextFigure]:
-    """Return the figures that some texts do not show."""
+    """Return the figures that do not occur in some texts."""
     if not figures:
         return []
 

@@ -24,13 +24,13 @@ LABEL_FIELDS = ("stock_id", "symbol", "ticker", "code", "asset", "instrument", "
 DAY_FIELDS = ("day", "date", "datetime", "time")
 _BARS = ("open", "high", "low", "close", "volume")
 _TICKER = re.compile(r"(?=[^a-z]*[A-Z0-9])[A-Z0-9][A-Z0-9._-]{0,14}|asset_\d+")
-_LARGEST_JSON = 8_000_000  # characters of one text that is read as JSON
-_PAST_SECTIONS = ("last_step", "outcomes")  # their figures are of earlier days
+_LARGEST_JSON = 8_000_000  # maximum number of characters of a text that is parsed as JSON
+_PAST_SECTIONS = ("last_step", "outcomes")  # figures in these refer to earlier days
 
 
 @dataclass(frozen=True, slots=True)
 class ShownNumbers:
-    """All numbers of the shown texts."""
+    """All numbers in the shown texts."""
 
     values: Sequence[float]  #: sorted
 
@@ -58,11 +58,11 @@ class ShownFacts:
     facts: Mapping[str, Mapping[str, Sequence[float]]]
     #: subject -> closes by day, the oldest first
     closes: Mapping[str, Sequence[float]]
-    #: subject -> words of its state, such as `suspended`
+    #: subject -> words for its status, such as `suspended`
     words: Mapping[str, Mapping[str, str]]
-    candidates: frozenset[str]  #: subjects of the table to choose from; empty without a table
+    candidates: frozenset[str]  #: subjects of the table of candidates; empty without a table
     numbers: ShownNumbers
-    fields: frozenset[str] = field(default_factory=frozenset)  #: of all subjects
+    fields: frozenset[str] = field(default_factory=frozenset)  #: numbers of all subjects
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class ShownFacts:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Facts as they are found."""
+    """Accumulates facts while texts are read."""
 
     facts: dict[str, dict[str, dict[float, None]]] = field(default_factory=dict)
     closes: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class _Builder:
                 self._add_close(label, row)
                 last[label] = row
 
-        # Of bars by day, those of the last day are today's figures.
+        # Among bars by day, those of the last day are today's figures.
         for label, row in last.items():
             for key, part in row.items():
                 self._add(label, str(key), part)
@@ -191,7 +191,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
         return [row for row in value if isinstance(row, Mapping)]
     try:
         return table_rows(value)
-    except (TypeError, ValueError):  # a foreign table whose rows have other lengths
+    except (TypeError, ValueError):  # a table from elsewhere, with rows of other lengths
         return []
 
 
@@ -203,7 +203,7 @@ def _label_of(row: Mapping[str, Any]) -> str:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON of a shown text: all of it, or its last block."""
+    """Yield the JSON in a shown text: the whole text, or its last block."""
     if len(text) > _LARGEST_JSON:
         return
     if text.lstrip()[:1] in ("{", "["):

@@ -1,4 +1,4 @@
-"""Asset that a figure or quantity in a sentence refers to."""
+"""The asset that a figure or quantity in a sentence refers to."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def subjects_at(
     quantity: Quantity,
     about: str | None,
 ) -> list[str]:
-    """Return the subjects that a figure or a quantity at `span` may refer to: empty if the sentence
-    gives none, several if it is ambiguous.
+    """Return the subjects that a figure or quantity at `span` may refer to: empty if the sentence
+    names none, several if it is ambiguous.
     """
     if quantity.is_of_account:
         return [ACCOUNT]
@@ -60,7 +60,7 @@ def _without_label_before(
     others: Sequence[tuple[int, int, MarkedPart]],
     about: str | None,
 ) -> list[str]:
-    """Return the subject of `With an RSI of 28, ABC is cheap`, or of a sentence without a label."""
+    """Return the subject in `With an RSI of 28, ABC is cheap`, or in a sentence without a label."""
     if others:
         return []
 

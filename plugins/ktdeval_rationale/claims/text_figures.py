@@ -1,8 +1,8 @@
-"""Figures in a text: numbers with their unit, precision and position, without numbers that are
+"""Figures in a text: numbers with their unit, precision and position, excluding numbers that are
 names.
 
-Handles (`asset_0042`), windows (`20-day`), dates, ordinals and list numbers are not figures. A
-figure has half a unit of its last printed digit as its tolerance: `6.9 %` means 6.85 … 6.95.
+Handles (`asset_0042`), windows (`20-day`), dates, ordinals and list numbers are not figures. The
+tolerance of a figure is half a unit of its last printed digit: `6.9 %` means 6.85 … 6.95.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ _LONGER = {"week": 5, "month": 21, "year": 252, "周": 5, "个月": 21, "年": 2
 class TextFigure:
     """One figure of a text, or a range of two."""
 
-    value: float  #: scaled: `3.9万` is 39,000; of `%` and `bps` the per cent
-    half_unit: float  #: half a unit of the last printed digit, scaled as the value
+    value: float  #: scaled: `3.9万` is 39,000; `%` and `bps` in per cent
+    half_unit: float  #: half a unit of the last printed digit, scaled like the value
     is_percent: bool
-    is_signed: bool  #: a plus or minus is printed
+    is_signed: bool  #: whether a plus or minus is printed
     is_money: bool
-    significant: int  #: significant digits that are printed
-    span: tuple[int, int]  #: in the normalised text
+    significant: int  #: number of significant digits printed
+    span: tuple[int, int]  #: offset in the normalised text
     text: str
     high: float | None = None  #: upper end of a range; None: a single number
 
@@ -128,7 +128,7 @@ class TextFigure:
         return max(self.half_unit, slack) * (1 + 1e-9) + 1e-12
 
     def _cut_room(self) -> float:
-        # A whole number is not the truncated form of one that is nearly 1 higher.
+        # A whole number is not accepted as the truncation of a number nearly 1 higher.
         is_whole = self.half_unit >= 0.5
         return self.half_unit if is_whole else 2 * self.half_unit * (1 - 1e-9)
 
@@ -139,7 +139,7 @@ def normalise_text(text: str) -> str:
     for dash in "−–—‐‑‒":
         plain = plain.replace(dash, "-")
 
-    # Runs of spaces would make the patterns of claims slow.
+    # Long runs of spaces would slow down the patterns of claims.
     plain = re.sub(r"[^\S\n]+", " ", plain).replace("’", "'").replace("＝", "=")
     return re.sub(r"百分之(\d+(?:\.\d+)?)", r"\1%", plain)
 

@@ -351,14 +351,15 @@ def test_an_unfinished_episode_counts_as_far_as_it_is(copied: RunFolder) -> None
 
     assert masks_of(value)[spec.mask]["steps"] == 10
     assert (
-        f"{spec.task} {spec.window.name} seed 0 is unfinished: its 2 steps count" in value["notes"]
+        f"{spec.task} {spec.window.name} seed 0 is unfinished; its 2 steps are counted"
+        in value["notes"]
     )
 
     shutil.rmtree(copied.path / "episodes")
 
     with pytest.raises(
         UsageError,
-        match=r"no episode has a step with a reason: .* is unfinished: its 0 steps count",
+        match=r"no episode has a step with a reason: .* is unfinished; its 0 steps are counted",
     ):
         tell(copied.path)
 
@@ -383,7 +384,7 @@ def test_a_damaged_episode_and_one_without_orders_are_omitted_with_a_note(
 
     assert masks_of(value)[damaged.mask]["episodes"] == 3 - 1 - (other.mask == damaged.mask)
 
-    for problem in ("not a readable ledger", "holds no orders, so no reasons"):
+    for problem in ("not a readable ledger", "contains no orders, and so no reasons"):
         assert any("is left out: " in note and problem in note for note in value["notes"]), problem
 
 
@@ -397,7 +398,7 @@ def test_without_the_market_well_known_names_are_still_found(
         value = printed_report(run.path)
         assert masks_of(value)["bright"]["step_rates"]["company"]["count"] > 0
         assert any(
-            note.startswith("without the market only well-known names") for note in value["notes"]
+            note.startswith("without the market, only well-known names") for note in value["notes"]
         )
         assert printed_report(run.path, "--data", moved)["notes"] == []
     finally:

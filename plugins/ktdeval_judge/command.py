@@ -32,7 +32,7 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     data: Address | None = flag(
         None,
         metavar="DATA",
-        help="the market, a snapshot folder or data provider; needed by all but a NAV",
+        help="the market, a snapshot folder or data provider; required unless only a NAV is judged",
     )
     data_args: Parameters = flag({}, help="parameters of the data provider")
     nav: Path | None = flag(
@@ -40,8 +40,8 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         type=FilePath(),
         metavar="FILE",
         help=(
-            "account value by day as claimed by the program; without decisions it is judged as "
-            "it is"
+            "account value by day as claimed by the program; without decisions, the value itself "
+            "is judged"
         ),
     )
     program: str | None = flag(
@@ -53,13 +53,13 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     zone: str | None = flag(
         None,
         metavar="ZONE",
-        help="time zone for files with moments [default: the market's; of LEAN New York's]",
+        help="time zone for files with timestamps [default: the market's; for LEAN, New York's]",
     )
     map: Parameters = flag(
         {}, help="columns of the file by role, such as price=Kurs,date=Handelstag"
     )
     code: str | None = flag(
-        None, metavar="CODE", help="code of a file of one asset, without a column of codes"
+        None, metavar="CODE", help="code of the asset, for a file without a column of codes"
     )
     columns: str | None = flag(
         None,
@@ -69,7 +69,7 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     date_format: str | None = flag(
         None,
         metavar="FORMAT",
-        help="how days are written, such as %m/%d/%Y; or excel, roc, unix_s, unix_ms, unix_us, unix_ns",
+        help="format of days, such as %m/%d/%Y; or excel, roc, unix_s, unix_ms, unix_us, unix_ns",
     )
     decimal: Literal["auto", "point", "comma"] = flag("auto", help="decimal mark")
     flows: str | None = flag(
@@ -78,13 +78,15 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         help="deposits and withdrawals by day, to remove from the account value",
     )
     table: str | None = flag(
-        None, metavar="NAME", help="table to read from a file with several, such as trades"
+        None, metavar="NAME", help="table to read if a file has several, such as trades"
     )
     cash: str | None = flag(
         None, metavar="N", help="initial cash [default: as in the file, else 1e6]"
     )
     venue: str | None = flag(
-        None, metavar="NAME", help="rules of this venue for all assets [default: each one's own]"
+        None,
+        metavar="NAME",
+        help="rules of this venue for all assets [default: each asset's own venue]",
     )
     execution: str | None = flag(
         None, metavar="NAME", help="costs of execution: none, spread, sqrt [default: the venue's]"
@@ -98,8 +100,8 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     dated: Literal["decision", "fill"] = flag(
         "decision",
         help=(
-            "meaning of the decisions' days: the day at whose close it was decided, or the day "
-            "of the fill"
+            "meaning of the decisions' days: the day at whose close the decision was made, or the "
+            "day of the fill"
         ),
     )
     until: str | None = flag(
@@ -120,7 +122,10 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     model: str | None = flag(
         None,
         metavar="NAME",
-        help="model that decided, such as openai/gpt-4o: also judge the period after its cutoff",
+        help=(
+            "model that made the decisions, such as openai/gpt-4o; also judges the period after "
+            "its cutoff"
+        ),
     )
     cutoff: str | None = flag(
         None,
@@ -136,8 +141,8 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
         type=OutputPath("folder"),
         metavar="DIR",
         help=(
-            "folder of the run; of a NAV, of its tear sheet [default: a new folder in ktdeval-runs;"
-            " of a NAV none]"
+            "folder of the run, or of a NAV's tear sheet [default: a new folder in ktdeval-runs; "
+            "none for a NAV]"
         ),
     )
 
@@ -150,10 +155,11 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
     """Judge decisions, trades or returns that were made anywhere, by any program.
 
     DECISIONS is a table (CSV, Parquet or JSON) of days and codes with weights, holdings, orders or
-    trades; they are executed under the venue's rules as any run, with a card labelled `declared`.
-    It says what could not have been filled, and where a claimed NAV parts from the executed one.
-    The folder of an earlier judgement is shown again. With --nav alone only returns are judged,
-    without a market if none is named; with --sharpe a printed figure.
+    trades; they are executed under the venue's rules like any run, with a card labelled `declared`.
+    The report says which orders could not have been filled, and where a claimed NAV differs from
+    the executed one. Given the folder of an earlier judgement, it shows that judgement again. With
+    --nav and no DECISIONS, only returns are judged, for which a market is optional; with --sharpe,
+    a printed figure.
     """
     if options.sharpe is not None:
         if decisions is not None or options.nav is not None:
@@ -165,13 +171,13 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         print_printed_figure(options)
         return
 
-    # not at module level, so that help is quick
+    # imported here to keep help fast
     from ktdeval.cards import folded_texts
     from ktdeval_judge.evidence import LuckSettings
     from ktdeval_judge.judging import JudgeSettings, judge_files, load_again
     from ktdeval_judge.texts import judge_lines
 
-    _refuse_set(options, _OF_FIGURES, "applies to --sharpe; a file has its own value")
+    _refuse_set(options, _OF_FIGURES, "applies to --sharpe only; a file determines its own value")
     file = load_again(decisions)
     folder = decisions
     if options.check:
@@ -179,7 +185,7 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         return
 
     if file is not None:
-        _refuse_set(options, _OF_TRIES, f"needs the file; {folder} shows what was judged before")
+        _refuse_set(options, _OF_TRIES, f"needs the file itself; {folder} is an earlier judgement")
     else:
         settings = JudgeSettings(
             decisions=decisions,
@@ -238,7 +244,9 @@ def _refuse_set(options: JudgeOptions, names: tuple[str, ...], why: str) -> None
 
 def _periods(periods: float | None) -> float | None:
     if periods is not None and not 1 <= periods <= 1e6:
-        raise UsageError(f"--periods {periods:g}: expected the returns in a year, 1 or more")
+        raise UsageError(
+            f"--periods {periods:g}: expected the number of returns per year, 1 or more"
+        )
     return periods
 
 
@@ -251,7 +259,7 @@ def _check(run: Path | None, options: JudgeOptions) -> None:
 
     with work_shown():
         steps = check_plan(run, open_plugins(options.plugin), options.data)
-    click.echo(f"{run}: all {steps:,} steps are those of its plan")
+    click.echo(f"{run}: all {steps:,} steps follow from its plan")
 
 
 def nest_options(flat: Any) -> dict[str, Any]:
@@ -265,7 +273,7 @@ def nest_options(flat: Any) -> dict[str, Any]:
         for group in groups:
             inner = inner.setdefault(group, {})
             if not isinstance(inner, dict):
-                raise UsageError(f"--set {name}: {group} has a value of its own")
+                raise UsageError(f"--set {name}: {group} is already set to a value")
         inner[last] = value
 
     return options

@@ -5,7 +5,7 @@ The executor is the suite's own; only the tape that it reads changes.
 * `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a rate on the value traded.
   `declared_fees`: the fees that the file declares for its trades.
 * `rebalancing`: weights are rebalanced every day. `sizing`: shares for a weight at the close of the
-  decision, not at the fill price, on credit where cash is short.
+  decision, not at the fill price, on credit if cash is short.
 * `fill_at_…`: another price of the bar, or the declared trade's price. `fill_before_decision`: the
   close before the decision's day.
 * `limits`: no T+1, price limits, halts, universe, margin or cash limit. `lots`: an account 10,000
@@ -174,7 +174,7 @@ class Counterfactuals:
         column = self.snapshot.asset_index[order.code]
         shares = None
         if order.shares is not None:
-            least = 1 if order.weight is None else 0  # 0: the weight was reached at the close
+            least = 1 if order.weight is None else 0  # 0 if the weight was reached at the close
             shares = max(least, round(order.shares * rules.scales[column].steps_per_unit))
         return Order(column, order.side, 0.5, "as declared", order.weight, shares)
 
@@ -238,7 +238,7 @@ class Counterfactuals:
         return known[key]
 
     def _without_limits(self, tape: MarketTape) -> MarketTape:
-        none = np.zeros_like(tape.limit_up)  # a missing open is treated as at a limit
+        none = np.zeros_like(tape.limit_up)  # a missing open is treated as a price at its limit
         has_price = tape.open_ticks > 0
         return replace(tape, limit_up=none, limit_down=none, member=has_price, tradable=has_price)
 
@@ -260,7 +260,7 @@ class Counterfactuals:
 
 def _is_on_credit(causes: frozenset[Cause], form: str) -> bool:
     """Return whether orders are not limited by cash. Under `limits`, weights still are: credit is
-    not part of the NAV that they refer to.
+    not part of the NAV to which they refer.
     """
     return "sizing" in causes or ("limits" in causes and form != "weight")
 

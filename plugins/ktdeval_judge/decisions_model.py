@@ -19,7 +19,7 @@ from ktdeval_judge.params import DeclaredParams
 from ktdeval_judge.plan import MAX_BYTES, DeclaredOrder, DeclaredPlan, Held, PlanReader, read_plan
 
 MODEL = "declared/decisions"
-CONFIDENCE = 0.5  #: confidence of every order: files declare none
+CONFIDENCE = 0.5  #: confidence of every order, since files do not declare one
 
 
 def kept_plan(sha256: str) -> Path:
@@ -47,12 +47,14 @@ class DecisionsModel:
             data = read_plain(path, MAX_BYTES)
         except OSError as error:
             raise ConfigError(
-                f"no plan {params.sha256[:12]} is kept here; `ktdeval judge` of the file of"
-                " decisions, or of the run folder, puts it back"
+                f"plan {params.sha256[:12]} is not in the cache; run `ktdeval judge` on the file "
+                "of decisions or on the run folder to restore it"
             ) from error
 
         if sha256_hex(data) != params.sha256:
-            raise ConfigError(f"{path}: was changed; delete it and run `ktdeval judge` again")
+            raise ConfigError(
+                f"{path}: the file was changed; delete it and run `ktdeval judge` again"
+            )
 
         self._reader = PlanReader(read_plan(data, path.name))
         self.traits = ModelTraits(is_free=True, request_problem=_problem)

@@ -1,4 +1,4 @@
-"""Contents of a file, independent of the program that wrote it: the value that readers pass to the
+"""Contents of a file, independent of the program that wrote it: readers pass this value to the
 rest of `ktdeval judge`.
 """
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:  # so that readers can be listed without importing pandas
 class Declared:
     """Contents of a program's file: at least one of decisions, trades and values.
 
-    `decisions`: columns day (int yyyymmdd, the day on whose knowledge it was decided), code (str), and
+    `decisions`: columns day (int yyyymmdd, the last day known when it was decided), code (str), and
     either weight (share of account value, float), or shares (target holding, float), or side ("buy"/"sell") with
-    cash (amount in the account's currency, float) or amount (shares, float); one form a file.
-    `trades`: columns day (int, of the fill), code, side, shares (float > 0), price (float > 0), and fee (float) where known.
+    cash (amount in the account's currency, float) or amount (shares, float); one form per file.
+    `trades`: columns day (int, of the fill), code, side, shares (float > 0), price (float > 0), and fee (float) if known.
     `values`: account value by day (int yyyymmdd index, of the close), float, preceded by `cash`.
 
     Decisions and trades may have a column `line` (int, of the file), which errors name. Trades may
     have a column `decided` (int, the day of the signal).
 
-    `fees`: what was paid by day (int yyyymmdd index), in the account's currency, for a file whose
+    `fees`: fees paid by day (int yyyymmdd index), in the account's currency, for a file whose
     trades have none.
     """  # noqa: E501
 

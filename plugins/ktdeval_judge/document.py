@@ -15,7 +15,7 @@ JUDGE_VERSION = format_version(FORMAT)
 
 
 class Figure(Value):
-    """A figure with its 95 % interval; null with the reason where it is not defined."""
+    """A figure with its 95 % interval; null, with the reason, if it is undefined."""
 
     value: float | None
     low: float | None = None
@@ -26,39 +26,39 @@ class Figure(Value):
 class Unfilled(Value):
     """A decision, or a part of it, that could not be filled."""
 
-    day: str  #: of the fill, ISO
+    day: str  #: day of the fill, ISO
     code: str
     reason: str  #: rule of the executor, or finding on a declared trade
-    detail: str  #: the reason in words
+    detail: str  #: the reason as text
     side: str | None = None
-    missing: float | None = None  #: part of the NAV that was not filled; null: not known
+    missing: float | None = None  #: unfilled part, as a share of the NAV; null: unknown
 
 
 class NavPart(Value):
     """A part of the difference between the claimed and the executed return."""
 
     cause: str
-    value: float  #: claimed less executed, a share of the first NAV
+    value: float  #: claimed minus executed return, as a share of the first NAV
 
 
 class NavReport(Value):
     """The claimed NAV against the executed one."""
 
-    days: int  #: that both have
+    days: int  #: number of days common to both NAVs
     claimed_return: float
     executed_return: float
-    parts: tuple[NavPart, ...]  #: add up to claimed less executed
-    first_parting: str | None  #: first day on which they part, ISO; null: they agree
+    parts: tuple[NavPart, ...]  #: parts that add up to claimed minus executed return
+    first_parting: str | None  #: first day on which they differ, ISO; null: they agree
     parting_cause: str | None  #: cause of the largest part; null: they agree
-    largest_gap: float  #: largest relative difference of a day
-    remaining_gap: float  #: of it, left with the causes found
-    is_explained: bool  #: whether next to nothing is left
-    #: whether the claimed NAV is one of fills at the close of the decision, or at the close before
+    largest_gap: float  #: largest relative difference on any day
+    remaining_gap: float  #: largest gap that remains with the causes found
+    is_explained: bool  #: whether the causes found explain almost all of the gap
+    #: whether the claimed NAV fills at the close of the decision, or at the close before
     looks_ahead: bool
-    fee_bps: float = 0.0  #: proportional fee fitted to the claim, of what is traded
-    #: root mean square of the daily log returns that the causes found leave; null: of an old version
+    fee_bps: float = 0.0  #: fee fitted to the claim, in basis points of the value traded
+    #: root mean square of the daily log returns unexplained by the causes found; null: old version
     daily_error: float | None = None
-    #: the least that fills without look-ahead leave, at their own best fee
+    #: the smallest such error for fills without look-ahead, at their own best fee
     achievable_error: float | None = None
 
 
@@ -66,26 +66,32 @@ class CleanPart(Value):
     """The part of a result after the end of a model's training data."""
 
     model: str
-    cutoff: str  #: day or month with which the training data end; `none`: nothing was trained
-    origin: str  #: who says so
-    is_lower_bound: bool  #: whether the data may end later: then no return is certainly after them
-    before: int  #: returns that end by the cutoff
+    cutoff: str  #: end of the training data, a day or month; `none`: nothing was trained
+    origin: str  #: source of the cutoff
+    is_lower_bound: (
+        bool  #: whether the data may end later; then no return is certainly after their end
+    )
+    before: int  #: number of returns that end by the cutoff
     across: int  #: returns that contain it, or may
-    after: int  #: returns that begin at it or later
-    first: str | None  #: day at whose close the returns after it begin; null: there are none
-    months: float | None  #: length of the returns after it; null: the returns of a year are unknown
+    after: int  #: number of returns that begin at the cutoff or later
+    first: (
+        str | None
+    )  #: day at whose close the returns after the cutoff begin; null: no such returns
+    months: (
+        float | None
+    )  #: months covered by these returns; null: the number of returns per year is unknown
     total_return: Figure
     max_drawdown: Figure
     sharpe: Figure
     psr: Figure
-    #: further months until this Sharpe ratio is above 0 with 95 %; 0: it is by now
+    #: further months until this Sharpe ratio is above 0 at 95 %; 0: already reached
     months_needed: Figure
     #: whose Sharpe ratio `months_needed` assumes: the `part` after the cutoff, or the `whole` period
     months_needed_by: str
 
 
 class JudgeFile(Value):
-    """What `ktdeval judge` found (`judge.json`)."""
+    """Findings of `ktdeval judge` (`judge.json`)."""
 
     version: int
     program: str  #: name of the reader
@@ -93,46 +99,48 @@ class JudgeFile(Value):
     source_sha256: str
     plan_sha256: (
         str | None
-    )  #: of `declared.json`, by which the run's spec names it; null: a NAV only
+    )  #: SHA-256 of `declared.json`, by which the run's spec refers to it; null: a NAV only
     form: str  #: `weight`, `shares`, `orders`, `trades` or `nav`
-    decisions: int  #: rows
+    decisions: int  #: number of rows
     codes: int
     market: str | None  #: null: a NAV without a market
     snapshot: str | None
     first: str  #: first fill day, ISO
     last: str
     cash: float
-    currency: str | None  #: null: a NAV without a market, whose file names none
+    currency: str | None  #: null: a NAV without a market, whose file gives no initial cash
     task: str | None
-    rules: str  #: in words
+    rules: str  #: as text
     executed_return: Figure | None  #: null: a NAV only
-    claimed_return: Figure | None  #: null: nothing is claimed
+    claimed_return: Figure | None  #: null: no NAV is claimed
     benchmark_return: Figure
     sharpe: Figure
     excess_sharpe: Figure  #: information ratio over the benchmark
     selection: Figure | None  #: null: a NAV has no holdings
-    #: of a NAV, by its returns alone: what the benchmark does not explain, a year
+    #: for a NAV: annual return that the benchmark does not explain
     alpha_a_year: Figure | None
-    beta: Figure | None  #: likewise, slope of the returns by those of the benchmark
+    beta: Figure | None  #: for a NAV: slope of its returns on the benchmark's
     psr: Figure
-    years_needed: Figure  #: until such a Sharpe ratio would be significant
+    years_needed: Figure  #: years until such a Sharpe ratio would be significant
     unfilled: tuple[Unfilled, ...]
     unfilled_counts: dict[str, int]
     nav: NavReport | None
     notes: tuple[str, ...]
     #: linked parts of the executed return, by name; they add up to it. Empty: a NAV only
     return_parts: dict[str, float] = msgspec.field(default_factory=dict)
-    returns_a_year: float | None = None  #: with which figures of a NAV are a year's
-    returns: int | None = None  #: number of returns; null: of an old version
-    max_drawdown: Figure | None = None  #: a positive share; null: of an old version
-    #: commission, duties and interest paid, a share of the first account value; null: a NAV only
+    returns_a_year: float | None = None  #: returns per year, used to annualise a NAV's figures
+    returns: int | None = None  #: number of returns; null: old version
+    max_drawdown: Figure | None = None  #: a positive share; null: old version
+    #: commission, duties and interest paid, as a share of the first account value; null: a NAV only
     costs: Figure | None = None
-    evidence: JudgedFigure | None = None  #: the Sharpe ratio against luck; null: see `no_evidence`
-    no_evidence: str | None = None  #: why there is none
-    trials_from: str | None = (
-        None  #: who counted the trials: `assumed`, `--trials` or a study's ledger
+    evidence: JudgedFigure | None = (
+        None  #: the Sharpe ratio compared with luck; null: see `no_evidence`
     )
-    clean: CleanPart | None = None  #: null: no model is named
+    no_evidence: str | None = None  #: why `evidence` is null
+    trials_from: str | None = (
+        None  #: source of the number of trials: `assumed`, `--trials` or a study's ledger
+    )
+    clean: CleanPart | None = None  #: null: no model is given
 
 
 def load_judgement(folder: Path) -> JudgeFile:

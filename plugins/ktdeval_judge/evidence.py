@@ -27,7 +27,7 @@ from ktdeval_judge.printed_figure import JudgedFigure, PrintedFigure, judge_figu
 
 MIN_RETURNS = 20  #: fewer daily returns are not evidence
 _MIN_YEARS = 0.5  #: years from which fewer returns, such as six monthly ones, may be evidence
-_MAX_SHARPE = 1e6  #: a larger ratio comes from returns that hardly vary
+_MAX_SHARPE = 1e6  #: larger ratios come from returns that hardly vary
 ASSUMED = "assumed"
 _MONTHS = 12.0
 
@@ -128,7 +128,7 @@ def count_tries(trials: int | None, spread: float | None, study: Study | None) -
 
     ratios = study.sharpes_at(1.0)
     if spread is None and len(ratios) > 1:
-        # equal ratios have no spread, which the formula needs
+        # the formula needs a spread, which equal ratios lack
         spread = standard_deviation(ratios) or None
     return Tries(number=len(study.tries), source=study.path.name, spread=spread)
 
@@ -164,7 +164,7 @@ def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
         trials=tries.number,
         trial_sd=tries.spread,
         skew=shape.skew,
-        # the lower bound; two distinct values reach it up to rounding
+        # the lower bound of kurtosis; two distinct values reach it up to rounding
         kurtosis=max(shape.kurtosis, 1 + shape.skew**2),
         periods=track.a_year,
     )
@@ -190,14 +190,14 @@ class TrainingEnd:
 
 def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | None:
     """Return the model given with `--model`, with its listed cutoff or the one given with
-    `--cutoff`; None if neither is given. Raises UsageError if the cutoff is unknown, or neither a
-    day nor a month.
+    `--cutoff`; None if neither option is set. Raises UsageError if the cutoff is unknown, or is
+    neither a day nor a month.
     """
     if name is None and cutoff is None:
         return None
 
     if cutoff is None:
-        assert name is not None, "one of both is there"
+        assert name is not None, "one of the two is given"
         entry = listed_cutoff(name, {})
     else:
         entry = parse_cutoff_or_state(cutoff, "--cutoff")
@@ -220,7 +220,7 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
         where = sides(days[1:], days[0], cutoff)
 
     after = where.count("after")
-    reason = "there is no return after the end of the training data"
+    reason = "no return lies after the end of the training data"
     none = Figure(value=None, reason=reason)
     figures = dict.fromkeys(("claimed_return", "sharpe", "psr"), none)
     drawdown = none
@@ -237,7 +237,7 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
         measured_by = "part"
 
     date = "none"
-    origin = "a rule, trained on nothing"
+    origin = "a rule without training data"
     if cutoff is not None:
         date = cutoff.date
         origin = f"{cutoff.confidence}: {cutoff.source}"

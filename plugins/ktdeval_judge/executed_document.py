@@ -29,7 +29,7 @@ from ktdeval_judge.nav_parts import Cause, Path as NavPath, Simulated, compare_n
 from ktdeval_judge.unfilled import count_reasons, unfilled_of
 
 MAX_UNFILLED = 10_000  #: maximum number in a document; the counts include all
-_IMPLIED = "no NAV is given: the claimed one follows from the trades' own prices and fees"
+_IMPLIED = "no NAV is given: the claimed NAV is computed from the trades' own prices and fees"
 
 
 def executed_document(
@@ -48,7 +48,7 @@ def executed_document(
     nav, claimed, notes = _nav_report(declared, made, snapshot, trading)
     metrics: Any = card["metrics"]
     table = declared.decisions if declared.decisions is not None else declared.trades
-    assert table is not None, "a plan was made of it"
+    assert table is not None, "the file was turned into a plan"
     form: str = made.plan.form
     if declared.decisions is None:
         form = "trades"
@@ -182,7 +182,7 @@ def _nav_report(
         claimed = implied_nav(made.trades, snapshot, cash, made.first_row, made.last_row)
         notes = (_IMPLIED,)
         if claimed.min() <= 0:
-            return None, None, ("at its own prices the account of the trades falls to nothing",)
+            return None, None, ("at the trades' own prices, the account falls to zero",)
     else:
         return None, None, ()
 
@@ -195,7 +195,7 @@ def _nav_report(
         return Simulated(path[chosen], traded[chosen])
 
     if simulate(frozenset(), 0.0).path.min() <= 0:
-        note = "the executed account falls to nothing, so that the NAVs are not compared"
+        note = "the executed account falls to zero, so the NAVs are not compared"
         return None, Figure(value=float(claimed[-1] / claimed[0] - 1.0)), (*notes, note)
 
     found = compare_navs(claimed, simulate, runs.possible, resolution_of(claimed))
@@ -249,13 +249,13 @@ def claimed_path(
 
     if len(rows) < 2:
         raise DataError(
-            f"{declared.source}: the claimed NAV has fewer than two days of"
-            f" {snapshot.days[first_row]} … {snapshot.days[last_row]}; give the NAV of these days"
+            f"{declared.source}: the claimed NAV has fewer than two days from "
+            f"{snapshot.days[first_row]} to {snapshot.days[last_row]}; give the NAV of these days"
         )
 
     missing = last_row + 1 - first_row - len(rows)
     if missing and not notes:
-        notes = (f"the claimed NAV lacks {missing} days, which are not compared",)
+        notes = (f"{missing} days are missing from the claimed NAV and not compared",)
     return rows, np.array(values, dtype=np.float64), notes
 
 

@@ -83,12 +83,14 @@ def execute_plan(
     Raises KtdevalError as a run does.
     """
     if made.last_row <= made.first_row:
-        raise UsageError("the market ends with the first decision: nothing can be filled")
+        raise UsageError(
+            "the market ends on the day of the first decision, so nothing can be filled"
+        )
 
     kept = keep_plan(made.plan)
     first, last = window_of(made, snapshot)
     name, text = task_file(rules, first, last)
-    # a permanent path: a second judgement with the same plugins reads it again
+    # a permanent path, so that a second judgement with the same plugins reads it again
     path = kept.with_name(f"{name}.yaml")
     write_atomic(path, text)
     if name not in plugins.specs("tasks"):
@@ -130,7 +132,7 @@ def task_file(rules: AccountRules, first: str, last: str) -> tuple[str, str]:
     file: dict[str, JsonValue] = {
         "family": "declared",
         "version": "1",
-        "summary": "Decisions that were made elsewhere",
+        "summary": "Decisions made elsewhere",
         "variants": {name: variant},
     }
     return name, dumps_pretty(file)

@@ -116,9 +116,8 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
 
     if snapshot is None:
         raise UsageError(
-            f"{declared.source}: decisions are executed on a market, but no market is named: "
-            "give --data, a folder of `ktdeval data make`, or --data synthetic for the embedded "
-            "market"
+            f"{declared.source}: decisions need a market: give --data with a folder of `ktdeval "
+            "data make`, or --data synthetic for the embedded market"
         )
 
     cash = settings.cash or _whole(declared.cash)
@@ -183,8 +182,8 @@ def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> Marke
     earliest = snapshot.days[made.last_row]
     if not earliest <= day <= snapshot.days[-1]:
         raise UsageError(
-            f"--until {until}: expected a day from {earliest}, that of the last fill, to"
-            f" {snapshot.days[-1]}, the market's last"
+            f"--until {until}: expected a day between {earliest}, the last fill, and "
+            f"{snapshot.days[-1]}, the market's last day"
         )
     row = int(np.searchsorted(snapshot.days, day, side="right")) - 1
     return replace(made, last_row=row)
@@ -226,13 +225,13 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
         values = nav.values
         if values is None:
             raise DataError(
-                f"--nav {settings.nav}: has no account value; write a day and a nav a row"
+                f"--nav {settings.nav}: has no account value; write one day and one nav per row"
             )
         _check_values(nav)
         if settings.decisions is None:
             return nav
 
-    assert settings.decisions is not None, "one of both is there"
+    assert settings.decisions is not None, "one of the two is given"
     declared = read_declared(settings.decisions, options)
     if values is None:
         _check_values(declared)
@@ -275,7 +274,7 @@ def _judge_nav(
     snapshot: MarketSnapshot | None,
 ) -> JudgeFile:
     """Return the document of a NAV without decisions. Raises StoreError if `out` can't be written,
-    or holds a run.
+    or is the folder of a run.
     """
     figures = nav_figures(track)
     source = settings.nav or settings.decisions
@@ -284,7 +283,7 @@ def _judge_nav(
     if settings.out is not None:
         check_output(settings.out, "new folder", "--out", JUDGEMENT)
         if (settings.out / MANIFEST).exists():
-            raise StoreError(f"{settings.out}: is a run; choose another --out")
+            raise StoreError(f"{settings.out}: is the folder of a run; choose another --out")
         parent = settings.out.parent
 
     judged = JudgedSource(name=declared.source, sha256=source_sha256(source), folder=parent)
@@ -303,7 +302,7 @@ def _judge_nav(
         cash=float(track.values[0]),
         currency=None if snapshot is None else snapshot.currency,
         task=None,
-        rules="none: a NAV is used as it is",
+        rules="none: a NAV is not executed",
         executed_return=None,
         selection=None,
         unfilled=(),

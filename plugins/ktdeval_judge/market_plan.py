@@ -51,13 +51,13 @@ def market_plan(
     keeps_others: bool = False,
     dated: Dated = "decision",
 ) -> MarketPlan:
-    """Return the plan of declared decisions or trades. `dated`: what the decisions' days mean;
-    decisions dated by their fill were taken at the previous close. Raises DataError, with the line,
+    """Return the plan of declared decisions or trades. `dated`: meaning of the decisions' days;
+    decisions dated by their fill were made at the previous close. Raises DataError, with the line,
     if the market lacks a code, a day is not a session, or the weights imply leverage.
     """
     table = declared.decisions if declared.decisions is not None else declared.trades
     if table is None or not len(table):
-        raise DataError(f"{declared.source}: declares no decision and no trade")
+        raise DataError(f"{declared.source}: contains no decision and no trade")
 
     rules = MarketRules.of(snapshot, trading)
     table = _locate_rows(declared.source, table, snapshot)
@@ -105,8 +105,8 @@ def _at_close_before(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
     first = table["row"].min()
     if first < 1:
         raise DataError(
-            f"{source}: the market has no day before {snapshot.days[first]}, on which it was decided"
-            " (--dated fill); import earlier days"
+            f"{source}: the market has no day before {snapshot.days[first]}, on which the "
+            "decision was made (--dated fill); import earlier days"
         )
     return table.assign(row=table["row"] - 1)
 
@@ -131,7 +131,7 @@ def _of_decisions(
     for row, column, number in zip(table["row"], table["column"], numbers, strict=True):
         code = snapshot.codes[column]
         if form != "orders" and number < 0 and rules.terms[column].margin is None:
-            reason = f"a short, and the venue {rules.venues[column].name} is long only"
+            reason = f"a short position, but the venue {rules.venues[column].name} is long only"
             refused.append(RefusedDecision(str(snapshot.days[row]), code, reason))
             number = 0.0  # short positions are not possible here
         triples.append((int(row), code, float(number)))
@@ -141,7 +141,7 @@ def _of_decisions(
     last = max(rows) + 1
     trades = None
     if declared.trades is not None:
-        # the program's own fills: compared with its decisions, not executed
+        # the program's own fills, which are compared with its decisions, not executed
         trades = _locate_rows(declared.source, declared.trades, snapshot)
         first = min(first, int(trades["row"].min()))
         last = max(last, int(trades["row"].max()))
@@ -158,7 +158,7 @@ def _check_weights(source: str, table: Any) -> None:
             continue
 
         line = _line(table, weights.index[0])
-        words = f"{source}{line}: weights of {iso_day(day)} sum to {total:.4g}, and the account"
+        words = f"{source}{line}: weights of {iso_day(day)} sum to {total:.4g}, but the account"
         words += " borrows no cash; "
         if total > 20:
             words += "write fractions of the account, such as 0.05 for 5 %"
@@ -225,9 +225,7 @@ def _of_trades(
         _last_row(declared, snapshot, last),
         (),
         table,
-        (
-            "trades: each is executed as an order of its shares, decided at the close before its day",
-        ),
+        ("trades: each is executed as an order for its shares, decided at the previous close",),
     )
 
 
@@ -333,8 +331,8 @@ def _check_last_day(source: str, table: Any, snapshot: MarketSnapshot) -> None:
 
     line = _line(table, rows.idxmax())
     raise DataError(
-        f"{source}{line}: {snapshot.days[last]} is the market's last day: nothing decided on it can"
-        " be filled; drop it, or import later days"
+        f"{source}{line}: {snapshot.days[last]} is the market's last day, so decisions made on it "
+        "can't be filled; drop them, or import later days"
     )
 
 
@@ -347,9 +345,9 @@ def _no_session(day: np.datetime64, snapshot: MarketSnapshot, count: int) -> str
     row = int(np.searchsorted(snapshot.days, day))
     more = "" if count == 1 else f" ({count} such days)"
     return (
-        f"{day} is not a trading day of {snapshot.meta.name}{more}; the sessions around it are"
-        f" {snapshot.days[row - 1]} and {snapshot.days[row]}: write the session at whose close it"
-        " was decided"
+        f"{day} is not a trading day of {snapshot.meta.name}{more}; the nearest sessions are "
+        f"{snapshot.days[row - 1]} and {snapshot.days[row]}; write the session at whose close the "
+        "decision was made"
     )
 
 

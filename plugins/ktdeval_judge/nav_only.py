@@ -40,7 +40,7 @@ from ktdeval_judge.document import Figure
 Path = npt.NDArray[np.float64]
 Days = npt.NDArray[np.datetime64]
 NO_MARKET = "no market is named (--data)"
-NO_YEAR = "its days have irregular spacing; give --periods"
+NO_YEAR = "its days are irregularly spaced; give --periods"
 _BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
 _Z = 1.959964  #: normal quantile for a 95 % interval
 _MIN_DAYS = 20  #: minimum number of days for a regression
@@ -50,7 +50,9 @@ _NORMAL_MAD = 1.4826  #: standard deviation of a normal law over its median abso
 _MIN_USUAL = 0.9  #: minimum share of usual days
 _MIN_OTHERS = 4  #: minimum number of returns for a comparison of one day with the others
 _MAX_SHOWN = 5
-_LONGEST_BREAK = 11  #: calendar days between two daily values: the longest holidays of an exchange
+_LONGEST_BREAK = (
+    11  #: maximum calendar days between two daily values, from the longest holidays of an exchange
+)
 _SPACINGS: Mapping[float, tuple[int, int]] = {
     52.0: (6, 8),
     12.0: (28, 31),
@@ -89,9 +91,11 @@ def check_values(source: str, days: Days, values: Path) -> None:
 
     for day, value in zip(days, values, strict=True):
         if not value > 0:
-            raise DataError(f"{source}: the value of {day} is not above 0; end the file before it")
+            raise DataError(
+                f"{source}: the value of {day} is not above 0; end the file before that day"
+            )
 
-    # a quotient may overflow a float
+    # the quotient may overflow a float
     growth = np.diff(np.log(values))
     largest = int(np.argmax(growth))
     if growth[largest] > math.log(_LARGEST_GROWTH):
@@ -185,7 +189,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
     levels = track.benchmark
     if isinstance(levels, str):
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=levels))
-    # an account without returns has no ratio, whatever its benchmark did
+    # an account whose returns are all 0 has no ratio, whatever its benchmark did
     own = sharpe(track.returns, 1, track.resolution)
     if own.value is None:
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=own.reason))
@@ -237,7 +241,7 @@ def track_notes(track: NavTrack) -> Iterator[str]:
     if np.median(gaps) == 1 and gaps[longest] > _LONGEST_BREAK:
         yield (
             f"the NAV has no value from {track.days[longest]} to {track.days[longest + 1]}: the "
-            "return over these days is treated as one day's"
+            "return over these days is treated as a daily return"
         )
 
 
@@ -251,8 +255,8 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
 
     resolution = resolution_of(values)
     distances = np.abs(returns - np.median(returns))
-    # Several outlying days must not hide each other. If outlying days are many, none is an outlier;
-    # the same holds for an account that seldom trades.
+    # Several outlying days must not hide each other. If many days are outlying, none of them is an
+    # outlier; likewise for an account that seldom trades.
     usual = float(np.median(distances))
     is_usual = distances <= _OUTLYING * _NORMAL_MAD * usual
     if usual <= resolution or is_usual.mean() < _MIN_USUAL:
@@ -273,8 +277,8 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
         if len(found) > _MAX_SHOWN:
             more = f" and {len(found) - _MAX_SHOWN} more"
         yield (
-            f"beyond {_OUTLYING:.0f} deviations of the other days: {shown}{more}; if these are "
-            "deposits, withdrawals or errors of the file, remove them"
+            f"more than {_OUTLYING:.0f} standard deviations from the other days: {shown}{more}; "
+            "if these are deposits, withdrawals or errors in the file, remove them"
         )
 
 

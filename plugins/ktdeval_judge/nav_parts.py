@@ -10,9 +10,9 @@ simulated NAV, so that a day's error stays on its day. If costs are removed, a f
 traded, at least 0, is fitted by least squares first. So each cause is compared at its own best fee.
 
 **Search.** Starting from no causes, and from the causes of a plain backtest (`PLAIN`), the search
-adds the cause that brings the returns nearest to those of C, as long as the distance falls by a
-fifth or more. A cause that turns out to be unnecessary is removed. This is done four times: with
-the executor's own fill price, and with prices of `FILLS`, group by group. A group replaces the
+adds the cause that brings the returns nearest to those of C, while each step reduces the distance
+by at least a fifth. A cause that turns out to be unnecessary is removed. This is done four times:
+with the executor's own fill price, and with prices of `FILLS`, group by group. A group replaces the
 previous one only if it is *distinguishable*: a fee without other causes, or a price that a trader
 can have, takes precedence over look-ahead.
 
@@ -27,8 +27,8 @@ the value must be 16 or more. Mean squares are bounded below by the square of C'
 
     C - E  =  sum over causes of (path with it - path before it)  +  (C - last path)
 
-adds up exactly. The last bracket is the `remainder`. A part depends on the order; the sum does
-not. Parts are of NAVs in units of the first one: differences of total returns.
+adds up exactly. The last bracket is the `remainder`. A part depends on the order; the sum does not.
+Parts are of NAVs in units of the first one: differences of total returns.
 
 Example, worked by hand: 100 of cash, one asset, weight 1 from day 0. Closes 10, 11, 12; opens 10,
 10.5, 11; no fees. Executed at the next open: 100 / 10.5 shares, NAV 100, 104.76, 114.29. A backtest
@@ -85,23 +85,24 @@ FILLS: tuple[tuple[Cause, ...], ...] = (
     LOOK_AHEAD,
     ("fill_at_declared",),
 )
-"""Groups of causes of which at most one applies, since an order has one price. A group is tried
-only on what the groups before it leave; the declared prices come last, since they are a claim, too.
+"""Groups of causes of which at most one applies, since an order has one price. Each group is tried
+only on what earlier groups leave unexplained; declared prices come last, since they are a claim,
+too.
 """
 PLAIN: frozenset[Cause] = frozenset({"costs", "limits", "lots"})
-"""Causes that a plain backtest with float shares and a fee has."""
+"""Causes present in a plain backtest with float shares and a fee."""
 REMAINDER = "remainder"
 
 PARTING = 1e-4  #: relative difference above which two NAVs differ
 EXPLAINED = 0.05  #: share of the largest gap that may remain if causes explain it
-_CLOSE = 2e-7  #: distance below which a path is found
-_MIN_GAIN = 0.2  #: share of the distance that a cause must remove
-_SPARE = 0.05  #: gain in distance below which a cause is unnecessary
+_CLOSE = 2e-7  #: distance below which a simulated path matches the claim
+_MIN_GAIN = 0.2  #: minimum share of the distance that an added cause removes
+_SPARE = 0.05  #: gain in distance below which a cause is dropped
 _HALVED = 4.0  #: minimum ratio of mean squared errors
 _MIN_EVIDENCE = 10.0  #: minimum difference of Bayesian information criteria
 _MIN_OF_ONE_DAY = 16.0  #: minimum if a single day may carry the evidence: its error rate is 1/3,000
 _MAX_FEE = 0.01  #: share of the value traded
-_NO_FEE = 1e-7  #: share of the value traded below which the fee is 0
+_NO_FEE = 1e-7  #: fee, as a share of the value traded, below which it is set to 0
 PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 
 Path = npt.NDArray[np.float64]
@@ -145,7 +146,7 @@ class NavComparison:
     days: int
     claimed_return: float
     executed_return: float
-    parts: tuple[ReturnPart, ...]  #: add up to claimed minus executed
+    parts: tuple[ReturnPart, ...]  #: parts, which add up to claimed minus executed
     first_parting: int | None  #: index of the first day on which they differ; None: they agree
     largest_gap: float  #: largest relative difference on any day
     remaining_gap: float  #: part of it that the causes found do not explain
@@ -395,7 +396,7 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
 
         found.append(_without_spare(models, best))
 
-    # the fewest causes among equally near models
+    # among equally near models, the one with the fewest causes
     nearest = min(found, key=_by_distance)
     few = min(found, key=lambda fit: (len(fit.causes), fit.distance))
     if few.distance <= max((1 + _SPARE) * nearest.distance, models.resolution):

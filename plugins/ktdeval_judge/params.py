@@ -13,4 +13,4 @@ from ktdeval.values import option
 class DeclaredParams:
     """Parameters of `declared/decisions`."""
 
-    sha256: str = option(help="SHA-256 of the plan, as `ktdeval judge` kept it")
+    sha256: str = option(help="SHA-256 of the plan that `ktdeval judge` stored")

@@ -6,8 +6,9 @@ does not depend on the program that wrote the decisions.
 A day of weights, or of target shares, describes the whole portfolio: holdings that it does not list
 are sold, unless `others` is `keep`. Days without a row change nothing. Orders are single trades and
 leave other holdings unchanged. Shares are rounded down to whole lots here, since a broker would
-reject the whole of an odd order. Orders that close a position are never rounded, nor is a sell of
-more than is held: the venue decides whether it is a short sale or a sale of the holding.
+reject the whole of an odd order. Orders that close a position are never rounded. Sells of more than
+the holding are not rounded either: the venue decides whether they are short sales or sales of the
+holding.
 
 The order of a day's rows has no effect. Sells that reduce a position come first, since their cash
 pays for the rest, then short sales, then purchases that reduce a short, then the others.
@@ -33,7 +34,7 @@ class PlannedDay(Value):
     """Decisions at one close."""
 
     day: str  #: ISO day on whose close it was decided
-    #: code -> weight, or shares to hold; of orders code and shares, below 0 a sell
+    #: code -> weight, or shares to hold; for orders code -> shares, negative for a sell
     rows: tuple[tuple[str, float], ...]
 
 
@@ -42,9 +43,9 @@ class DeclaredPlan(Value):
 
     version: int
     form: PlanForm
-    others: Literal["sell", "keep"]  #: what is done with holdings that a day does not name
-    days: tuple[PlannedDay, ...]  #: ascending
-    lots: dict[str, float]  #: shares in a lot, by code; codes without one trade any number
+    others: Literal["sell", "keep"]  #: treatment of holdings that a day does not list
+    days: tuple[PlannedDay, ...]  #: by day, ascending
+    lots: dict[str, float]  #: shares per lot, by code; codes without a lot trade in any number
 
     @property
     def by_day(self) -> Mapping[str, PlannedDay]:
@@ -81,7 +82,8 @@ class DeclaredPlan(Value):
         return sha256_hex(self.encode())
 
 
-#: 1: a sell of more than is held closed it, and a day's orders kept the order of their rows
+#: in version 1, a sell of more than the holding closed it, and a day's orders kept the order of
+#: their rows
 PLAN_VERSION = 2
 
 
@@ -93,13 +95,13 @@ def read_plan(data: bytes, where: str) -> DeclaredPlan:
     plan = decode_json(data, DeclaredPlan, where, ConfigError)
     if plan.version != PLAN_VERSION:
         raise ConfigError(
-            f"{where}: version {plan.version}, expected {PLAN_VERSION}: its orders had other rules;"
-            " judge the file of decisions again"
+            f"{where}: version {plan.version}, expected {PLAN_VERSION}: its orders had different "
+            "rules; judge the file of decisions again"
         )
 
     days = [each.day for each in plan.days]
     if days != sorted(set(days)):
-        raise ConfigError(f"{where}: days: not in ascending order, each once")
+        raise ConfigError(f"{where}: days: expected in ascending order, without repeats")
     for each in plan.days:
         for code, number in each.rows:
             if not math.isfinite(number):

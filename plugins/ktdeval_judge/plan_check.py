@@ -15,7 +15,7 @@ from ktdeval_judge.plan import MAX_BYTES, read_plan
 def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
     """Execute the plan of a judged run again, and return the number of reproduced steps.
 
-    Raises VerificationError if the plan is not the run's plan, or leads to a different step;
+    Raises VerificationError if the plan is not the run's plan, or a step differs;
     StoreError if it is not a judged run; DataError if its market is not available.
     """
     folder = open_run(path, plugins)
@@ -28,7 +28,7 @@ def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
     except OSError as error:
         raise StoreError(f"{path / DECLARED_FILE}: can't read: {error.strerror}") from error
 
-    market = recorded_market(folder, plugins, data, "nothing can be executed again")
+    market = recorded_market(folder, plugins, data, "so there is nothing to execute again")
     if isinstance(market, str):
         raise DataError(f"{path}: {market}")
 

@@ -28,11 +28,11 @@ from ktdeval.stats import (
 )
 from ktdeval.values import Value
 
-ROUGH_BELOW = 30  #: returns below which the normal approximation is called rough
+ROUGH_BELOW = 30  #: number of returns below which the normal approximation is called rough
 USUAL_PERIODS = 252.0  #: returns per year if unknown: printed as an assumption
 _DAYS = (200, 366)  #: range of returns per year for a daily series
 _NO_RATIO = 1e-9  #: a daily ratio below this is treated as 0
-_LARGEST = 1e6  #: largest printed ratio: a larger one means wrong units
+_LARGEST = 1e6  #: largest plausible ratio; larger ones mean wrong units
 _WIDEST = 9.0  #: standard deviations beyond which normal probabilities are negligible
 
 
@@ -43,7 +43,7 @@ def is_daily(returns_a_year: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedFigure:
-    """A Sharpe ratio as somebody printed it, and what is said or assumed of its returns.
+    """A Sharpe ratio as printed, and what is known or assumed about its returns.
 
     Raises UsageError if a value is impossible; the message names the option.
 
@@ -55,7 +55,7 @@ class PrintedFigure:
     days: int  #: number of returns
     trials: int = 1  #: strategies tried, including the printed one
     #: standard deviation of the trials' annual ratios; None: the sampling error without skill.
-    #: One trial has none, and nothing is taken from it
+    #: Unused for one trial
     trial_sd: float | None = None
     skew: float = 0.0  #: standardised third moment of the returns
     kurtosis: float = 3.0  #: standardised fourth moment (3 for a normal distribution)
@@ -109,11 +109,12 @@ def _problems(figure: PrintedFigure) -> list[str]:
         )
     problems += trial_problems(figure.trials, figure.trial_sd)
     if not math.isfinite(figure.skew):
-        problems.append(f"--skew {figure.skew:g}: expected a number (0 for a normal law)")
+        problems.append(f"--skew {figure.skew:g}: expected a number (0 for a normal distribution)")
     elif not 1 + figure.skew**2 <= figure.kurtosis < _LARGEST:
         problems.append(
             f"--kurtosis {figure.kurtosis:g}: is impossible; with skew {figure.skew:g} it is at "
-            f"least {1 + figure.skew**2:g} (3 for a normal law; add 3 to an excess kurtosis)"
+            f"least {1 + figure.skew**2:g} (3 for a normal distribution; add 3 to an excess "
+            "kurtosis)"
         )
     if not abs(figure.autocorrelation) <= 0.99:
         problems.append(
@@ -121,8 +122,8 @@ def _problems(figure: PrintedFigure) -> list[str]:
         )
     if not 1 <= figure.periods <= 1e6:
         problems.append(
-            f"--periods {figure.periods:g}: expected the returns in a year, 1 or more: 252 of daily"
-            " ones, 12 of monthly ones"
+            f"--periods {figure.periods:g}: expected the number of returns per year, 1 or more: "
+            "252 for daily, 12 for monthly returns"
         )
 
     return problems
@@ -132,9 +133,7 @@ def trial_problems(trials: int | None, trial_sd: float | None) -> list[str]:
     """Return one line per impossible number or spread of trials; None is allowed."""
     problems = []
     if trials is not None and not 1 <= trials <= 10**9:
-        problems.append(
-            f"--trials {trials}: expected 1 or more (at most 10^9), the judged strategy included"
-        )
+        problems.append(f"--trials {trials}: expected 1 to 10^9, including the judged strategy")
     if trial_sd is not None and not 0 < trial_sd < _LARGEST:
         problems.append(
             f"--trial-sd {trial_sd:g}: expected a number above 0, the standard deviation of the"
@@ -144,25 +143,29 @@ def trial_problems(trials: int | None, trial_sd: float | None) -> list[str]:
 
 
 class LuckBar(Value):
-    """What a printed ratio is worth against one bar. Ratios are a year's."""
+    """Evidence in a printed ratio against one threshold (bar). Ratios are annual."""
 
     against: str  #: `zero` or `luck`
-    sharpe: float  #: the bar: 0, or the expected best of the trials without skill
+    sharpe: float  #: the threshold: 0, or the expected best of the trials without skill
     #: probability that the true ratio is above the bar: PSR against zero, DSR against luck
     probability: float
     #: probability that the best of the trials (one against zero) reaches the printed ratio by luck
     reached_by_luck: float
-    #: returns after which such a ratio would be above the bar with the confidence; None: never
+    #: number of returns after which such a ratio is above the bar at the confidence level; None:
+    #: never
     track_record: float | None
-    #: returns after which a true ratio of this size is shown with the power; None: never
+    #: number of returns after which a true ratio of this size is detected with the given power;
+    #: None: never
     days_needed: float | None
-    #: smallest true ratio that these returns show with the power; None: none at all
+    #: smallest true ratio that these returns detect with the given power; None: no ratio
     smallest_shown: float | None
     reason: str | None = None  #: why a figure is None
 
 
 class JudgedFigure(Value):
-    """A Sharpe ratio against 0 and against luck. Ratios are a year's, counts are of returns."""
+    """A Sharpe ratio against 0 and against luck. Ratios are annual, counts are numbers of
+    returns.
+    """
 
     sharpe: float
     days: int
@@ -179,7 +182,8 @@ class JudgedFigure(Value):
     trial_sd: float  #: standard deviation of the trials' ratios, assumed or given
     is_trial_sd_given: bool
     error_without_skill: float  #: standard deviation of a ratio without skill, by chance alone
-    #: 0: the trials may be independent; above: their given spread is below the error of one ratio
+    #: 0 if the trials may be independent; above 0 if their given spread is below the error of one
+    #: ratio
     trial_correlation: float
     skew: float
     kurtosis: float
@@ -232,7 +236,7 @@ def annual_factor(periods: float, autocorrelation: float) -> float:
     square root of `periods` without autocorrelation.
     """
     rho = autocorrelation
-    whole = round(periods)  # a negative autocorrelation has no fractional power
+    whole = round(periods)  # a negative number has no real fractional power
 
     # Lo 2002: the factor of an AR(1)
     covariances = rho / (1 - rho) * (1 - (1 - rho**whole) / (whole * (1 - rho)))
@@ -263,7 +267,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
     if not shared:
         return reach_ratio(0.0)
 
-    # point from which the shared luck suffices; the integrand may be a step there
+    # point from which the shared luck alone suffices; the integrand may jump there
     needed = (ratio - expected_best_sharpe(trials, own)) / shared
     step = min(max(needed, -_WIDEST), _WIDEST)
     mean, _ = quad(
@@ -310,8 +314,8 @@ def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
 
 def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
     """Return the number of returns after which the printed ratio is `score` standard errors above
-    the best of its trials, whose spread shrinks with the number of returns; None if the ratio is
-    not positive.
+    the best of its trials; the trials' spread shrinks with the number of returns. None if the ratio
+    is not positive.
     """
     moments = figure.moments
     if moments.sharpe < _NO_RATIO:
@@ -342,5 +346,5 @@ def _smallest_shown(moments: SharpeMoments, best: float, score: float) -> float 
 
 
 def _without_skill(moments: SharpeMoments) -> SharpeMoments:
-    """Return the moments of the same returns with a true ratio of 0."""
+    """Return the moments of the same returns if the true ratio were 0."""
     return SharpeMoments(moments.days, 0.0, moments.skew, moments.kurtosis, moments.autocorrelation)

@@ -18,7 +18,7 @@ class PrintedFigureOptions(JsonOptions):
     )
     days: int | None = flag(None, metavar="N", help="number of daily returns behind --sharpe")
     trials: int | None = flag(
-        None, metavar="N", help="strategies that were tried, the judged one included [default: 1]"
+        None, metavar="N", help="number of strategies tried, including the judged one [default: 1]"
     )
     trial_sd: float | None = flag(
         None,
@@ -32,7 +32,7 @@ class PrintedFigureOptions(JsonOptions):
     kurtosis: float = flag(
         3.0,
         metavar="X",
-        help="kurtosis of the daily returns (not excess kurtosis; 3 for a normal law)",
+        help="kurtosis of the daily returns (not excess kurtosis; 3 for a normal distribution)",
     )
     autocorrelation: float = flag(
         0.0, metavar="X", help="lag-1 autocorrelation of the daily returns"
@@ -42,6 +42,6 @@ class PrintedFigureOptions(JsonOptions):
         metavar="N",
         help=(
             "returns per year: 252 for daily, 12 for monthly returns [default: 252 for --sharpe; "
-            "for a NAV the market's, else by its days]"
+            "for a NAV the market's, else derived from its days]"
         ),
     )

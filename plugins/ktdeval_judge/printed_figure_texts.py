@@ -23,7 +23,7 @@ from ktdeval_judge.printed_figure import (
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 _UNDEFINED = "–"
-_WIDEST = 100  #: columns of the text
+_WIDEST = 100  #: maximum width of the text, in columns
 
 
 def print_printed_figure(options: PrintedFigureOptions) -> None:
@@ -105,7 +105,7 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     above = "0"
     if report.trials > 1:
         bar = report.luck
-        above = f"{bar.sharpe:.2f}, the best that {report.trials:,} tries without skill average,"
+        above = f"{bar.sharpe:.2f}, the average best of {report.trials:,} tries without skill,"
 
     chance = (
         f"the probability that the true ratio is above {above} is {share_words(bar.probability)}"
@@ -116,7 +116,7 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     elif bar.reached_by_luck <= 1 - report.confidence:
         # For the deflated ratio, luck is a single threshold; the ratio also includes the estimation
         # error.
-        yield f"Luck alone seldom gives that much, but {chance}, {required}."
+        yield f"Luck alone seldom reaches this ratio, but {chance}, {required}."
     else:
         yield f"This is not evidence of skill: {chance}, {required}."
 
@@ -175,10 +175,11 @@ def _assumptions(report: JudgedFigure) -> Iterator[str]:
     if report.autocorrelation:
         yield f"With this autocorrelation, the annual ratio is {report.annualised:.2f} by Lo's rule."
     if report.days < ROUGH_BELOW:
-        yield f"Fewer than {ROUGH_BELOW} returns: all of this is a rough approximation."
+        yield f"Fewer than {ROUGH_BELOW} returns: all figures are rough approximations."
 
     yield (
-        "PSR: probabilistic, DSR: deflated Sharpe ratio, MinTRL: minimum track record length (Bailey"
+        "PSR: probabilistic, DSR: deflated Sharpe ratio, MinTRL: minimum track record length "
+        "(Bailey"
         " and López de Prado 2012, 2014)."
     )
 
@@ -204,8 +205,8 @@ def _about_trials(report: JudgedFigure) -> Iterator[str]:
 
     yield (
         f"Trials: {spread}, below {report.error_without_skill:.2f}, the error of one ratio without"
-        " skill. Independent trials scatter at least as much, so that these are taken to share luck,"
-        f" with a correlation of {report.trial_correlation:.2f}."
+        " skill. Independent trials scatter at least that much, so these are assumed to share "
+        f"luck, with a correlation of {report.trial_correlation:.2f}."
     )
 
 

@@ -31,7 +31,7 @@ def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | 
     if not _has_sheet(track):
         return None
 
-    assert track.a_year is not None, "it has a sheet"
+    assert track.a_year is not None, "the account has a sheet"
     benchmark = None
     no_benchmark = ""
     if isinstance(track.benchmark, str):

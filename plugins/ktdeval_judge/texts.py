@@ -104,7 +104,7 @@ def _returns_words(file: JudgeFile) -> str:
 
 
 def headline(file: JudgeFile) -> Iterator[str]:
-    """Yield the sentences that say what the result means."""
+    """Yield the sentences that interpret the result."""
     if file.form != "nav" and file.executed_return is not None:
         yield _execution_sentence(file, file.executed_return)
     yield from _skill_sentences(file)
@@ -118,12 +118,12 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
     if _is_look_ahead_chosen(file):
         return (
             f"The {earned} is not a valid result: the chosen rules fill at the close of the "
-            "decision, which nobody can trade at."
+            "decision, a price that nobody can trade at."
         )
 
     nav = file.nav
     if nav is None:
-        return f"The decisions earn {earned} when they are executed."
+        return f"Executed, the decisions earn {earned}."
     if nav.first_parting is None:
         return f"The claim holds: executed, the decisions earn {earned}, as claimed."
 
@@ -132,12 +132,13 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
     )
     if nav.looks_ahead:
         return (
-            f"{both}: the claim trades at a price that was past when it decided (a look-ahead)."
+            f"{both}: the claim trades at prices from before its decisions (a look-ahead)."
             f" Quote {earned}."
         )
     if nav.is_explained and nav.parting_cause == REMAINDER:
         return (
-            f"{both}. They differ by at most {100 * nav.largest_gap:.2g} % of the account on any day,"
+            f"{both}. They differ by at most {100 * nav.largest_gap:.2g} % of the account on any "
+            "day,"
             " which no known cause explains."
         )
     if nav.is_explained:
@@ -166,7 +167,8 @@ def _skill_sentences(file: JudgeFile) -> Iterator[str]:
 
     if found.sharpe <= 0:
         yield (
-            "The Sharpe ratio is not above zero: that is not evidence of skill, however long the record."
+            "The Sharpe ratio is not above zero: that is not evidence of skill, however long the "
+            "record."
         )
         return
 
@@ -194,7 +196,8 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
             only = f", if {' and '.join(conditions)}"
         if file.sharpe.low is not None and file.sharpe.low <= 0:
             yield (
-                f"This is weak evidence of skill{only}: {chance}, but the 95 % interval of the Sharpe"
+                f"This is weak evidence of skill{only}: {chance}, but the 95 % interval of the "
+                "Sharpe"
                 " ratio includes zero."
             )
         else:
@@ -351,15 +354,16 @@ def _of_look_ahead(nav: NavReport) -> str:
 
     if nav.looks_ahead:
         return (
-            f"LOOK-AHEAD: the claimed NAV uses {fills}: with these its days are off by"
-            f" {_gap(nav.daily_error)}, with fills that a trader can have and their best fee by"
-            f" {_gap(nav.achievable_error)} (root mean square). The executed return is the one to"
-            " quote. (If the file's days are those of the fills, say --dated fill.)"
+            f"LOOK-AHEAD: the claimed NAV uses {fills}: with these its daily error is "
+            f"{_gap(nav.daily_error)}, with achievable fills and their best fee "
+            f"{_gap(nav.achievable_error)} (root mean square). Quote the executed return. (If the "
+            "file's days are the days of the fills, give --dated fill.)"
         )
 
     if nav.is_explained:
         return (
-            "No look-ahead found in the fills: the claimed NAV needs no price known when deciding."
+            "No look-ahead found in the fills: the claimed NAV requires no price that was known "
+            "when deciding."
         )
     return "No look-ahead found in the fills, but the known causes do not explain the claimed NAV."
 
@@ -432,11 +436,11 @@ def _nav(nav: NavReport) -> Iterator[str]:
     gap = f"{100 * nav.largest_gap:.2f} %"
     left = _gap(nav.remaining_gap)
     if nav.is_explained:
-        yield f"  With these the largest gap of a day falls from {gap} to {left}."
+        yield f"  With all causes found, the largest daily gap falls from {gap} to {left}."
     else:
         yield (
-            f"  The known causes leave {left} of a largest gap of {gap}: they are the nearest, "
-            "not an explanation."
+            f"  The known causes leave {left} of a largest gap of {gap}; they are the nearest "
+            "fit, not an explanation."
         )
 
 
@@ -461,8 +465,9 @@ def _clean(clean: CleanPart, file: JudgeFile) -> Iterator[str]:
         )
     else:
         yield (
-            f"Clean months: {_months(clean.months)}. {clean.after:,} of {count(total, 'return')} lie"
-            f" after {clean.cutoff}, the end of the training data of {clean.model} ({clean.origin})."
+            f"Clean months: {_months(clean.months)}. {clean.after:,} of {count(total, 'return')} "
+            f"lie after {clean.cutoff}, the end of the training data of {clean.model} "
+            f"({clean.origin})."
         )
     if clean.after:
         yield from _clean_figures(clean, file)
@@ -528,11 +533,11 @@ def _next(file: JudgeFile, folder: Path | None) -> Iterator[str]:
 def _next_step(file: JudgeFile, folder: Path | None) -> str:
     """Return the next step for the user."""
     if _is_look_ahead_chosen(file):
-        return "judge it again with a fill that can be traded, such as --set fill=next_open"
+        return "judge it again with an achievable fill, such as --set fill=next_open"
     if file.nav is not None and file.nav.looks_ahead:
         return (
             "fill one session after the decision in your program, and judge the new NAV (if the "
-            "file's days are those of the fills: --dated fill)"
+            "file's days are the days of the fills: --dated fill)"
         )
     if _is_too_short(file):
         return "judge a longer record"

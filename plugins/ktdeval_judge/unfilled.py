@@ -23,17 +23,17 @@ REASONS: Mapping[str, str] = {
     "universe": "not in the universe that day: not yet listed, delisted or not a member",
     "t_plus_1": "bought that day, sellable from the next (T+1)",
     "holding": "not held, or fewer shares held",
-    "volume": "more than the part of the day's volume that may be traded",
+    "volume": "above the tradable part of the day's volume",
     "lot": "not a whole number of lots",
-    "cash": "no cash left",
-    "margin": "no cash for the margin of a short",
+    "cash": "not enough cash",
+    "margin": "not enough cash for the margin of a short",
     "minimum": "below the venue's smallest order",
     "target": "the weight was reached at the open",
-    "position_limit": "too many names",
-    "weight_limit": "more than the whole account",
-    "limit": "the price limit of the order was not reached",
-    "schema": "not an order that the venue takes",
-    "short": "a short, and the venue is long only",
+    "position_limit": "too many holdings",
+    "weight_limit": "above the whole account",
+    "limit": "the order's price limit was not reached",
+    "schema": "an order type that the venue does not accept",
+    "short": "a short, but the venue is long only",
     "impossible_price": "the day's bar has no such price",
     "before_decision": "dated on or before the day of its signal",
 }
@@ -108,7 +108,7 @@ def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
 
 
 def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
-    """Yield the orders that are not in whole lots: the excess was not ordered."""
+    """Yield the orders that are not in whole lots: the excess over whole lots was not ordered."""
     if made.plan.form != "orders":
         return
 
@@ -120,7 +120,7 @@ def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
         for (code, side), shares in _by_side(planned[step.decided_on].rows).items():
             lot = made.plan.lots.get(code)
             orders = [each for each in step.orders if (each.code, each.side) == (code, side)]
-            # an order that closes a position has no shares
+            # an order that closes a position states no number of shares
             if lot is None or any(order.shares is None for order in orders):
                 continue
 
@@ -132,7 +132,10 @@ def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
                     code=code,
                     side=side,
                     reason="lot",
-                    detail=f"{shares:,.6g} shares are {ordered:,.0f} in whole lots of {lot:,.0f}",
+                    detail=(
+                        f"{shares:,.6g} shares, rounded to whole lots of {lot:,.0f}, are "
+                        f"{ordered:,.0f}"
+                    ),
                 )
 
 
@@ -212,7 +215,7 @@ def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
         side = "BUY" if each.side == "buy" else "SELL"
         decided = getattr(each, "decided_row", math.nan)
         if decided == decided and each.row <= decided:
-            detail = f"filled on {day}, and its signal is of {snapshot.days[int(decided)]}"
+            detail = f"filled on {day}, but its signal is of {snapshot.days[int(decided)]}"
             found.append(
                 Unfilled(day=day, code=code, side=side, reason="before_decision", detail=detail)
             )
@@ -240,7 +243,7 @@ def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapsho
         return ""
 
     if low * (1 - 1e-3) <= trade.price / factor <= high * (1 + 1e-3):
-        return "; it fits the adjusted bar: give unadjusted prices and shares"
+        return "; it fits the adjusted bar; give unadjusted prices and shares"
     return ""
 
 

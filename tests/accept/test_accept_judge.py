@@ -77,7 +77,7 @@ def test_a_changed_or_missing_plan_is_found(run: Path, folder: Path, terminal: T
 def test_the_plan_executed_again_gives_every_step(
     run: Path, folder: Path, terminal: Terminal
 ) -> None:
-    assert "all 81 steps are those of its plan" in terminal.out("judge", run, "--check")
+    assert "all 81 steps follow from its plan" in terminal.out("judge", run, "--check")
 
     changed = folder / "changed"
     shutil.copytree(run, changed)

@@ -81,7 +81,7 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
     else:
         parts = _read_program(name, files, options)
 
-    nothing = f"{path}: holds no decision, no trade and no account value of {name}"
+    nothing = f"{path}: contains no decision, trade or account value of {name}"
     if not parts:
         raise DataError(nothing)
     declared = _merge_declared(path, parts)
@@ -154,9 +154,11 @@ def _files_in(folder: Path) -> list[Path]:
         for path in found:
             if path.suffix.lower() in _PICKLES:
                 raise DataError(f"{path}: {PICKLE_ADVICE}")
-        raise DataError(f"{folder}: holds no .csv, .json or .parquet file; export some into it")
+        raise DataError(
+            f"{folder}: contains no .csv, .json or .parquet file; export the program's files into it"
+        )
     if len(files) > MAX_FILES:
-        raise DataError(f"{folder}: holds more than {MAX_FILES} files; give a smaller folder")
+        raise DataError(f"{folder}: contains more than {MAX_FILES} files; give a smaller folder")
 
     return files
 
@@ -167,13 +169,17 @@ def _program_of(path: Path, files: FileTables) -> str:
     for file, tables in files:
         names = programs_of(tables)
         if len(names) > 1:
-            raise DataError(f"{file}: may be a file of {' or of '.join(names)}; choose with --from")
+            raise DataError(
+                f"{file}: may have been written by {' or by '.join(names)}; choose with --from"
+            )
         for name in names:
             found.setdefault(name, file)
 
     if len(found) > 1:
         shown = ", ".join(f"{file.name} ({name})" for name, file in sorted(found.items()))
-        raise DataError(f"{path}: holds files of several programs: {shown}; give each a folder")
+        raise DataError(
+            f"{path}: contains files of several programs: {shown}; use one folder per program"
+        )
     return next(iter(found), PLAIN)
 
 
@@ -205,7 +211,7 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
         together = [table for table in together if "final_trade_decision" in table.table.header]
         if not together:
             raise DataError(
-                f"{files[0][0]}: holds no log with company_of_interest, trade_date and"
+                f"{files[0][0]}: contains no log with company_of_interest, trade_date and"
                 " final_trade_decision"
             )
     if program.form:
@@ -268,7 +274,7 @@ def _all_roles(
         roles.setdefault("date", (column,))
     if "date" not in roles and "entry date" not in roles:
         raise DataError(
-            f"{table.place}: lacks the column date; {table.shown}; write the index of days as well"
+            f"{table.place}: lacks the column date; {table.shown}; export the index of days as well"
         )
     return roles
 
@@ -301,7 +307,7 @@ def _check_side(table: RoleTable, column: str) -> None:
     sides = replace(table, roles={**table.roles, "side": (column,)}).sides()
     differs = (sides == "buy") != (table.numbers("shares") > 0)
     if differs.any():
-        words = "differs from the sign of Quantity; leave cancelled trades out"
+        words = "contradicts the sign of Quantity; leave out cancelled trades"
         table.refuse(int(differs.to_numpy().argmax()), column, words)
 
 
@@ -330,7 +336,7 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
 def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTable:
     given = resolve_given(table, options.roles)
     if not len(table.cells) and len(table.header):
-        raise DataError(f"{file}: has no row below its header; write one row a decision")
+        raise DataError(f"{file}: has no row below its header; write one row per decision")
     try:
         roles = assign_roles(table, given)
     except DataError as error:
@@ -387,7 +393,7 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
         shown.append(f"{name}{table.shown}")
     return DataError(
         f"{file}: contains no decision, trade or account value; write one of: {FORMS}; "
-        f"{'; '.join(shown)}; name columns by --map ROLE=COLUMN, as in --map nav=COLUMN"
+        f"{'; '.join(shown)}; assign columns with --map ROLE=COLUMN, such as --map nav=COLUMN"
     )
 
 
@@ -410,7 +416,7 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
         # an account of 1 is not comparable with trades in money
         cashes = [part.cash for part in others if part.cash is not None]
 
-    # files of one program often repeat a note: once is enough
+    # files of one program often repeat a note; keep it once
     notes: dict[str, None] = {}
     for part in kept:
         notes.update(dict.fromkeys(part.notes))
@@ -445,7 +451,7 @@ def _one(
             first = (part.source, each)
         elif not first[1].equals(each):
             raise DataError(
-                f"{path}: {first[0]} and {part.source} both declare {what}; keep one of them, or "
+                f"{path}: {first[0]} and {part.source} both contain {what}; keep one of them, or "
                 "choose a table with --table"
             )
 
@@ -460,13 +466,15 @@ def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
 
     tables = read_cells(open_source(path), known_names(), options.reading)
     if len(tables) > 1:
-        raise DataError(f"--flows {path}: holds {len(tables)} tables; write a day and a flow a row")
+        raise DataError(
+            f"--flows {path}: contains {len(tables)} tables; write one day and one flow per row"
+        )
 
     table = tables[0]
     roles = assign_roles(table, {})
     column = next((name for role in ("flow", "amount") for name in roles.get(role, ())), None)
     if column is None:
-        raise DataError(f"--flows {path}: has no column of flows; name it flow")
+        raise DataError(f"--flows {path}: has no column of flows; name that column flow")
     clock = Clock(options.date_format, options.zone or options.market_zone)
     flows = RoleTable(path, table, roles, clock)
     notes: list[str] = []

@@ -15,8 +15,8 @@ from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
 
 _NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the exit"}
 _MAX_GAP = 0.2  #: relative gap, apart from fees, above which a profit does not match its trade
-_FEES = 0.01  #: share of a trade's value that fees on both sides may take
-_MAX_OTHERS = 0.2  #: share of trades whose profits may fail to match
+_FEES = 0.01  #: maximum share of a trade's value that fees on both sides may take
+_MAX_OTHERS = 0.2  #: share of trades whose profits may differ
 _HALF = 0.5
 _DIRECTIONS = ("1", "-1", "1.0", "-1.0")
 _YES = ("true", "1", "1.0", "yes")
@@ -69,7 +69,7 @@ def _lacks(table: RoleTable, role: str, words: str) -> DataError:
     has = table.column(other) if table.has(other) else "exit"
     option = f"--map {role.replace(' ', '_')}=COLUMN"
     return DataError(
-        f"{table.place}: column {has}: a row is a whole trade, and {words} is missing: add a column"
+        f"{table.place}: column {has}: a row is a whole trade, but {words} is missing: add a column"
         f" {role.replace(' ', '_')}, or name it: {option}; {table.shown}"
     )
 
@@ -80,7 +80,7 @@ def _entry_role(table: RoleTable, what: str) -> str:
 
 
 def _with_direction(table: RoleTable) -> RoleTable:
-    """Return a table that uses its column of positions as side, if all cells are 1 or -1."""
+    """Return the table with its column of positions used as side, if all cells are 1 or -1."""
     if "side" in table.roles or not table.has("position"):
         return table
     if not table.words("position").isin(_DIRECTIONS).all():
@@ -95,7 +95,7 @@ def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
         shares = table.numbers("shares")
     elif table.has("entry value"):
         shares = table.positive("entry value") / table.positive(_entry_role(table, "price"))
-        table.note(f"Shares are {table.column('entry value')!r} over the price of the entry.")
+        table.note(f"Shares are {table.column('entry value')!r} divided by the entry price.")
     else:
         raise table.lacks("shares")
 
@@ -113,7 +113,7 @@ def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
     says_short = is_kind(words, "sell")
     table.check(says_long | says_short, table.column(role), "expected long or short, was")
     is_wrong = says_long & ~is_long
-    table.check(~is_wrong, table.column(role), "the size is below 0 beside")
+    table.check(~is_wrong, table.column(role), "the size is below 0, although the side is")
     return shares, says_long
 
 

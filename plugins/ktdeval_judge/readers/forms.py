@@ -103,8 +103,8 @@ def _form_of_rows(table: RoleTable, *, acts: bool) -> str:
 def _refuse_mix(table: RoleTable, forms: list[str]) -> str:
     option = "--map weight=COLUMN or --map position=COLUMN"
     raise DataError(
-        f"{table.place}: mixes {' and '.join(forms)}; one file declares in one form: keep one of these"
-        f" columns, or name it: {option}"
+        f"{table.place}: mixes {' and '.join(forms)}; a file must use one form: keep one of these "
+        f"columns, or name it: {option}"
     )
 
 
@@ -128,7 +128,8 @@ def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
     """
     if form not in ("values", "returns") and "high" in table.roles and "low" in table.roles:
         raise DataError(
-            f"{table.place}: columns high and low: holds bars of a market, not decisions; import "
+            f"{table.place}: columns high and low: contains bars of a market, not decisions; "
+            "import "
             "it with `ktdeval data make`"
         )
     found = _READERS[form](table, options)
@@ -223,7 +224,7 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
             column = table.column("status")
             cell = table.texts("status").iloc[row][:40]
             table.refuse(
-                row, column, f"{cell!r} is neither filled nor canceled; keep the rows of fills"
+                row, column, f"{cell!r} is neither filled nor canceled; keep only rows of fills"
             )
         table = table.where(is_done)
 
@@ -233,7 +234,7 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
     if left_out:
         table.note(f"Left out, as canceled or rejected: {count(left_out, 'order')}.")
     if not len(table):
-        raise DataError(f"{table.place}: has no order that was filled; write one row a fill")
+        raise DataError(f"{table.place}: has no filled order; write one row per fill")
     return table
 
 
@@ -270,7 +271,7 @@ def _note_repeated(table: RoleTable) -> None:
     """Note rows that are identical in all cells: each is read as a fill."""
     repeated = int(table.table.cells.duplicated().sum())
     if repeated:
-        table.note(f"Fully identical rows: {repeated}; each is read as a fill.")
+        table.note(f"Identical rows: {repeated}; each is read as a separate fill.")
 
 
 def _check_long(table: RoleTable) -> None:
@@ -282,8 +283,8 @@ def _check_long(table: RoleTable) -> None:
     is_position = is_kind(words, "long") | (words == "short")
     if table.codes().duplicated().any() and is_position.all():
         raise DataError(
-            f"{table.place}: column {table.column(role)}: long and short name positions, of which some"
-            " rows may be the end; write buy or sell"
+            f"{table.place}: column {table.column(role)}: long and short describe positions, and "
+            "some rows may close them; write buy or sell"
         )
 
 
@@ -295,9 +296,9 @@ def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
     )
     if (shares > 0).all() and is_held.any():
         raise DataError(
-            f"{table.place}: has shares with a price, no side, and no number below 0: purchases, or"
-            f" what is held? Add a column side of buy and sell, or say that it is held: --map"
-            f" position={table.column('shares')!r}"
+            f"{table.place}: has shares with a price, but neither a side nor a number below 0, so "
+            "these may be purchases or holdings. Add a column side of buy and sell, or declare "
+            f"holdings: --map position={table.column('shares')!r}"
         )
 
 
@@ -365,8 +366,8 @@ def read_holdings(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     is_unclear = table.column(role).strip().lower() in ("position", "positions")
     if is_unclear and 0 < shares.abs().max() <= 1:
         raise DataError(
-            f"{table.place}: column {table.column(role)}: no number is beyond 1, so that these may be"
-            " weights or signals; call it weight, or target_shares where it is shares"
+            f"{table.place}: column {table.column(role)}: no number is beyond 1, so these may be "
+            "weights or signals; name the column weight, or target_shares if it contains shares"
         )
     return {"decisions": _targets(table, "shares", shares)}
 

@@ -10,8 +10,8 @@ import pandas as pd
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 
-SAME_CLOSE = "{program} fills at the close of the day on which it decides."
-RETURNS_ONLY = "The file gives returns: values are of an account of 1 before its first day."
+SAME_CLOSE = "{program} fills at the close of the day of the decision."
+RETURNS_ONLY = "The file gives returns; values start from an account of 1 before its first day."
 _TRADE_COLUMNS = ["day", "code", "side", "shares", "price"]
 
 
@@ -28,7 +28,7 @@ def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
     DataError if there are no fills.
     """
     if fills.empty:
-        raise DataError(f"{source}: holds no filled order; export a period with trades")
+        raise DataError(f"{source}: contains no filled order; export a period with trades")
 
     keyed = fills.assign(day=days_of(fills["moment"]), is_buy=fills["side"] == "buy")
     ordered = keyed.sort_values(
@@ -46,7 +46,7 @@ def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
     cash, and optionally line. Raises DataError if there are no decisions.
     """
     if orders.empty:
-        raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
+        raise DataError(f"{source}: contains no decision to trade; export a period with decisions")
 
     size = "amount" if "amount" in orders else "cash"
     keyed = orders.assign(is_buy=orders["side"] == "buy")
@@ -59,7 +59,7 @@ def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame
     (weight or shares): an asset that leaves the portfolio gets one target of zero.
     """
     if targets.empty:
-        raise DataError(f"{source}: holds no decision to trade; export a period with decisions")
+        raise DataError(f"{source}: contains no decision to trade; export a period with decisions")
 
     books = targets.pivot(index="day", columns="code", values=form).sort_index()
     was_held = books.shift(1).fillna(0.0) != 0.0
@@ -76,7 +76,9 @@ def values_of(
     Raises DataError if several rows of a day share a timestamp.
     """
     if moments.empty:
-        raise DataError(f"{table.place}: holds no account value; export a period with trading days")
+        raise DataError(
+            f"{table.place}: contains no account value; export a period with trading days"
+        )
 
     frame = pd.DataFrame({"day": days_of(moments), "moment": moments, "value": numbers})
     table.check_once(frame[["day", "moment"]], table.column(role), ONE_ROW_A_DAY)
@@ -84,7 +86,10 @@ def values_of(
     frame = frame.sort_values("moment", kind="stable")
     closes = frame.drop_duplicates("day", keep="last")
     if len(closes) < len(frame):
-        table.note(f"Of {len(frame):,} values within days, the last of each day is its close.")
+        table.note(
+            f"{len(frame):,} values lie within days; the last value of each day is used as its "
+            "close."
+        )
     index = pd.Index(closes["day"], name="day", dtype="int64")
     return pd.Series(closes["value"].to_numpy(dtype="float64"), index=index, name="value")
 

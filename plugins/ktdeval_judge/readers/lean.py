@@ -39,7 +39,7 @@ def read_lean(tables: Sequence[RoleTable]) -> dict[str, object]:
     if fills is not None and len(fills):
         found["trades"] = ordered_trades(fills, tables[0].place)
     elif not found:
-        raise DataError(f"{tables[0].place}: holds no filled order; export a period with trades")
+        raise DataError(f"{tables[0].place}: contains no filled order; export a period with trades")
     return found
 
 
@@ -120,8 +120,8 @@ def _with_orders(
     total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
     if total.isdecimal() and int(total) > len(orders):
         orders.note(
-            f"The result holds {len(orders)} of {total} orders, so its trades are left out; read "
-            "the file of order events."
+            f"The result contains {len(orders)} of {total} orders, so its trades are left out; "
+            "give the file of order events."
         )
         return None
 

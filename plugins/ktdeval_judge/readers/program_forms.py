@@ -25,7 +25,8 @@ from ktdeval_judge.readers.wide import wide_numbers
 
 _SOLD = "-1"  # status with which Qlib's `parse_position` marks an asset sold that day
 _FILLED_BOOK = (
-    "Positions are what Qlib held after its fills: what it could not fill is not a decision here."
+    "Positions are Qlib's holdings after its fills; orders that it could not fill are not "
+    "decisions here."
 )
 _NO_FACTOR = (
     "Amounts are read as shares, which is right if $factor is 1; otherwise add a column factor."
@@ -39,11 +40,11 @@ _ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # array for one asset, as pandas writes it
 _TIERS = ("buy", "overweight", "hold", "underweight", "sell")
 _LABEL = re.compile(r"rating[^\n]{0,200}?[:\-][\s*]*([A-Za-z]+)", re.IGNORECASE)
 _PROPOSAL = re.compile(r"final transaction proposal[\s:*]*([A-Za-z]+)", re.IGNORECASE)
-_MARKS = ("*:.,", "*:.,()[]")  # marks around a word; TradingAgents itself looks for the first
+_MARKS = ("*:.,", "*:.,()[]")  # marks around a word; TradingAgents itself searches for the first
 _SIZES = (
-    "Ratings say no size. Each asset of the logs has an equal share of the account: Buy fills it, Sell"
-    " empties it, Overweight goes half of the way up, Underweight half of the way down. A day on which"
-    " all ratings are Hold trades nothing; another brings all assets to their shares."
+    "Ratings give no size. Each asset in the logs gets an equal share of the account: Buy fills "
+    "that share, Sell empties it, Overweight moves halfway up, Underweight halfway down. A day on "
+    "which all ratings are Hold trades nothing; any other day rebalances all assets."
 )
 _SHORTS = "short is read as sell, cover as buy."
 
@@ -125,8 +126,8 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
     codes = [name for name in table.table.header if name != table.column("date")]
     if "actions" in codes:
         raise DataError(
-            f"{table.place}: column 'actions' names no asset; rename it to the asset's code, with --from"
-            " finrl"
+            f"{table.place}: column 'actions' does not name the asset; rename it to the asset's "
+            "code, and give --from finrl"
         )
 
     cells = table.table.cells.copy()
@@ -146,7 +147,9 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
         books = long.assign(day=long["day"].map(before)).dropna()
         return {"decisions": targets_of(_as_days(books, "weight"), "weight", table.place)}
 
-    table.note("Actions are those that FinRL filled, after its own limits of cash and shares.")
+    table.note(
+        "Actions are those that FinRL filled, after applying its own limits on cash and shares."
+    )
     long = long[long["number"] != 0.0]
     orders = long.assign(
         side=np.where(long["number"] > 0, "buy", "sell"), amount=long["number"].abs()
@@ -174,8 +177,8 @@ def read_one_value(table: RoleTable, options: FormOptions) -> Found:
     if len(names) != 1:
         shown = ", ".join(names)[:200] or "none"
         raise DataError(
-            f"{table.place}: expected the values of one strategy, found columns: {shown}; keep one, or"
-            " share the cash among them (cash_sharing=True)"
+            f"{table.place}: expected the values of one strategy, found columns: {shown}; keep "
+            "one, or let them share the cash (cash_sharing=True)"
         )
 
     values = values_of(table, table.moments(), table.numbers_in(names[0]))
@@ -280,7 +283,9 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
     books = books.loc[:, (books != 0).any()]
     books = books[(books != 0).any(axis=1).cummax()]
     if books.empty:
-        raise DataError(f"{table.place}: holds nothing on any day; give positions after a purchase")
+        raise DataError(
+            f"{table.place}: holds no position on any day; give positions after a purchase"
+        )
 
     long = books.reset_index().melt("day", var_name="code", value_name="shares")
     long["day"] = [_day_before(int(day), table.sessions) for day in long["day"]]
@@ -300,7 +305,7 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
         for row, (day, code, text) in enumerate(rows):
             rating = rating_of(text)
             if ratings.setdefault((int(day), code), rating) != rating:
-                words = f"{code[:40]} has two ratings of {day}; keep one log"
+                words = f"{code[:40]} has two ratings on {day}; keep one log"
                 table.refuse(row, table.column("date"), words)
 
     first = tables[0]
@@ -308,11 +313,12 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
     unrated = sum(not rating for rating in ratings.values())
     if unrated == len(ratings):
         raise DataError(
-            f"{first.path}: final_trade_decision names none of {', '.join(_TIERS)}: write its rating, as"
+            f"{first.path}: final_trade_decision names none of {', '.join(_TIERS)}: write its "
+            "rating, as"
             " Rating: Buy"
         )
     if unrated:
-        first.note(f"Decisions without a rating, read as Hold as TradingAgents does: {unrated}.")
+        first.note(f"Decisions without a rating are read as Hold, as in TradingAgents: {unrated}.")
     return {"decisions": targets_of(_books(ratings), "weight", first.path)}
 
 

@@ -24,11 +24,11 @@ _INDEX_NAMES = ("", "index", "date", "datetime", "day", "timestamp")
 
 
 class ProgramTable(Value):
-    """A table that a program writes, as of `programs.yaml`."""
+    """A table that a program writes, as defined in `programs.yaml`."""
 
     form: str = ""
     columns: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()  #: columns without which it can't be read; empty: `columns`
+    needs: tuple[str, ...] = ()  #: columns required for reading; empty: `columns`
     any: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class ProgramTable(Value):
 
 
 class Program(Value):
-    """A program, as of `programs.yaml`."""
+    """A program, as defined in `programs.yaml`."""
 
     tables: tuple[ProgramTable, ...]
     form: str = ""  #: of all tables together
@@ -141,7 +141,9 @@ def check_program(name: str) -> None:
 
 
 def programs_of(tables: Sequence[CellTable]) -> list[str]:
-    """Return the names of the programs that wrote any of the tables, judged by their columns."""
+    """Return the names of the programs that may have written one of the tables, judging by their
+    columns.
+    """
     found = []
     for name, program in programs().items():
         if any(program.table_of(table) is not None for table in tables):
@@ -231,7 +233,7 @@ def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
     is_paired = trades.duplicated([*keys, "place"], keep=False)
     is_alone = is_cancelling & ~is_paired
     if is_alone.any():
-        words = "cancels a trade that is not in the file; export the period of that trade as well"
+        words = "cancels a trade that is not in the file; also export the period of that trade"
         table.refuse(int(is_alone.to_numpy().argmax()), side, words)
     if is_paired.all():
         raise DataError(f"{table.place}: each trade was cancelled; export a period with others")

@@ -19,7 +19,7 @@ from ktdeval_tables.codes import plain_code
 from ktdeval_tables.moments import CellFault, Clock, parse_moments
 from ktdeval_tables.numbers import parse_figures
 
-ONE_ROW_A_DAY = "the day {day} appears twice; keep one row a day"
+ONE_ROW_A_DAY = "the day {day} appears twice; keep one row per day"
 _SHOWN = 40  # maximum number of characters of a cell shown in an error
 _MAX_CODE = 40
 _COMMA_NUMBER = r"[-+]?[0-9]+,[0-9]+"
@@ -114,8 +114,8 @@ class RoleTable:
         if "code" not in self.roles:
             if not self.code:
                 raise DataError(
-                    f"{self.place}: has no column of codes (symbol, ticker, instrument); write one"
-                    f" row a day and code, or name the asset of the file: --code CODE; {self.shown}"
+                    f"{self.place}: has no column of codes (symbol, ticker, instrument); write "
+                    f"one row per day and code, or give the file's asset: --code CODE; {self.shown}"
                 )
             return pd.Series(self.code, index=self.table.cells.index)
 
@@ -142,7 +142,7 @@ class RoleTable:
         if (sides == "").any():
             row = int((sides == "").to_numpy().argmax())
             cell = self.texts(role).iloc[row][:_SHOWN]
-            fault = f"expected buy or sell, was {cell!r}; drop rows that trade nothing"
+            fault = f"expected buy or sell, was {cell!r}; drop rows without a trade"
             self.refuse(row, self.column(role), fault)
         return sides
 
@@ -165,7 +165,7 @@ class RoleTable:
 
     @property
     def place(self) -> str:
-        """Text that identifies the file and its part."""
+        """Text that identifies the file and the part of it."""
         return f"{self.path}: {self.table.name}" if self.table.name else str(self.path)
 
     @property

@@ -30,7 +30,7 @@ _BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are checked
 _DATES = frozenset({"date", "entry date", "exit date"})
 _ABOVE_ZERO = frozenset({"nav", "entry price", "exit price"})
 _CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
-"""Roles for which the first of several columns is used, since the others say the same in other
+"""Roles for which the first of several columns is used, since the others repeat it in other
 words.
 """
 _BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
@@ -38,8 +38,8 @@ _CURRENCY = re.compile(
     r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
 )
 _CLOSE_PRICE = "closeprice"  # of the market, or of a trade with the price at which it was opened
-NO_COLUMN = "-"  #: given by the user if no column has a role
-_SPELLINGS = 3  # spellings of a column: in full, without brackets, without a currency
+NO_COLUMN = "-"  #: name that the user gives if no column has a role
+_SPELLINGS = 3  # spellings of a column name: in full, without brackets, without a currency
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
 
@@ -64,7 +64,7 @@ def word_kinds() -> Mapping[str, frozenset[str]]:
 
 @cache
 def known_names() -> frozenset[str]:
-    """Squeezed names of columns that identify the header of a text."""
+    """Squeezed column names by which the header in a text is recognised."""
     rows = csv_rows(Path(__file__).with_name("roles.csv"))
     return frozenset(squeeze_name(row["name"]) for row in rows)
 
@@ -160,7 +160,7 @@ def _spellings(column: str) -> tuple[str, ...]:
 def _columns_spelled(
     spelled: Mapping[str, tuple[str, ...]], place: int, wanted: Sequence[str]
 ) -> list[str]:
-    """Return the columns whose spelling number `place` is wanted, in the order of `wanted`."""
+    """Return the columns whose spelling number `place` is in `wanted`, in the order of `wanted`."""
     columns: list[str] = []
     for name in wanted:
         columns += [column for column, spellings in spelled.items() if spellings[place] == name]
@@ -178,7 +178,7 @@ def _check_columns(table: CellTable, role: str, columns: tuple[str, ...]) -> tup
             if not table.cells[first].equals(table.cells[other]):
                 named = " and ".join(repr(each) for each in (first, other))
                 option = f"--map {role.replace(' ', '_')}={first!r}"
-                raise DataError(f"columns {named} are all {role}; keep one, or say which: {option}")
+                raise DataError(f"columns {named} all mean {role}; keep one, or choose: {option}")
     return (first,)
 
 

@@ -40,7 +40,7 @@ def weights_as_shares(
     largest = float(sums_of(table, weights).max())
     low, high = _PER_CENT
     if _NAMED.search(column) or low <= largest <= high:
-        table.note(f"Weights are read as per cent: those of a day sum to {largest:.4g} at most.")
+        table.note(f"Weights are read as per cent: the largest sum of a day is {largest:.4g}.")
         return weights / 100.0
     _check_largest(table, weights, column)
     return weights
@@ -50,7 +50,10 @@ def _check_largest(table: RoleTable, weights: pd.Series, column: str) -> None:
     is_large = weights.abs() > _MOST
     if is_large.any():
         row = int(is_large.to_numpy().argmax())
-        words = f"{weights.iloc[row]:g} is more than the whole account; write shares of it, as 0.05 for 5 %"
+        words = (
+            f"{weights.iloc[row]:g} is more than the whole account; write fractions, such as 0.05 "
+            "for 5 %"
+        )
         table.refuse(row, column, words)
 
 
@@ -76,8 +79,8 @@ def per_cent_of_returns(table: RoleTable, role: str, column: str, numbers: pd.Se
         table.note(f"Returns of {column!r} are read as per cent, by their size.")
         return numbers / 100.0
     raise DataError(
-        f"{table.place}: column {column!r}: returns of this size may be fractions or per cent; say which:"
-        f" --map return_fraction={column!r} or --map return_percent={column!r}"
+        f"{table.place}: column {column!r}: returns of this size may be fractions or per cent; "
+        f"choose: --map return_fraction={column!r} or --map return_percent={column!r}"
     )
 
 
@@ -88,7 +91,8 @@ def _check_levels(table: RoleTable, column: str, numbers: pd.Series) -> None:
     trend = float(np.corrcoef(values[1:], values[:-1])[0, 1])
     if trend > _TREND:
         raise DataError(
-            f"{table.place}: column {column!r}: neighbours are alike, as account values or returns since"
-            f" the start are; say which: --map nav={column!r}, --map cumulative_return={column!r} or --map"
+            f"{table.place}: column {column!r}: neighbouring values are alike, like account "
+            f"values or returns since the start; choose: --map nav={column!r}, --map "
+            f"cumulative_return={column!r} or --map"
             f" return_fraction={column!r}"
         )

@@ -20,31 +20,34 @@ _REFUSED: Mapping[str, str] = {
         "it is not a return: give --flows {column!r}, remove it from the values, or give the "
         "returns"
     ),
-    "multiplier": "write shares as they are held, and drop the column",
-    "contract": "keep the rows of shares, and drop the column",
+    "multiplier": "write shares as held, and drop the column",
+    "contract": "keep only rows of shares, and drop the column",
 }
 """Role -> advice on a cell that carries information."""
 _LIMIT = "orders are executed at the day's price; give only filled orders, as trades"
 _TWO_ROWS = (
-    "if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill,"
-    " drop the column"
+    "if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one "
+    "fill, drop the column"
 )
 _ACTS = frozenset({"buy", "sell"})
 _EVENTS = frozenset({"open", "close"})
 _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
-_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # events in a column of sides
-_MAX_WORDS = 12  # distinct words in a column; with more it is not a column of sides
+_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # words for events in a column of sides
+_MAX_WORDS = 12  # maximum number of distinct words in a column of sides
 _HALF = 0.5
 _FEES = 0.01  # fees as a share of the value traded
 OTHER_SIZES = (
-    "contracts or lots with a multiplier, another currency, or other sides: write shares, sides and prices"
+    "contracts or lots with a multiplier, another currency, or other sides: write shares, sides "
+    "and prices"
     " of the account; if the profits are wrong, leave them out: --map profit=-"
 )
-_SLACK = 1e-3  # share of a value within which its change equals the file's profit
-_EPSILON = 1e-9  # shares below which a position is closed
+_SLACK = 1e-3  # tolerance, as a share of a value, within which its change equals the file's profit
+_EPSILON = 1e-9  # number of shares below which a position is closed
 _PRICES = ("price", "filled price", "entry price", "exit price")
-_FIGURE = r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # of a price, next to its currency
+_FIGURE = (
+    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # symbols next to the currency of a price
+)
 _OF_VALUES = ("values", "returns")
 _TARGETS = ("weights", "holdings")
 _READ: Mapping[str, frozenset[str]] = {
@@ -156,8 +159,8 @@ def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
         code = str(is_other.idxmax())
         profit, gain = closed.loc[code, ["profit", "gain"]]
         raise DataError(
-            f"{table.place}: column {table.column('profit')}: of {code[:40]} {profit:,.6g} in all, and the"
-            f" shares and prices give {gain:,.6g}: {OTHER_SIZES}"
+            f"{table.place}: column {table.column('profit')}: {code[:40]} has {profit:,.6g} in "
+            f"total, but the shares and prices give {gain:,.6g}: {OTHER_SIZES}"
         )
 
 
@@ -183,9 +186,9 @@ def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
     place = int(differs.to_numpy().argmax())
     row = int(order.iloc[place])
     cell = table.texts("profit").iloc[row][:40]
-    words = f"{cell} and the value changed by {changes.iloc[place]:,.6g}: a deposit or a withdrawal"
+    words = f"{cell} but the value changed by {changes.iloc[place]:,.6g}: a deposit or a withdrawal"
     table.refuse(
-        row, table.column("profit"), f"{words}; it is no return: take it out of the values"
+        row, table.column("profit"), f"{words}; it is not a return; remove it from the values"
     )
 
 
@@ -201,7 +204,7 @@ def _check_currency(form: str, table: RoleTable) -> None:
                 shown = ", ".join(map(str, named))[:80]
                 column = table.column(role)
                 raise DataError(
-                    f"{table.place}: column {column}: {shown}: write one file a currency"
+                    f"{table.place}: column {column}: {shown}: write one file per currency"
                 )
 
 
@@ -211,7 +214,7 @@ def _check_sides(table: RoleTable) -> None:
         is_sale = table.sides() == "sell"
         if is_sale.any():
             words = (
-                "is a sell, but the side of a target is not read; write a short as a negative "
+                "is a sell, but the side of a target is not used; write a short as a negative "
                 "number"
             )
             table.refuse(int(is_sale.to_numpy().argmax()), table.column("side"), words)
@@ -235,8 +238,8 @@ def _check_acts(form: str, table: RoleTable) -> None:
         )
         if act and (act.endswith("position") or not has_side):
             raise DataError(
-                f"{table.place}: column {column} says {act}, and is not read; if it has buy and sell, say"
-                f" --map side={column!r}, else write these in a column side"
+                f"{table.place}: column {column} says {act}, but is not read; if it contains buy "
+                f"and sell, give --map side={column!r}, else write buy and sell in a column side"
             )
 
 

@@ -21,7 +21,8 @@ _SMALL = 0.2  #: largest sum of a day's sizes below which signed numbers look li
 _LARGEST_SUM = 101.0  #: largest sum of a day's weights in percent
 _NOTES = (
     "a table of days and codes is read as weights, an empty cell as no position",
-    "its days are read as decision days; otherwise give --dated fill, or the program with --from",
+    "its days are read as decision days; if they are not, give --dated fill, or the program with "
+    "--from",
 )
 
 
@@ -79,8 +80,8 @@ def read_wide(table: RoleTable) -> dict[str, object]:
         table.note(words)
     if len(codes) < len(table.table.header) - 1:
         table.note(
-            "the column of cash is not read as an asset; the weights of a day sum to "
-            f"{largest:.4g} at most"
+            "the cash column is not read as an asset; the largest sum of a day's weights is "
+            f"{largest:.4g}"
         )
 
     columns = ["day", "code", "weight"]
@@ -112,12 +113,12 @@ def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series
     if (numbers < 0).any() and 0 < gross.max() < _SMALL:
         first = table.table.header[1]
         raise DataError(
-            f"{table.place}: a table of codes holds weights, and these look like returns; of an account,"
-            f" say --map return={first!r}"
+            f"{table.place}: a table of codes must contain weights, but these look like returns; "
+            f"for returns of an account, give --map return={first!r}"
         )
     if np.nanmin(numbers) > _SMALL and gross.max() > _LARGEST_SUM:
         first = table.table.header[1]
         raise DataError(
-            f"{table.place}: a table of codes holds weights, and these look like account values; of one"
-            f" account, say --map nav={first!r}"
+            f"{table.place}: a table of codes must contain weights, but these look like account "
+            f"values; for one account, give --map nav={first!r}"
         )

@@ -125,7 +125,7 @@ def test_clean_months_are_those_after_the_cutoff(tmp_path: Path, terminal: Termi
     [
         (("--model", "nobody/x"), "--cutoff DAY"),
         (("--cutoff", "soon"), "--cutoff: 'soon'"),
-        (("--trials", "0"), "--trials 0: expected 1 or more"),
+        (("--trials", "0"), "--trials 0: expected 1 to 10^9"),
         (("--trial-sd", "0"), "--trial-sd 0"),
         (("--study", "a/b"), "--study 'a/b'"),
         (("--days", "5"), "--days applies to --sharpe"),
@@ -187,7 +187,7 @@ def test_a_run_is_not_overwritten(tmp_path: Path, terminal: Terminal) -> None:
     (run / "judge.json").write_text("{}")
     (run / "manifest.json").write_text("{}")
     error = terminal.error("judge", "--nav", written(tmp_path), "--out", run)
-    assert "is a run; choose another --out" in error
+    assert "is the folder of a run; choose another --out" in error
 
 
 # ---- decisions: executed against claimed, look-ahead, costs
@@ -243,7 +243,7 @@ def executed(**changes: Any) -> JudgeFile:
 @pytest.mark.parametrize(
     ("changes", "begins", "step"),
     [
-        ({}, "The decisions earn +20.00 % when they are executed.", "compare luck"),
+        ({}, "Executed, the decisions earn +20.00 %.", "compare luck"),
         (
             {"nav": claim(first_parting=None)},
             "The claim holds: executed, the decisions earn +20.00 %, as claimed.",
@@ -269,8 +269,8 @@ def executed(**changes: Any) -> JudgeFile:
         ),
         (
             {"nav": claim(looks_ahead=True)},
-            "Executed, the decisions earn +20.00 %, not the claimed +30.00 %: the claim trades at a"
-            " price that was past when it decided (a look-ahead). Quote +20.00 %.",
+            "Executed, the decisions earn +20.00 %, not the claimed +30.00 %: the claim trades at prices"
+            " from before its decisions (a look-ahead). Quote +20.00 %.",
             "fill one session after the decision",
         ),
         (
@@ -320,7 +320,7 @@ def test_execution_look_ahead_and_costs_come_in_this_order() -> None:
             "The Sharpe ratio is not above zero: that is not evidence",
         ),
         ({"evidence": None, "no_evidence": "no variance"}, "about skill is possible: no variance."),
-        ({"evidence": None, "returns": None}, "when they are executed."),
+        ({"evidence": None, "returns": None}, "Executed, the decisions earn"),
     ],
 )
 def test_the_sentence_on_skill_follows_the_figures(changes: dict[str, Any], said: str) -> None:

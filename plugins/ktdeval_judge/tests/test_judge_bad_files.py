@@ -85,10 +85,10 @@ TEXTS = {
         one_column("weight", "inf"),
         "column weight: expected a number, was 'inf'",
     ),
-    "a weight in per cent": (one_column("weight", "50"), "write shares of it, as 0.05 for 5 %"),
+    "a weight in per cent": (one_column("weight", "50"), "write fractions, such as 0.05 for 5 %"),
     "weights that borrow": (
         HEAD + "2024-01-02,600001.SH,0.8\n2024-01-02,000002.SZ,0.8\n",
-        "sum to 1.6, and the account borrows no cash; divide them",
+        "sum to 1.6, but the account borrows no cash; divide them",
     ),
     "an unknown code": (HEAD + "2024-01-02,600002.SH,0.5\n", "did you mean"),
     "a code of another market": (HEAD + "2024-01-02,AAPL,0.5\n", "is not a code of tiny"),
@@ -135,7 +135,7 @@ TEXTS = {
         "date,nav\n2024-01-02,-1\n",
         "column nav: expected a number above zero, was '-1'",
     ),
-    "a NAV without decisions": ("date,nav\n2024-01-02,1\n", "declares no decision"),
+    "a NAV without decisions": ("date,nav\n2024-01-02,1\n", "contains no decision"),
     "JSON of one number": ("[1, 2, 3]", "holds no list of objects"),
     "JSON nested too deeply": ("[" * 3000 + "]" * 3000, "nested"),
     "JSON that breaks off": ('[{"date": "2024-01-02", "co', "not valid JSON"),
@@ -159,7 +159,7 @@ TEXTS = {
     ),
     "a wide table of shares": (
         ",600001.SH\n2024-01-02,500\n",
-        "holds weights, and these look like account values",
+        "must contain weights, but these look like account",
     ),
     "a wide table with a day twice": (
         ",600001.SH\n2024-01-02,1\n2024-01-02,1\n",
@@ -222,7 +222,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    assert "holds no .csv, .json or .parquet file" in refusal(tmp_path)
+    assert "contains no .csv, .json or .parquet file" in refusal(tmp_path)
     assert "can't read" in refusal(tmp_path / "none.csv")
 
 

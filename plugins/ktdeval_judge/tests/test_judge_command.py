@@ -176,7 +176,7 @@ def test_a_nav_alone_has_an_alpha_and_says_what_it_cannot_say(
         (("w.csv", "--cash", "much"), "--cash 'much'"),
         (("w.csv", "--data", "sinthetic"), "synthetic"),
         (("w.csv", "--venue", "a_shares"), "a_share"),
-        (("w.csv", "--until", "2024-01-02"), "expected a day from 2024-04-03"),
+        (("w.csv", "--until", "2024-01-02"), "expected a day between 2024-04-03"),
         (("w.csv", "--until", "soon"), "--until: 'soon' is not a date"),
         (("w.csv", "--set", "fill=never", "--venue", "a_share"), "fill"),
         (("w.csv", "--set", "fees.buy_bps=5"), "name the venue"),
@@ -204,7 +204,7 @@ def test_dotted_names_are_nested() -> None:
         "fill": "next_close",
         "fees": {"buy_bps": 5, "minimum": 1},
     }
-    with pytest.raises(UsageError, match="has a value of its own"):
+    with pytest.raises(UsageError, match="is already set to a value"):
         nest_options({"fees": 1, "fees.buy_bps": 5})
 
 

@@ -205,7 +205,7 @@ def test_a_long_break_of_a_daily_nav_is_named() -> None:
     days = np.concatenate([weekdays(30), weekdays(90)[60:]])
     own = NavTrack(days=days, values=moving(60), a_year=252.0, benchmark="none")
     (note,) = track_notes(own)
-    assert "is treated as one" in note
+    assert "is treated as a daily" in note
 
 
 # ---- as somebody types it
@@ -265,5 +265,5 @@ def test_decisions_need_a_market_and_the_refusal_names_it(
     path = tmp_path / "decisions.csv"
     path.write_text(text)
     error = terminal.error("judge", path)
-    assert "decisions.csv: decisions are executed on a market" in error
+    assert "decisions.csv: decisions need a market" in error
     assert "--data" in error

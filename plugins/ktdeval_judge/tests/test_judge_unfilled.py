@@ -145,7 +145,7 @@ def test_the_odd_part_of_a_sell_is_named(tmp_path: Path) -> None:
     market = make_market([CODE], [[10.0]] * 6, first="2024-01-01")
     text = buys("2024-01-01") + "2024-01-03,600001.SH,sell,250\n"
     (found,) = listed(tmp_path, text, market)
-    assert found.detail == "250 shares are 200 in whole lots of 100"
+    assert found.detail == "250 shares, rounded to whole lots of 100, are 200"
 
 
 # a stock of a US venue, where shorts are allowed
@@ -193,7 +193,7 @@ def test_more_than_the_cash_is_cut(tmp_path: Path) -> None:
 def test_an_order_of_more_than_the_account_is_returned_whole(tmp_path: Path) -> None:
     market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01", shares=20_000), market)
-    assert found.detail == "more than the whole account"
+    assert found.detail == "above the whole account"
     assert found.missing == pytest.approx(2.0)
 
 
@@ -209,7 +209,7 @@ def test_more_than_a_tenth_of_the_volume_is_cut_where_execution_is_on(tmp_path: 
 def test_an_odd_lot_is_cut_to_whole_ones_and_said(tmp_path: Path) -> None:
     market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01", shares=1550), market)
-    assert found.detail == "1,550 shares are 1,500 in whole lots of 100"
+    assert found.detail == "1,550 shares, rounded to whole lots of 100, are 1,500"
 
 
 def test_a_short_is_listed_where_the_venue_is_long_only(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_price_of_the_bar_is_possible(price: str, tmp_path: Path) -> None:
 def test_an_adjusted_price_is_recognised(tmp_path: Path) -> None:
     market = make_market([CODE], [[10.0]] * 4, factor=[[2.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, TRADE.format("20"), market)
-    assert found.detail.endswith("it fits the adjusted bar: give unadjusted prices and shares")
+    assert found.detail.endswith("it fits the adjusted bar; give unadjusted prices and shares")
 
 
 @pytest.mark.parametrize("signal", ["2024-01-03", "2024-01-04"])
@@ -247,7 +247,7 @@ def test_a_trade_on_the_day_of_its_signal_or_before_is_listed(signal: str, tmp_p
     text = TRADE.format("10").replace("price\n", "price,signal_date\n")
     (found,) = listed(tmp_path, text.replace(",10\n", f",10,{signal}\n"), market)
     assert found.reason == "before_decision"
-    assert found.detail == f"filled on 2024-01-03, and its signal is of {signal}"
+    assert found.detail == f"filled on 2024-01-03, but its signal is of {signal}"
 
 
 def test_reasons_are_counted_the_most_frequent_first() -> None:

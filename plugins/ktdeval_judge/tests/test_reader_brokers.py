@@ -336,7 +336,7 @@ REFUSED = [
     (
         "all_cancelled.xml",
         flex(flex_trade("BUY", 10, "50.5"), flex_trade("BUY (Ca.)", -10, "50.5")),
-        "each trade was cancelled; export a period with others",
+        "all trades were cancelled; export a period with other trades",
     ),
     (
         "cancelled_elsewhere.xml",
@@ -356,12 +356,12 @@ REFUSED = [
     (
         "lots.csv",
         METATRADER.replace(",20,", ",0.2,"),
-        "column Profit: of AAA 40 in all, and the shares and prices give 0.4: contracts or lots",
+        "column Profit: AAA has 40 in total, but the shares and prices give 0.4: contracts or lots",
     ),
     (
         "signs_of_money.csv",
         SCHWAB.replace("$52", "€52"),
-        "column Price: €, $: write one file a currency",
+        "column Price: €, $: write one file per currency",
     ),
     (
         "account_of_coinbase_pro.csv",
@@ -372,7 +372,7 @@ REFUSED = [
     (
         "premium.csv",
         "date,symbol,contracts,premium\n2024-02-01,AAA,2,1.5\n2024-02-02,AAA,3,1.25\n",
-        "column premium: '1.5' is not read; keep the rows of shares",
+        "column premium: '1.5' is not read; keep only rows of shares",
     ),
     (
         "one_odd_day.csv",
@@ -494,7 +494,7 @@ def test_wrong_profits_and_two_strategies_have_options_that_read_them(tmp_path: 
 
     without = {"profit": "-"}
     with pytest.raises(
-        DataError, match=r"One\.trades and .*Two\.trades both declare trades; .*--table"
+        DataError, match=r"One\.trades and .*Two\.trades both contain trades; .*--table"
     ):
         read_declared(path, ReadOptions(roles=without))
 

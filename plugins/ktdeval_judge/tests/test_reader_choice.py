@@ -84,7 +84,8 @@ def test_weights_of_no_program_are_read_as_decisions_and_say_so() -> None:
     plain = read_declared(FILES / WEIGHTS, ReadOptions())
     assert plain.program == "plain"
     assert any(
-        "otherwise give --dated fill, or the program with --from" in each for each in plain.notes
+        "if they are not, give --dated fill, or the program with --from" in each
+        for each in plain.notes
     )
 
     # FinRL's own row is that of the day after the decision
@@ -98,7 +99,7 @@ def test_a_file_of_two_programs_is_refused_with_both_names(tmp_path: Path) -> No
     path = tmp_path / "both.csv"
     path.write_text("datetime,account,return,cost,turnover,date,account_value\n")
     with pytest.raises(
-        DataError, match=r"both\.csv: may be a file of finrl or of qlib; choose with --from"
+        DataError, match=r"both\.csv: may have been written by finrl or by qlib; choose with --from"
     ):
         read_declared(path, ReadOptions())
 
@@ -146,19 +147,21 @@ def test_returns_next_to_orders_tell_no_cash() -> None:
 def test_a_folder_with_two_programs_is_refused(tmp_path: Path) -> None:
     shutil.copy(FILES / "qlib/report.csv", tmp_path / "report.csv")
     shutil.copy(FILES / "finrl/account_value.csv", tmp_path / "values.csv")
-    with pytest.raises(DataError, match=r"values\.csv \(finrl\), report\.csv \(qlib\); give each"):
+    with pytest.raises(
+        DataError, match=r"values\.csv \(finrl\), report\.csv \(qlib\); use one folder"
+    ):
         read_declared(tmp_path, ReadOptions())
 
 
 def test_a_folder_with_two_declarations_of_one_thing_is_refused(tmp_path: Path) -> None:
     shutil.copy(FILES / "backtrader/orders.csv", tmp_path / "a.csv")
     shutil.copy(FILES / "backtrader_transactions/transactions.csv", tmp_path / "b.csv")
-    with pytest.raises(DataError, match=r"a\.csv and b\.csv both declare trades; keep one of them"):
+    with pytest.raises(DataError, match=r"a\.csv and b\.csv both contain trades; keep one of them"):
         read_declared(tmp_path, ReadOptions())
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"holds no \.csv, \.json or \.parquet file"):
+    with pytest.raises(DataError, match=r"contains no \.csv, \.json or \.parquet file"):
         read_declared(tmp_path, ReadOptions())
 
 

@@ -128,7 +128,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("interactive_brokers/statement.csv", lambda text: text[: text.index("Trades,SubTotal") - 20],
      'line 46: has 9 of 14 cells; export the file again, to its end'),
     ("interactive_brokers/statement.csv", swap("Stocks,USD", "Stocks,EUR"),
-     'Trades: column Currency: EUR, USD: write one file a currency'),
+     'Trades: column Currency: EUR, USD: write one file per currency'),
     ("interactive_brokers_flex/flex.csv", swap('"BUY"', '"SELL"'),
      "line 4: column Quantity: -17600 is below 0 although there is a side; write sizes above 0"),
     ("interactive_brokers_flex/flex.csv", lambda text: text[: text.rindex(',"0","0"')],
@@ -176,7 +176,9 @@ def test_a_statement_without_a_table_of_trades_is_refused(tmp_path: Path) -> Non
         "Change in NAV,Header,Field Name,Field Value\n"
         "Change in NAV,Data,Starting Value,100\n"
     )
-    with pytest.raises(DataError, match="no trade and no account value of interactive-brokers"):
+    with pytest.raises(
+        DataError, match="contains no decision, trade or account value of interactive"
+    ):
         read_declared(path, ReadOptions(program="interactive-brokers"))
 
 
@@ -207,7 +209,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "values.csv"
     path.write_text(content)
     with pytest.raises(
-        DataError, match=r"values\.csv: (is empty|has no rows|holds no account value)"
+        DataError, match=r"values\.csv: (is empty|has no rows|contains no account value)"
     ):
         read_declared(path, ReadOptions(program="finrl"))
 
@@ -217,7 +219,7 @@ def test_actions_on_one_asset_need_its_code(tmp_path: Path) -> None:
     path.write_text("date,actions\n2025-03-03,[12]\n2025-03-04,[-5]\n")
     with pytest.raises(
         DataError,
-        match="'actions' names no asset; rename it to the asset's code, with --from finrl",
+        match="'actions' does not name the asset; rename it to the asset's code",
     ):
         read_declared(path, ReadOptions())
 
@@ -249,5 +251,5 @@ def test_text_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
 def test_two_ratings_of_one_asset_and_day_are_refused(tmp_path: Path) -> None:
     shutil.copy(FILES / LOG, tmp_path / "a.json")
     (tmp_path / "b.json").write_text((FILES / LOG).read_text().replace("Buy", "Sell"))
-    with pytest.raises(DataError, match=r"009005\.SZ has two ratings of 20250317; keep one log"):
+    with pytest.raises(DataError, match=r"009005\.SZ has two ratings on 20250317; keep one log"):
         read_declared(tmp_path, ReadOptions())

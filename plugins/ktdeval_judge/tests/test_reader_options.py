@@ -58,7 +58,7 @@ CASES = [
         "a role by its column",
         "date,Endwert A,Endwert B\n2024-01-02,1000,5\n2024-01-03,1010,6\n",
         {},
-        "these look like account values; of one account, say --map nav='Endwert A'",
+        "these look like account values; for one account, give --map nav='Endwert A'",
         {"roles": {"nav": "Endwert A"}},
         [(20240102, 1000.0), (20240103, 1010.0)],
     ),
@@ -76,7 +76,7 @@ CASES = [
         "one of two columns",
         "date,symbol,side,shares,price,unit price\n2024-01-02,AAA,buy,5,10.5,10.75\n",
         {},
-        "columns 'price' and 'unit price' are all price; keep one, or say which: --map price='price'",
+        "columns 'price' and 'unit price' all mean price; keep one, or choose: --map price='price'",
         {"roles": {"price": "price"}},
         [(20240102, "AAA", "buy", 5.0, 10.5)],
     ),
@@ -92,7 +92,7 @@ CASES = [
         "the code of a file of one asset",
         "date,side,shares,price\n2024-01-02,buy,5,10.5\n",
         {},
-        "name the asset of the file: --code CODE",
+        "give the file's asset: --code CODE",
         {"code": "AAA"},
         [(20240102, "AAA", "buy", 5.0, 10.5)],
     ),
@@ -133,7 +133,7 @@ CASES = [
         "returns of a size that both may have",
         "date,return\n2024-01-02,0.2\n2024-01-03,-0.2\n2024-01-04,0.1\n",
         {},
-        "may be fractions or per cent; say which: --map return_fraction='return' or"
+        "may be fractions or per cent; choose: --map return_fraction='return' or"
         " --map return_percent='return'",
         {"roles": {"return_percent": "return"}},
         [(20240102, 1.002), (20240103, 0.999996), (20240104, 1.000996)],
@@ -210,7 +210,7 @@ def test_equal_rows_count_each_and_are_named(tmp_path: Path) -> None:
 
     fill = (20240102, "AAA", "buy", 5.0, 10.5)
     assert answers_of(declared) == [fill, fill, fill, (20240103, "AAA", "sell", 5.0, 11.0)]
-    assert "Fully identical rows: 2; each is read as a fill." in declared.notes
+    assert "Identical rows: 2; each is read as a separate fill." in declared.notes
 
 
 def test_a_cost_beside_a_fee_is_not_one(tmp_path: Path) -> None:

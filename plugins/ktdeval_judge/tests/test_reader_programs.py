@@ -95,7 +95,7 @@ def test_two_strategies_of_freqtrade_are_not_one_account(tmp_path: Path) -> None
     path = tmp_path / "backtest-result.json"
     text = json.dumps({"strategy": strategies})
 
-    with pytest.raises(DataError, match=r"strategy\.First\.trades.*both declare trades.*--table"):
+    with pytest.raises(DataError, match=r"strategy\.First\.trades.*both contain trades.*--table"):
         read(path, text)
 
     declared = read(path, text, table="strategy.Second.trades")
@@ -272,5 +272,5 @@ def test_long_and_short_of_events_are_no_purchases_and_sales(tmp_path: Path) -> 
         "2024-01-03 15:00:00,FOO,LONG,11.0,5,CLOSE_EOD\n"
         "2024-01-03 15:00:00,BAR,SHORT,20.0,5,ENTRY\n"
     )
-    with pytest.raises(DataError, match="long and short name positions"):
+    with pytest.raises(DataError, match="long and short describe positions"):
         read(tmp_path / "trades.csv", text)

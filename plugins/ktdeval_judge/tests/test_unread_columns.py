@@ -26,7 +26,7 @@ NAV = "date,nav,{}\n2025-06-02,100000,{}\n2025-06-03,148000,{}\n2025-06-04,14850
         (
             "exit_price",
             "202.59",
-            "column exit_price: a row is a whole trade, and the day of the exit is missing",
+            "column exit_price: a row is a whole trade, but the day of the exit is missing",
         ),
         ("Exit Price", "202.59", "column Exit Price"),
         ("exit_date", "2025-06-24", "column exit_date"),
@@ -35,7 +35,7 @@ NAV = "date,nav,{}\n2025-06-02,100000,{}\n2025-06-03,148000,{}\n2025-06-04,14850
         ("multiplier", "100", "column multiplier: '100' is not read"),
         ("deposit", "5000", "column deposit"),
         ("status", "open", "column status: 'open' is neither filled nor canceled"),
-        ("status", "canceled", "has no order that was filled"),
+        ("status", "canceled", "has no filled order"),
     ],
 )
 def test_a_trade_whose_column_says_something_else_is_refused(
@@ -103,25 +103,25 @@ def test_sizes_without_a_side_on_several_days_are_refused(
 ) -> None:
     first, second = words
     text = f"date,symbol,event,qty,price\n2025-06-09,AAPL,{first},100,204.39\n"
-    with pytest.raises(DataError, match="purchases, or what is held"):
+    with pytest.raises(DataError, match="purchases or holdings"):
         read(tmp_path, text + f"2025-06-24,AAPL,{second},90,202.59\n")
 
 
 def test_rows_that_are_all_long_may_be_ends_of_positions(tmp_path: Path) -> None:
     text = "date,symbol,side,qty,price\n2025-06-09,AAPL,long,100,204.39\n"
     assert read(tmp_path, text).trades is not None
-    with pytest.raises(DataError, match="long and short name positions"):
+    with pytest.raises(DataError, match="long and short describe positions"):
         read(tmp_path, text + "2025-06-24,AAPL,Long,100,202.59\n")
 
 
 @pytest.mark.parametrize("column", ["strike", "option_type", "Expiration"])
 def test_a_contract_is_no_share(column: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"column {column}: '190' is not read; keep the rows of"):
+    with pytest.raises(DataError, match=f"column {column}: '190' is not read; keep only rows of"):
         read(tmp_path, TRADE.format(column, "190"))
 
 
 def test_what_was_ordered_beside_what_was_filled_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no order that was filled"):
+    with pytest.raises(DataError, match="has no filled order"):
         read(tmp_path, TRADE.format("filled_qty", "0"))
 
 
@@ -134,7 +134,7 @@ def test_an_order_with_a_limit_is_refused_and_a_fill_is_not(tmp_path: Path) -> N
 
 def test_bars_are_no_holdings(tmp_path: Path) -> None:
     text = "date,symbol,open,high,low,close,volume\n2025-06-09,AAPL,1,2,1,2,5000\n"
-    with pytest.raises(DataError, match="holds bars of a market"):
+    with pytest.raises(DataError, match="contains bars of a market"):
         read(tmp_path, text)
 
 
@@ -165,13 +165,13 @@ def test_fees_in_another_coin_than_the_price_are_not_read(
 
 def test_two_prices_that_differ_are_refused(tmp_path: Path) -> None:
     assert read(tmp_path, TRADE.format("PricePerShare", "204.39")).trades is not None
-    with pytest.raises(DataError, match="are all price; keep one"):
+    with pytest.raises(DataError, match="all mean price; keep one"):
         read(tmp_path, TRADE.format("PricePerShare", "20439"))
 
 
 def test_amounts_of_two_currencies_are_not_one_account(tmp_path: Path) -> None:
     text = TRADE.format("currency", "USD") + "2025-06-12,0700,buy,50,475.02,HKD\n"
-    with pytest.raises(DataError, match="column currency: USD, HKD: write one file a currency"):
+    with pytest.raises(DataError, match="column currency: USD, HKD: write one file per currency"):
         read(tmp_path, text)
 
 
@@ -184,7 +184,7 @@ def test_a_side_beside_a_target_is_refused_where_it_would_change_it(
         text = text.replace("AAPL,5", "AAPL,0.5")
     assert read(tmp_path, text.format(form, "long")).decisions is not None
     with pytest.raises(
-        DataError, match="column direction: is a sell, but the side of a target is not read"
+        DataError, match="column direction: is a sell, but the side of a target is not used"
     ):
         read(tmp_path, text.format(form, "-1"))
 
@@ -230,7 +230,7 @@ def test_a_profit_beside_a_nav_must_be_its_change(
         assert read(tmp_path, text).values is not None
         return
 
-    with pytest.raises(DataError, match="line 3: column pnl: 300 and the value changed by 48,000"):
+    with pytest.raises(DataError, match="line 3: column pnl: 300 but the value changed by 48,000"):
         read(tmp_path, text)
 
 

@@ -110,8 +110,8 @@ kt.columns = (() => {
       const untested = facts.isTested && row.tie === null;
       return el("td.rank.n", row.rank, tie, untested ? el("span.tied-word", "not tested") : null);
     }
-    const others = `Tied with ${kt.plural(row.tied_with, "other")}; place ${row.rank} by the figure`;
-    return el("td.rank.n.tied", {title: others}, kt.rankRange(row), tie);
+    const title = `${kt.tieWords(row)}; place ${row.rank} by the figure`;
+    return el("td.rank.n.tied", {title}, kt.rankRange(row), tie);
   }
 
   function alphaCell(row, facts) {

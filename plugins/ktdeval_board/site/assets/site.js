@@ -15,8 +15,10 @@
 //     first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
 // kt.rankRange(rank), kt.alphaRange(rank)
 //     "3", or "1–18" of a tie group: the rank by the division's figure, and by selection alpha
+// kt.tieWords(rank)
+//     "tied with the leader (not distinguishable)", or "tied with 17 others (not distinguishable)"
 // kt.rankWords(rank)
-//     "3 of 20", or "1–18 of 20, tied with 17 others"
+//     "3 of 20", or "1–18 of 20, tied with the leader (not distinguishable)"
 // kt.cutoffWord(cutoff), kt.isCutoffDay(cutoff)
 //     a day, "nothing trained" or "not known"; whether it is a day
 // kt.taskField(divisions, division)
@@ -46,9 +48,16 @@ Object.assign(
     const rankRange = ({shared_rank: best, worst_rank: worst}) => range(best, worst);
     const alphaRange = ({shared_alpha_rank: best, worst_alpha_rank: worst}) => range(best, worst);
 
+    /** Entrants whose daily returns don't differ significantly from those of a tied entrant. */
+    function tieWords(row) {
+      const leads = row.shared_rank === 1 && row.rank !== 1;
+      const whom = leads ? "the leader" : kt.plural(row.tied_with, "other");
+      return `tied with ${whom} (not distinguishable)`;
+    }
+
     function rankWords(row) {
       const place = `${rankRange(row)} of ${row.of}`;
-      return row.tied_with ? `${place}, tied with ${kt.plural(row.tied_with, "other")}` : place;
+      return row.tied_with ? `${place}, ${tieWords(row)}` : place;
     }
 
     // -- data files: scripts, because a page of a file:// address may not fetch
@@ -206,6 +215,7 @@ Object.assign(
       compareLink,
       taskField,
       windowWords,
+      tieWords,
       rankWords,
       rankRange,
       alphaRange,

@@ -9,6 +9,6 @@ from ktdeval.values import later
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the leaderboard commands."""
-    summary = "Submit runs to a leaderboard; check, rank, publish and export it."
+    summary = "Submit runs to a leaderboard; check, rank, publish and export the leaderboard."
     command = later("ktdeval_board.command:leaderboard")
     return [Spec("leaderboard", command, summary, groups=("boards",))]

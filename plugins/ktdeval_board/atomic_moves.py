@@ -33,7 +33,7 @@ class Placement:
     def put(self, source: Path, target: Path) -> None:
         """Move a file or folder into place, creating missing parent folders."""
         if target.exists() or target.is_symlink():
-            raise StoreError(f"{target}: exists already; nothing was written")
+            raise StoreError(f"{target}: already exists; nothing was written")
 
         try:
             missing = [folder for folder in target.parents if not folder.exists()]

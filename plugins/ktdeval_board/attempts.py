@@ -24,7 +24,7 @@ def known_attempts(
     does not count attempts for this card: it counts them only for entrants with keys drawn by the
     board.
 
-    The count comprises the submitter's registrations, for any model, and the submitter's cards of
+    The count includes the submitter's registrations, for any model, and the submitter's cards of
     the same system under own keys. Unused, withdrawn and excused registrations are included: each
     was a draw. Registrations by others are not attempts of this submitter. `own_keys`: from
     `count_own_keys`.
@@ -79,8 +79,8 @@ def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
         return []
     if not entry.card.registration:
         return [
-            "own key: its mask key was not drawn by the board; this division ranks only keys drawn by"
-            " the board"
+            "own key: its mask key was not drawn by the board; this division ranks only keys "
+            "drawn by the board"
         ]
 
     filed = board.registrations.by_id.get(entry.card.registration)

@@ -63,15 +63,15 @@ def run_baseline(
     seeds = list(seeds_of(rules, division, baseline.model, baseline.args))
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         raise ConfigError(
-            f"{where}: seeds {', '.join(map(str, seeds))} are not consecutive, as those of a run "
+            f"{where}: seeds {', '.join(map(str, seeds))} are not consecutive, but a run's seeds "
             "are"
         )
 
     snapshot = rules.snapshot_of(division)
     if snapshot is None or not snapshot.data:
         raise ConfigError(
-            f"{where}: board.yaml does not say where snapshot {division.snapshot} is (snapshots:"
-            " data); name it with --data"
+            f"{where}: board.yaml does not give the location of snapshot {division.snapshot} "
+            "(snapshots: data); give it with --data"
         )
 
     _check_windows(division, plugins, where)
@@ -92,7 +92,7 @@ def run_baseline(
     result = evaluate(config, plugins)
 
     for outcome in result.failed:
-        raise EpisodeFailure(f"{where}: an episode did not end: {outcome.error}")
+        raise EpisodeFailure(f"{where}: an episode did not finish: {outcome.error}")
 
     card = load_evaluation(result.cards[0])
     for reason in facets(rules, division, card).values():
@@ -113,8 +113,8 @@ def baseline_args(
     snapshot = rules.snapshot_of(division)
     if snapshot is None or not snapshot.data:
         raise ConfigError(
-            f"baseline {baseline.model}: board.yaml does not say where its market is; name it with"
-            " --data"
+            f"baseline {baseline.model}: board.yaml does not give the location of its market; "
+            "give it with --data"
         )
 
     market = open_snapshot(plugins, snapshot.data, snapshot.data_args)
@@ -201,8 +201,8 @@ def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
 
         if (first, last) != (window.first, window.last):
             raise ConfigError(
-                f"{where}: window {window.name} is {first}…{last} here,"
-                f" {window.first}…{window.last} on the board"
+                f"{where}: window {window.name} is {first}…{last} here, but "
+                f"{window.first}…{window.last} on the board"
             )
 
 
@@ -214,7 +214,7 @@ EVERY_DAYS = 5
 RIDGE = 0.1  #: Ridge penalty as a fraction of the observations; exposures have unit variance
 MIN_DAYS = 20  #: Minimum number of training days
 MAX_FACTORS = 6
-"""Maximum number of factors in the model, since one screen of the market takes no more. The
+"""Maximum number of factors in the model, since one screening call accepts no more. The
 coefficients of the strongest factors are refitted.
 """
 _HISTORY_DAYS = 252
@@ -249,7 +249,7 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     natural = coefficients / _mean_spread(raw[:, strongest], member)
     if not np.isfinite(natural).all():
         raise ConfigError(
-            f"snapshot {snapshot.meta.name}: some factor is the same for all assets before "
+            f"snapshot {snapshot.meta.name}: a factor has the same value for all assets before "
             f"{before}: {_UNTRAINED}"
         )
 
@@ -262,8 +262,8 @@ def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
 def _check_days(days: int, snapshot: MarketSnapshot, before: str, what: str = "") -> None:
     if days < MIN_DAYS:
         raise ConfigError(
-            f"snapshot {snapshot.meta.name} has {days} training days{what} before {before},"
-            f" {MIN_DAYS} are needed: {_UNTRAINED}"
+            f"snapshot {snapshot.meta.name} has {days} training days{what} before {before}, but "
+            f"{MIN_DAYS} are needed: {_UNTRAINED}"
         )
 
 

@@ -334,13 +334,13 @@ def _load_entry(
     data = read_bytes(files.card, most)
     if sha256_hex(data) != files.card_id:
         raise CardError(
-            f"{files.card}: its SHA-256 is not what its name says; run `ktdeval leaderboard check`"
+            f"{files.card}: its SHA-256 does not match its name; run `ktdeval leaderboard check`"
         )
 
     path = folder.verdict(files.card_id)
     verdict = read_own(path, Verdict) if path.is_file() else None
     if verdict is not None and verdict.card != files.card_id:
-        raise CardError(f"{path}: is the verdict of another card")
+        raise CardError(f"{path}: is the verdict on another card")
 
     signers: tuple[str, ...] = ()
     if verdict is not None:
@@ -376,7 +376,7 @@ def is_certified(folder: BoardFolder, card: Card) -> bool:
     if not isinstance(card, TradingCard) or not card.certificate.value:
         return False
 
-    # The certificate is claimed by the card, so nothing but a hash may become a path.
+    # The card only claims the certificate, so nothing but a hash may become a path.
     sha256 = str(card.certificate.value.get("sha256"))
     if not CARD_ID.fullmatch(sha256):
         return False
@@ -390,7 +390,7 @@ class _Kind(Struct):
 
 
 def _checked_card(data: bytes, path: Path) -> Card:
-    advice = "though it has a verdict; run `ktdeval leaderboard check`"
+    advice = "although it has a verdict; run `ktdeval leaderboard check`"
     if decode_own(data, _Kind, path, advice).kind == "trading":
         return decode_own(data, TradingCard, path, advice)
     return decode_own(data, ScoringCard, path, advice)
@@ -407,7 +407,7 @@ def names_of(card: Card) -> tuple[str, str, str]:
 
 
 def unset_to_none(value: T | UnsetType | None) -> T | None:
-    """Return a value from a card; None if its field is omitted."""
+    """Return a value from a card; None if the card omits the field."""
     return None if isinstance(value, UnsetType) else value
 
 
@@ -459,14 +459,14 @@ def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
     for rule, name, found, asked in facts:
         if found != asked:
             reasons[rule] = (
-                f"{name} {_value_words(found)}, the board asks for {_value_words(asked)}"
+                f"{name} {_value_words(found)}, the board requires {_value_words(asked)}"
             )
 
     windows = spans_of(card)
     wanted = {window.name: (window.first, window.last) for window in division.windows}
 
     if windows != wanted:
-        reasons["windows"] = f"windows {_spans(windows)}, the board asks for {_spans(wanted)}"
+        reasons["windows"] = f"windows {_spans(windows)}, the board requires {_spans(wanted)}"
 
     return reasons
 

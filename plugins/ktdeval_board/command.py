@@ -25,21 +25,19 @@ COMMANDS = {
     "draw": _in(
         "register",
         "draw",
-        "Draw the mask keys of registrations, for a board's maintainers and its workflow.",
+        "Draw the mask keys of registrations; for a board's maintainers and its workflow.",
     ),
-    "submit": _in(
-        "submit", "submit", "Check a run as a board's CI does, and write its submission."
-    ),
+    "submit": _in("submit", "submit", "Check a run like a board's CI, and write its submission."),
     "check": _in(
-        "check", "check", "Check submissions as the board's CI does, and record what was found."
+        "check", "check", "Check submissions like the board's CI, and record the findings."
     ),
     "selftest": _in(
         "selftest",
         "selftest",
-        "Forge a submission in eight ways; the check must refuse each.",
+        "Forge a submission in eight ways; the check must refuse each forgery.",
     ),
     "sign": _in("sign", "sign", "Sign verdicts with a maintainer's key."),
-    "build": _in("site", "build", "Write the static site of a board, or serve it here."),
+    "build": _in("site", "build", "Write the static site of a board, or serve it locally."),
     "export": _in(
         "export",
         "export",
@@ -60,5 +58,5 @@ leaderboard = LazyGroup(
     ),
     line="ktdeval leaderboard check my-board",
     params=parameters_of(DayOptions),
-    callback=lambda **_: None,  # the commands read the options of the group
+    callback=lambda **_: None,  # commands read the group's options
 )

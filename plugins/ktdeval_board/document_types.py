@@ -69,18 +69,18 @@ RECORD_FORM = (
     r"manifest\.json|canary\.json|certificate\.json"
     r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json)"
 )
-"""Files that records are made of, relative to their folder."""
+"""Names of record files, relative to their folder."""
 RecordPath = Annotated[
     str, Meta(description="Relative to the run folder.", pattern=rf"^({RECORD_FORM})$(?!\n)")
 ]
 
 Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
-"""How far the board has confirmed a card's figures:
+"""Extent to which the board has confirmed a card's figures:
 
-    unchecked       no verdict on these very bytes yet; never ranked
-    self-reported   valid and complete, but its records or its market are not at hand
+    unchecked       no verdict on these exact bytes yet; never ranked
+    self-reported   valid and complete, but its records or its market are not available
     re-executed     every figure follows from the recorded replies, on the board's own market
-    re-run          the board's maintainers ran the plan themselves, too
+    re-run          the board's maintainers also ran the plan themselves
 """
 TRUST: tuple[Tier, ...] = ("re-run", "re-executed", "self-reported", "unchecked")
 """Tiers, the best confirmed first."""
@@ -98,7 +98,7 @@ class Submitter(OmitDefaults, frozen=True, kw_only=True):
     """Person or team that submits."""
 
     name: Line  #: Who submits: a person or a team
-    #: E-mail address, or https address of a profile, at which questions are answered.
+    #: E-mail address, or https address of a profile, for questions.
     contact: Contact
     organisation: Line = ""
     url: Address = ""
@@ -110,12 +110,12 @@ Cutoff = Annotated[
 
 
 class SubmittedModel(OmitDefaults, frozen=True, kw_only=True):
-    """Model, with what only its submitter can say of it."""
+    """Model, with facts that only its submitter knows."""
 
     name: Line  #: Full name of the model, as on the card
-    #: Last day of the training data; none: nothing was trained (a rule); unknown: it is not known.
+    #: Last day of the training data; none: nothing was trained (a rule); unknown: not known.
     cutoff_date: Cutoff
-    #: Where the date is from, what shows that nothing was trained, or why it is not known
+    #: Source of the date, evidence that nothing was trained, or why the date is unknown
     cutoff_source: Line
     released_on: Day = ""
     open_weights: bool | None = None
@@ -126,7 +126,7 @@ class SubmittedModel(OmitDefaults, frozen=True, kw_only=True):
 
     @property
     def cutoff_day(self) -> str | None:
-        """Last day of the training data; None if nothing was trained, or it is not known."""
+        """Last day of the training data; None if nothing was trained, or if it is unknown."""
         return self.cutoff_date if self.cutoff_date[0].isdigit() else None
 
 
@@ -134,16 +134,16 @@ class SubmittedAgent(OmitDefaults, frozen=True, kw_only=True):
     """Agent scaffold."""
 
     name: Line  #: Name of the agent scaffold, as on the card
-    #: A word for what the agent is told to do, such as baseline; the site filters by it
+    #: A word for the agent's strategy, such as baseline; the site filters by it
     strategy: Line = ""
     url: Address = ""
 
 
 class Attempts(OmitDefaults, frozen=True, kw_only=True):
-    """Runs that were made."""
+    """Number of runs."""
 
-    #: Runs that were made of this model and agent on this task's windows: the submitted one,
-    #: limited and aborted ones included.
+    #: Number of runs of this model and agent on this task's windows, including the submitted run
+    #: and limited or aborted runs.
     runs: Annotated[int, Meta(ge=1, le=1_000_000)]
     note: Line = ""
 
@@ -158,7 +158,7 @@ class Submission(OmitDefaults, frozen=True, kw_only=True):
     agent: SubmittedAgent
     attempts: Attempts
     submitted_on: Day
-    #: Statement that the records are those of one run as it was made, chosen before its result was
+    #: Statement that the records are those of one unaltered run, chosen before its result was
     #: known.
     statement: Annotated[bool, Meta(extra_json_schema={"const": True})]
     note: Line = ""
@@ -185,7 +185,7 @@ class Records(OmitDefaults, frozen=True, kw_only=True):
     #: `repository`: under records/<card id>/. `elsewhere`: not in the repository
     stored: Stored
     files: Annotated[tuple[RecordFile, ...], Meta(max_length=100_000)]
-    #: Where records that are stored elsewhere can be had; the board's check never opens it
+    #: Address of records that are stored elsewhere; the board's check never opens it
     url: Address = ""
 
 
@@ -200,35 +200,35 @@ class Harness(Value, frozen=True, kw_only=True):
     """Harness that wrote the results."""
 
     name: Line
-    version: Line | None  #: Null where the file does not say
-    revision: Line | None  #: Revision of the source that ran; null where the file does not say
+    version: Line | None  #: Null if the file does not state it
+    revision: Line | None  #: Revision of the source that ran; null if the file does not state it
 
 
 class ImportedModel(Value, frozen=True, kw_only=True):
-    """Model, as the harness says it."""
+    """Model, as named by the harness."""
 
     name: Line
-    backend: Line | None  #: What the harness ran the model with, such as hf or vllm
+    backend: Line | None  #: Software with which the harness ran the model, such as hf or vllm
 
 
 class ImportedResult(OmitDefaults, frozen=True, kw_only=True):
     """One figure."""
 
     task: Line
-    task_version: Line | None  #: Null where the file does not say
+    task_version: Line | None  #: Null if the file does not state it
     metric: Line
-    filter: Line  #: How answers were taken out of replies; `none` where they were taken as they are
+    filter: Line  #: How answers were extracted from replies; `none` if they were used unchanged
     value: float | None  #: In the harness's own unit
     reason: Line = ""  #: Why the value is null
     stderr: Annotated[float, Meta(ge=0)] | None  #: Standard error, in the unit of the value
-    n: Count | None  #: Samples; null where the file does not say
-    higher_is_better: bool | None  #: Null where the file does not say
-    few_shot: Count | None  #: Examples in the prompt; null where the file does not say
-    is_group: bool  #: Whether it sums up other tasks of the file
+    n: Count | None  #: Number of samples; null if the file does not state it
+    higher_is_better: bool | None  #: Null if the file does not state it
+    few_shot: Count | None  #: Number of examples in the prompt; null if the file does not state it
+    is_group: bool  #: Whether it aggregates other tasks of the file
 
     def __post_init__(self) -> None:
         if (self.value is None) != bool(self.reason):
-            raise ValueError("reason: stands where the value is null, and nowhere else")
+            raise ValueError("reason: required if the value is null, and only then")
 
 
 class Imported(Value, frozen=True, kw_only=True):
@@ -240,11 +240,11 @@ class Imported(Value, frozen=True, kw_only=True):
     source: ImportSource
     harness: Harness
     model: ImportedModel
-    date: Day | None  #: Day of the evaluation (UTC); null where the file does not say
-    #: Samples, or their share if below 1, that each task was cut to; null: not cut
+    date: Day | None  #: Day of the evaluation (UTC); null if the file does not state it
+    #: Limit on each task's samples, or a share of them if below 1; null: no limit
     limit: float | None
     results: Annotated[tuple[ImportedResult, ...], Meta(min_length=1, max_length=20_000)]
-    notes: Annotated[tuple[Line, ...], Meta(max_length=1000)]  #: What was left out, and why
+    notes: Annotated[tuple[Line, ...], Meta(max_length=1000)]  #: What was omitted, and why
 
 
 def _check_days(**days: str | None) -> None:
@@ -257,7 +257,7 @@ def _check_days(**days: str | None) -> None:
                 raise ValueError(f"{field}: {day} is not a day") from error
 
 
-Reason = Annotated[str | None, Meta(description="Why there is no value; null where there is one.")]
+Reason = Annotated[str | None, Meta(description="Why the value is missing; null if it is not.")]
 Line4 = Annotated[
     list[float] | None,
     Meta(
@@ -270,7 +270,7 @@ Line4 = Annotated[
 
 
 class Figure(Value, frozen=True, kw_only=False):
-    """Headline figure, submitted and found again."""
+    """Headline figure, as submitted and as reproduced."""
 
     submitted: float | None
     rerun: float | None
@@ -282,7 +282,7 @@ class Rerun(Value, frozen=True, kw_only=True):
     by: str
     on: Day
     card: Sha256  #: SHA-256 of the card of the maintainers' run
-    figures: dict[str, Figure]  #: Headline figures: submitted and found again
+    figures: dict[str, Figure]  #: Headline figures, as submitted and as reproduced
 
 
 class Verdict(Value, frozen=True, kw_only=True):
@@ -294,14 +294,14 @@ class Verdict(Value, frozen=True, kw_only=True):
     tier: Literal["self-reported", "re-executed", "re-run"]
     checked_on: Day
     suite_version: str
-    episodes: Count  #: Episodes that were executed again
-    steps: Count  #: Steps that were executed again
-    notes: tuple[str, ...]  #: Why the tier is not higher, and what a reader should know
+    episodes: Count  #: Number of episodes that were re-executed
+    steps: Count  #: Number of steps that were re-executed
+    notes: tuple[str, ...]  #: Why the tier is not higher, and other notes for readers
     rerun: Rerun | None
 
     @property
     def is_executed(self) -> bool:
-        """Return whether the board itself executed the card's replies, or its plan."""
+        """Return whether the board itself re-executed the card's replies or ran its plan."""
         return self.tier != "self-reported"
 
 
@@ -316,18 +316,18 @@ class Certified(Value, frozen=True, kw_only=True):
 
 
 class Envelope(Value, frozen=True, kw_only=True):
-    """Random traders of an episode's activity."""
+    """Random traders with an episode's level of activity."""
 
     levels: list[float]  #: Quantile levels of the bands
-    bands: list[list[float]]  #: For each level [n + 1] NAV over the initial cash
-    #: Share of the random traders that the episode beats, ties half
+    bands: list[list[float]]  #: For each level, [n + 1] NAV divided by the initial cash
+    #: Share of the random traders that the episode beats; ties count half
     rank: Annotated[float, Meta(ge=0, le=1)]
     p_value: Annotated[float, Meta(ge=0, le=1)]
     paths: Annotated[int, Meta(ge=1)]
 
 
 _LEVELS = ("nav", "gross_nav", "benchmark", "asset")
-"""Lists of an episode that begin with the base day."""
+"""An episode's lists that begin with the base day."""
 _PER_DAY = (
     "invested",
     "names",
@@ -348,14 +348,16 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     window: str
     seed: int
     base_day: Day  #: Day of the first decision, whose close is the base of all levels
-    #: [n] days of fills, at whose closes all other figures are
+    #: [n] days of fills; all other figures are at the closes of these days
     days: Annotated[list[Day], Meta(min_length=1)]
-    nav: list[float]  #: [n + 1] NAV over the initial cash; the first is 1
-    gross_nav: list[float]  #: [n + 1] the daily returns before fees, compounded
-    benchmark: list[float] | None  #: [n + 1] level of the benchmark over that of the base day
+    nav: list[float]  #: [n + 1] NAV divided by the initial cash; the first is 1
+    gross_nav: list[float]  #: [n + 1] compounded daily returns before fees
+    benchmark: (
+        list[float] | None
+    )  #: [n + 1] level of the benchmark divided by its level on the base day
     benchmark_reason: Reason
     invested: list[float]  #: [n] holdings at the close, as a fraction of the NAV
-    names: list[Count]  #: [n] names held at the close
+    names: list[Count]  #: [n] number of assets held at the close
     turnover: list[float]  #: [n] notional bought and sold, as a fraction of the NAV at the open
     common: Line4
     industry: Line4 = None
@@ -363,14 +365,13 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     selection: Line4
     trading: Line4
     selection_daily: list[float] | None  #: [n] selection of each day, not linked
-    #: Factor to mean exposure over the days on which something was held; null where nothing ever
-    #: was.
+    #: Factor to mean exposure over the days with holdings; null without any
     exposures: dict[str, float | None] | None
     attribution_reason: Reason
     envelope: Envelope | None
     envelope_reason: Reason
-    #: [n + 1] price of a task's only asset over that of the base day; there where figures compare
-    #: with its Buy & Hold.
+    #: [n + 1] price of a task's only asset divided by its price on the base day; present if figures
+    #: compare with its Buy & Hold.
     asset: list[float] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
@@ -379,11 +380,11 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
         for name, length in lengths.items():
             values = getattr(self, name)
             if isinstance(values, list) and len(values) != length:
-                raise ValueError("its lists do not fit its days")
+                raise ValueError("its lists do not match its days")
 
 
 class Series(Value, frozen=True, kw_only=True):
-    """Daily series of a checked ktdeval result card, version 1: derived from the records; six
+    """Daily series of a checked ktdeval result card, version 1: derived from the records, with six
     significant digits.
     """
 
@@ -393,41 +394,45 @@ class Series(Value, frozen=True, kw_only=True):
 
 
 class Order(Value, frozen=True, kw_only=True):
-    """Order of a day."""
+    """An order on one day."""
 
-    #: The stock; where there is none of that name, what the model wrote
+    #: The stock; if no stock has that name, the model's own text
     code: Annotated[str, Meta(max_length=40)]
     side: Literal["BUY", "SELL"]
     asked: Annotated[str, Meta(max_length=40)]  #: The target weight, such as `8 %`, or `300 shares`
-    filled: Count | Annotated[float, Meta(ge=0)]  #: Shares or coins; in A-shares whole ones
-    price: float | None  #: A share, in the currency of the market; null where nothing was filled
+    filled: (
+        Count | Annotated[float, Meta(ge=0)]
+    )  #: Number of shares or coins; whole shares for A-shares
+    price: (
+        float | None
+    )  #: Price per share, in the currency of the market; null if nothing was filled
     status: Literal["filled", "partially_filled", "rejected"]
-    #: The trading rule that rejected or cut the order; null where it was filled whole.
+    #: The trading rule that rejected or reduced the order; null if it was filled completely.
     rule: Annotated[str, Meta(max_length=40)] | None
     reason: Annotated[str, Meta(max_length=160)]  #: The model's reason, cut to 160 characters
 
 
 class DecisionStep(Value, frozen=True, kw_only=True):
-    """Decision of a day."""
+    """Decision on one day."""
 
     day: Day  #: Day of the fills
-    decided_on: Day  #: Day of the decision; its close was the last thing known
+    decided_on: Day  #: Day of the decision, whose close was the last thing known
     #: Who decided: the model, or the engine, which then holds
     by: Provenance
     why: Annotated[str, Meta(max_length=300)]  #: The model's overall reason, cut to 300 characters
     orders: tuple[Order, ...]
-    #: [code, weight] at the close, largest first, shorts below 0 and last; a weight is a fraction of
+    #: [code, weight] at the close, largest first, shorts (negative) last; weights are fractions of
     #: the NAV
     holdings: tuple[tuple[str, float], ...]
 
 
 class SignalCounts(Value, frozen=True, kw_only=True):
-    """Signals of an analyst."""
+    """Number of signals of an analyst."""
 
     Bullish: Count = 0
     Bearish: Count = 0
     Neutral: Count = 0
-    no_signal: Count = 0  #: Assets shown on which its answer has none that can be read
+    no_signal: Count = 0  #: Number of assets shown for which the answer has no readable signal
 
 
 class EpisodeDecisions(Value, frozen=True, kw_only=True):
@@ -437,14 +442,14 @@ class EpisodeDecisions(Value, frozen=True, kw_only=True):
     window: str
     seed: int
     steps: tuple[DecisionStep, ...]
-    #: Signals of each analyst of a team over all days and assets; there where a fund's team gave
+    #: Signals of each analyst of a team over all days and assets; present if a fund's team gave
     #: any.
     signals: Annotated[dict[str, SignalCounts], Meta(max_length=40)] | UnsetType = UNSET
 
 
 class Decisions(Value, frozen=True, kw_only=True):
-    """Orders and holdings by day of a checked ktdeval result card, version 1. Reasons are the
-    model's words, never markup.
+    """Orders and holdings by day of a checked ktdeval result card, version 1. Reasons are plain
+    text by the model, never markup.
     """
 
     schema_version: Version1
@@ -453,14 +458,14 @@ class Decisions(Value, frozen=True, kw_only=True):
 
 
 DIGITS = 6
-"""Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of
-a third of the size.
+"""Significant digits of all derived figures: NAVs stay exact to a hundredth of a basis point, and
+files shrink to a third.
 """
 
 
 def round_floats(value: JsonValue) -> JsonValue:
-    """Return a JSON value with each float to `DIGITS` significant digits; one that is not finite
-    becomes null.
+    """Return a JSON value with each float rounded to `DIGITS` significant digits; non-finite floats
+    become null.
     """
     if isinstance(value, float):
         return rounded_or_none(value)
@@ -477,5 +482,5 @@ def rounded_or_none(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
 
-    # `+ 0.0` makes a zero of minus zero.
+    # `+ 0.0` turns minus zero into zero.
     return float(f"{value:.{DIGITS}g}") + 0.0

@@ -15,29 +15,29 @@ ERRATA_FILE = "errata.yaml"
 class Erratum(Value, frozen=True, kw_only=False):
     """Entry of the errata.
 
-    `withdrawn` takes a card out of tables (it stays in the history, and its model may submit
-    again); `unranked` keeps its row without a rank; `note` only says something.
+    `withdrawn` removes a card from tables (it stays in the history, and its model may submit
+    again); `unranked` keeps its row without a rank; `note` only adds a remark.
     """
 
     card: Sha256  #: Id of the card
     date: Day  #: Day of the entry
     effect: Literal["note", "unranked", "withdrawn"]
-    what: str  #: What is wrong, in a sentence
-    by: str = ""  #: Who says so
+    what: str  #: What is wrong, in one sentence
+    by: str = ""  #: Author of the statement
 
 
 class Excuse(Value, frozen=True, kw_only=False):
-    """Statement of maintainers that a registration's key may stay unused, for a reason that has
-    nothing to do with the key.
+    """Statement of maintainers that a registration's key may stay unused, for a reason unrelated to
+    the key.
 
-    It no longer keeps its submitter from being ranked, and its system may be registered again; it
-    stays public and counts as an attempt for ever.
+    It no longer prevents its submitter from being ranked, and its system may be registered again;
+    it stays public and counts as an attempt permanently.
     """
 
     registration: Sha256  #: Id of the registration
     date: Day  #: Day of the entry
-    what: str  #: Why, in a sentence
-    by: str = ""  #: Who says so
+    what: str  #: Reason, in one sentence
+    by: str = ""  #: Author of the statement
 
 
 class Errata(Value, frozen=True):

@@ -108,7 +108,7 @@ class NewBoard:
     #: maximum number of registrations per submitter in a division for which the board draws the
     #: keys; None: no limit
     most_registrations: int | None = option(
-        10, help="maximum of registrations of a submitter", minimum=1, maximum=1_000_000
+        10, help="maximum number of registrations per submitter", minimum=1, maximum=1_000_000
     )
     #: models, as NAME or NAME(option=value,…); by default `DEFAULT_BASELINES`. Only for trading
     #: tasks
@@ -147,8 +147,8 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
         market = "synthetic" if snapshot.meta.synthetic else "real"
         if new.market not in (None, market):
             raise UsageError(
-                f"market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never"
-                " mixes the two"
+                f"market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never "
+                "mixes real and synthetic markets"
             )
 
         name = path_segment(snapshot.meta.name)
@@ -180,8 +180,8 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
 
     if stored_market(new.data) is not None:
         notes.append(
-            f"{RULES_FILE}: snapshots: data names a folder of this machine; if the check can't "
-            "open it, cards stay self-reported"
+            f"{RULES_FILE}: snapshots: data is a folder on this machine; if the check can't open "
+            "it, cards stay self-reported"
         )
 
     return BegunBoard(_write_board(folder, rules), tuple(notes))
@@ -198,7 +198,7 @@ def _check_folder(folder: Path) -> None:
 
     if present:
         raise UsageError(
-            f"{folder}: holds {present[0]} already; create a board in a new or empty folder"
+            f"{folder}: already contains {present[0]}; create a board in a new or empty folder"
         )
 
 
@@ -212,7 +212,7 @@ def _check_texts(new: NewBoard) -> None:
 
     if new.certificate == "required" and not new.attackers:
         raise UsageError(
-            "certificate: required: name the attackers that count, such as attackers: "
+            "certificate: required needs the attackers that count, such as attackers: "
             "[openai/gpt-4.1]"
         )
     if new.attackers and new.certificate != "required":
@@ -224,8 +224,7 @@ def _check_texts(new: NewBoard) -> None:
     if first < 0 or list(new.seeds) != list(range(first, first + len(new.seeds))):
         seeds = ", ".join(map(str, new.seeds)) or "none"
         raise UsageError(
-            "--seeds: expected consecutive seeds, as those of a run are, such as 0,1,2; got "
-            f"{seeds}"
+            f"--seeds: expected consecutive seeds, like a run's, such as 0,1,2; got {seeds}"
         )
 
 
@@ -278,9 +277,7 @@ def _baselines(
     """
     if not opening or snapshot is None:
         if new.baselines:
-            raise UsageError(
-                "baselines: apply to trading tasks, and this board has no trading task"
-            )
+            raise UsageError("baselines: apply to trading tasks, but this board has none")
 
         return (), []
 

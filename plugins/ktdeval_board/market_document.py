@@ -19,19 +19,19 @@ from ktdeval_board.document_types import Count, Day, Sha256, Version1
 class MarketFacts(Value, frozen=True, kw_only=True):
     """Snapshot."""
 
-    name: str  #: What the board calls it
+    name: str  #: Name used by the board
     id: Sha256
-    title: str  #: Its own name, as cards of it have
-    benchmark: str  #: Code of the index; `none` where it has none
+    title: str  #: Its own name, as on cards
+    benchmark: str  #: Code of the index; `none` without an index
     benchmark_name: str
     synthetic: bool
-    placebo: bool  #: Whether it was made from another one, without anything to select
+    placebo: bool  #: Whether it was derived from another market so that selection is impossible
     has_factor: bool  #: Whether it has adjustment factors
     source: str
-    repairs: tuple[str, ...]  #: What import changed in the source
-    venues: tuple[str, ...]  #: Names of the rules that its assets trade under
+    repairs: tuple[str, ...]  #: Changes made to the source during import
+    venues: tuple[str, ...]  #: Names of the trading rules of its assets
     currency: str
-    minor_per_unit: Count  #: Minor units, in which money is counted, in a unit of the currency
+    minor_per_unit: Count  #: Minor units (in which money is counted) per unit of the currency
     assets: Count
     first_day: Day
     last_day: Day
@@ -49,10 +49,10 @@ class MarketWindow(Value, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1)]
     #: From the close before the first day to the last close, as a fraction
     total_return: float | None
-    #: Standard deviation of daily returns (ddof 1), times the root of the market's trading days a
-    #: year
+    #: Standard deviation of daily returns (ddof 1), times the square root of the market's trading
+    #: days per year
     volatility: float | None
-    #: Mean over standard deviation of daily returns, times the same root; no risk-free rate
+    #: Mean over standard deviation of daily returns, times the same square root; no risk-free rate
     sharpe: float | None
     max_drawdown: float | None  #: Largest fall from a peak, as a positive fraction of the peak
     regime: Regime
@@ -65,10 +65,10 @@ class Market(Value, frozen=True, kw_only=True):
 
     schema_version: Version1
     snapshot: MarketFacts
-    #: [n] trading days from the one before the first window to the last of all
+    #: [n] trading days, from the day before the first window to the last day of all windows
     days: tuple[Day, ...]
-    benchmark: tuple[float | None, ...]  #: [n] closing levels; null where the market has none
-    regime_rule: str  #: How `regime` is told, in a sentence
+    benchmark: tuple[float | None, ...]  #: [n] closing levels; null if the market has none
+    regime_rule: str  #: Definition of `regime`, in one sentence
     windows: tuple[MarketWindow, ...]  #: Figures of the benchmark, by first day
 
 
@@ -108,8 +108,9 @@ def description_problems(
         if claimed != found:
             yield (
                 "snapshot",
-                f"snapshot.{name}: is {_shortened_repr(claimed)}, the board's market has {_shortened_repr(found)};"
-                " score the run on the board's market (`ktdeval score RUN --data DATA`)",
+                f"snapshot.{name}: is {_shortened_repr(claimed)}, the board's market has "
+                f"{_shortened_repr(found)}; score the run on the board's market (`ktdeval score "
+                "RUN --data DATA`)",
             )
 
     windows = {(each.first, each.last): each for each in market.windows}

@@ -38,7 +38,7 @@ class DayOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardOptions:
-    """Which board a command writes into."""
+    """The board that a command writes to."""
 
     board: Path = flag(
         Path(), type=FilePath(), metavar="DIR", help="clone of the board [default: this folder]"
@@ -47,30 +47,30 @@ class BoardOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitterOptions:
-    """In whose name a command writes."""
+    """Submitter in whose name a command writes."""
 
     submitter: str = flag("", metavar="NAME", help="name of the submitter: a person or a team")
-    contact: str = flag("", help="e-mail address or https address at which questions are answered")
+    contact: str = flag("", help="e-mail or https address for questions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyOptions:
-    """With which key a command signs."""
+    """Key with which a command signs."""
 
     key: Path | None = flag(
-        None, type=FilePath(), metavar="FILE", help="file of your private key, to sign with"
+        None, type=FilePath(), metavar="FILE", help="file with your private key, for signing"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MovedOptions:
-    """Where the market of a board is on this machine; `moved_market` reads their values."""
+    """Location of a board's market on this machine; `moved_market` reads these values."""
 
     data: str | None = flag(
         None,
         metavar="DATA",
         help=(
-            "the market, if it has moved since the run or is not where board.yaml says: a "
+            "the market, if it has moved since the run or is not at the location in board.yaml: a "
             "snapshot folder or data provider"
         ),
     )
@@ -79,12 +79,15 @@ class MovedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardMarketOptions:
-    """Where one of a board's markets is on this machine."""
+    """Location of one of the board's markets on this machine."""
 
     data: str | None = flag(
         None,
         metavar="DATA",
-        help="one of the board's markets, if it is not where board.yaml says: folder or provider",
+        help=(
+            "one of the board's markets, if it is not at the location in board.yaml: folder or "
+            "provider"
+        ),
     )
 
 

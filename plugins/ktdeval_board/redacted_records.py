@@ -116,12 +116,12 @@ def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins:
 
             left = list(dict.fromkeys(_find_leaks(bundle, redactor)))
         except (KtdevalError, pa.ArrowException) as error:
-            # Nobody can tell what such a file contains, so nothing from the run is published.
+            # The content of such a file is unknown, so nothing from the run is published.
             reason = redactor.redact(str(error).replace(f"{folder}/", ""))[0]
             return replace(bundle, problems=(f"does not verify: can't be read: {reason}",))
 
     for leak in left:
-        problems.append(f"{leak.place}: holds {leak.kind}, which can't be removed; {_ADVICE}")
+        problems.append(f"{leak.place}: contains {leak.kind}, which can't be removed; {_ADVICE}")
 
     return replace(bundle, redacted=redacted, problems=tuple(problems))
 
@@ -203,7 +203,7 @@ def _update_mark(folder: Path) -> None:
     for name in names:
         if name not in (LEDGER, ANSWERS, TRANSCRIPT):
             raise StoreError(
-                f"{folder / MARK}: names {name!a}, which is not a record of an episode"
+                f"{folder / MARK}: lists {name!a}, which is not a record of an episode"
             )
 
     hashes = {name: file_sha256(folder / name) for name in names}
@@ -276,7 +276,7 @@ def _remade_problems(
 
     kinds = ", ".join(sorted({leak.kind for leak in redacted}))
     return [
-        f"transcripts hold {kinds}, which can't be replaced consistently in all records "
+        f"transcripts contain {kinds}, which can't be replaced consistently in all records "
         f"({redactor.redact(reason)[0]}); {_ADVICE}"
         for reason in reasons[:1]
     ]
@@ -343,7 +343,7 @@ class Redactor:
         for name, value in secrets_of(environment).items():
             self._hiders.append((hider_of(((REDACTED, value),)), f"the value of ${name}"))
 
-        if home.count("/") > 1 or "\\" in home:  # `/root` and `/` identify nobody
+        if home.count("/") > 1 or "\\" in home:  # `/root` and `/` do not identify a person
             self._values.append((home, "a home folder", HOME))
 
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}

@@ -178,18 +178,18 @@ def file_registration(
     path = board.registration(registration.id)
     where = board.relative(path)
     problems = [
-        f"secret: {leak.kind} is in it; run without it"
+        f"secret: the registration contains {leak.kind}; remove it"
         for leak in redactor.find(to_plain(registration), where)
     ]
     if key is not None and not keys_of(registration.submitter, rules):
         problems.append(
-            "signature: the board has no key of this submitter to check it by; ask its maintainers"
+            "signature: the board has no key of this submitter to verify it; ask its maintainers"
             f" to add it to submitter_keys in board.yaml: {key.public.raw.hex()}"
         )
         key = None
 
     if os.path.lexists(path):
-        problems.append(f"{where}: exists already; the same content is the same registration")
+        problems.append(f"{where}: already exists; equal content is the same registration")
         return RegistrationResult(problems=tuple(problems))
 
     with temporary_folder("ktdeval-register-") as private:

@@ -64,46 +64,48 @@ class WindowRule(Value, frozen=True, kw_only=False):
 
 
 class SnapshotRule(Value, frozen=True, kw_only=False):
-    """Market that a board's cards may be of."""
+    """Market that a board's cards may use."""
 
-    name: str  #: What divisions call it
+    name: str  #: Name by which divisions refer to it
     id: Sha256  #: Id of the snapshot: SHA-256 over its content
-    data: Address = ""  #: Data provider, for re-execution; empty where the board can't open it
+    data: Address = ""  #: Data provider, for re-execution; empty if the board can't open it
     data_args: Arguments = msgspec.field(default_factory=dict)  #: Arguments of the provider
 
 
 class Division(Value, frozen=True, kw_only=True):
-    """Cards that are compared: one task, version and config on one snapshot, windows and seeds."""
+    """Cards that are compared with each other: one task, version and config on one snapshot, with
+    the same windows and seeds.
+    """
 
     id: Slug  #: Name of the division in addresses
     task: str  #: Name of the task
     version: str  #: Version of the task
     hash: Sha256  #: SHA-256 of the task's config, as on cards (task.hash)
-    #: Name of one of the board's snapshots; it and windows are left out where the task asks about
-    #: no market
+    #: Name of one of the board's snapshots; omitted, like windows, if the task is not about a
+    #: market
     snapshot: str | None = None
-    windows: tuple[WindowRule, ...] = ()  #: Windows that a card must cover, no more and no less
-    #: Seeds that a card must have, no more and no less
+    windows: tuple[WindowRule, ...] = ()  #: Windows that a card must cover, exactly
+    #: Seeds that a card must have, exactly
     seeds: Annotated[tuple[int, ...], Meta(min_length=1)]
     rules: Literal["strict", "paper"] = "strict"  #: Rule set of the metrics; for trading tasks
-    rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
+    rank_by: str = "total_return"  #: Metric, or score of a scoring task, that ranks are based on
     #: Whether a card needs a certificate of its mask
     certificate: Literal["required", "optional"] = "optional"
     #: Models whose attack counts in a required certificate, by their full names
     attackers: tuple[str, ...] = ()
-    #: registered: the board draws mask keys, each after its system was registered, and cards under
+    #: registered: the board draws each mask key after the system was registered, and cards under
     #: other keys are not ranked; own: submitters choose their keys. A division without a market has
-    #: no mask and no keys
+    #: neither mask nor keys
     keys: Literal["registered", "own"] = "own"
-    #: Whether cards of people (label `human`) are ranked, or listed with a reason: a person may know
-    #: the market that a mask hides from models, and looks up what nobody records
+    #: Whether cards of people (label `human`) are ranked, or listed with a reason: a person may
+    #: recognise the market that a mask hides from models, and may look things up without a record
     people: Literal["ranked", "listed"] = "listed"
-    #: Whether each entrant is ranked over the windows alone that begin after the training data of
-    #: its models end, by the board's list of cutoffs and the suite's; needs a `rank_by` that is
-    #: relative to the market of the windows
+    #: Whether each entrant is ranked only over the windows that begin after the end of its models'
+    #: training data, by the cutoffs of the board and of the suite; requires a `rank_by` that is
+    #: relative to the market
     fresh: bool = False
-    #: Most registrations of one submitter, where the board draws the keys; null: any number. Each
-    #: is a draw, and an attempt
+    #: Maximum number of registrations per submitter, if the board draws the keys; null: no limit.
+    #: Each is a draw, and an attempt
     most_registrations: Annotated[int, Meta(ge=1)] | None = None
     summary: str = ""  #: One line for readers
 
@@ -131,7 +133,7 @@ class Division(Value, frozen=True, kw_only=True):
         unmasked probes.
         """
         counted: set[str] = set()
-        # The certificate is claimed by the card and may have any form.
+        # The card only claims the certificate, which may have any form.
         attackers = certificate.get("attackers")
         if isinstance(attackers, list):
             for attacker in attackers:
@@ -157,7 +159,7 @@ class Division(Value, frozen=True, kw_only=True):
 
 
 class ModelCutoff(Value, frozen=True, kw_only=True):
-    """End of a model's training data by the board, with the page that says so."""
+    """The board's entry on the end of a model's training data, with its source."""
 
     #: Full name of a model, or a pattern such as openai/gpt-5*; the most specific one counts
     match: Annotated[str, Meta(pattern=r"^[^/\s]+/\S+$(?!\n)", max_length=200)]
@@ -165,21 +167,25 @@ class ModelCutoff(Value, frozen=True, kw_only=True):
     cutoff: Annotated[
         str, Meta(pattern=r"^([0-9]{4}-[01][0-9](-[0-3][0-9])?|none)$(?!\n)", max_length=10)
     ]
-    source: Line  #: The page that says so, or what shows that nothing was trained
+    source: Line  #: Page that states the date, or evidence that nothing was trained
     as_of: Day  #: Day on which the page was read
 
 
 class ModelPrice(Value, frozen=True, kw_only=True):
-    """Price of a model's tokens by the board, in US dollars a million."""
+    """The board's price of a model's tokens, in US dollars per million."""
 
     #: Full name of a model, or a pattern such as openai/gpt-5*; the most specific one counts
     match: Annotated[str, Meta(pattern=r"^[^/\s]+/\S+$(?!\n)", max_length=200)]
-    input: Dollars  #: Of the prompt
-    output: Dollars  #: Of the reply, reasoning included
-    cache_read: Dollars | None = None  #: Of the prompt, from the provider's cache; null: as input
-    cache_write: Dollars | None = None  #: Of the prompt, to the provider's cache; null: as input
+    input: Dollars  #: Prompt tokens
+    output: Dollars  #: Reply tokens, including reasoning
+    cache_read: Dollars | None = (
+        None  #: Prompt tokens read from the provider's cache; null: as input
+    )
+    cache_write: Dollars | None = (
+        None  #: Prompt tokens written to the provider's cache; null: as input
+    )
     as_of: Day  #: Day of the look-up
-    source: Line  #: Where it was found
+    source: Line  #: Source
 
     def entry(self) -> Price:
         """Return the price in the form that cards use."""
@@ -189,17 +195,17 @@ class ModelPrice(Value, frozen=True, kw_only=True):
 
 
 class Baseline(Value, frozen=True, kw_only=False):
-    """Model that divisions of trading tasks show."""
+    """Model that divisions of trading tasks always show."""
 
     model: str  #: Full name of the model, such as builtin/equal_weight
-    #: rule: a fixed rule; random: random trading; supervised: a trained factor model; memory: a model
-    #: that remembers the market, at a dose that its parameters name
+    #: rule: a fixed rule; random: random trading; supervised: a trained factor model; memory: a
+    #: model that remembers the market, at a dose given by its parameters
     kind: BaselineKind = "rule"
-    #: Seeds instead of the division's, such as more for a random trader
+    #: Seeds that replace the division's, such as more seeds for a random trader
     seeds: tuple[int, ...] = ()
-    #: Parameters of the model that tell this baseline from others of its name
+    #: Parameters that distinguish this baseline from others of the same model
     args: Arguments = msgspec.field(default_factory=dict)
-    #: Divisions that show it, where other tasks show too little for it to act; empty: all
+    #: Divisions that show it, if it can't act on other tasks; empty: all
     divisions: tuple[Slug, ...] = ()
 
     @property
@@ -221,14 +227,14 @@ class Baseline(Value, frozen=True, kw_only=False):
 
 
 class Limits(Value, frozen=True):
-    """Largest sizes of a submission; whatever is larger is refused unread."""
+    """Size limits of a submission; anything larger is refused unread."""
 
     card_mb: Annotated[int, Meta(ge=1, le=100)] = 8  #: A card, a submission or another JSON file
-    file_mb: Annotated[int, Meta(ge=1, le=2000)] = 64  #: A ledger or transcript as stored
-    unpacked_mb: Annotated[int, Meta(ge=1, le=8000)] = 512  #: A ledger or transcript unpacked
-    #: All records of a submission as stored
+    file_mb: Annotated[int, Meta(ge=1, le=2000)] = 64  #: A stored ledger or transcript
+    unpacked_mb: Annotated[int, Meta(ge=1, le=8000)] = 512  #: An unpacked ledger or transcript
+    #: All stored records of a submission
     records_mb: Annotated[int, Meta(ge=1, le=20_000)] = 256
-    episodes: Annotated[int, Meta(ge=1, le=100_000)] = 500  #: Episodes of a submission
+    episodes: Annotated[int, Meta(ge=1, le=100_000)] = 500  #: Number of episodes of a submission
 
     def bytes_of(self, name: str) -> int:
         """Return a limit in bytes, by field name."""
@@ -236,38 +242,39 @@ class Limits(Value, frozen=True):
 
 
 class Rules(Value, frozen=True, kw_only=False):
-    """Rules of a ktdeval leaderboard, version 1. A board is of real or of synthetic markets, never
-    of both.
+    """Rules of a ktdeval leaderboard, version 1. A board uses real or synthetic markets, never
+    both.
     """
 
     name: Slug  #: Short name
     title: str  #: Heading of the site
-    #: Real or synthetic; a board never mixes them; null on a board of tasks about no market
+    #: Real or synthetic; a board never mixes them; null on a board whose tasks are not about a
+    #: market
     market: MarketKind | None
     snapshots: tuple[SnapshotRule, ...]  #: Markets
-    divisions: tuple[Division, ...]  #: Divisions, each ranked by itself
+    divisions: tuple[Division, ...]  #: Divisions, each ranked separately
     schema_version: Literal[1] = 1
     summary: str = ""  #: A paragraph for the front page
     contact: str = ""  #: Where to write to
     url: Address = ""  #: Where the site is, https://…
     opened_on: str = ""  #: Day the board began, YYYY-MM-DD
-    baselines: tuple[Baseline, ...] = ()  #: Models that are always shown beside the benchmark
-    #: Prices by which the board compares costs; a submitter's own price ranks nothing
+    baselines: tuple[Baseline, ...] = ()  #: Models that are always shown next to the benchmark
+    #: Prices by which the board compares costs; a submitter's own price is never used for ranks
     prices: tuple[ModelPrice, ...] = ()
-    #: Ends of training data, for divisions that rank fresh windows; they count before the suite's
-    #: own list, and a submitter's word can only make them later
+    #: Ends of training data, for divisions that rank fresh windows; they override the suite's list,
+    #: and a submitter's claim can only make them later
     cutoffs: tuple[ModelCutoff, ...] = ()
-    limits: Limits = Limits()  #: Largest sizes
+    limits: Limits = Limits()  #: Size limits
     #: Level of the model confidence sets that form tie groups
     tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05
     signers: tuple[Signer, ...] = ()  #: Maintainers who sign verdicts
-    #: required: a card without a verdict that a signer signed is unchecked; optional: a signature
-    #: that is there must hold
+    #: required: a card without a signed verdict is unchecked; optional: a signature, if present,
+    #: must be valid
     verdict_signatures: Literal["required", "optional"] = "optional"
-    #: Keys of submitters. A new card or registration in the name or with the contact of one of
-    #: them must be signed by a key of theirs
+    #: Keys of submitters. A new card or registration with the name or contact of one of them must
+    #: be signed with that submitter's key
     submitter_keys: tuple[SubmitterKey, ...] = ()
-    #: Authorities whose time stamps on forward tests the board's readers may trust
+    #: Authorities whose time stamps on forward tests readers of the board may trust
     time_authorities: tuple[TimeAuthority, ...] = ()
 
     @property
@@ -431,8 +438,8 @@ def _twin_problems(rules: Rules) -> Iterator[str]:
         first = seen.setdefault(asked, each.id)
         if first != each.id:
             yield (
-                f"divisions: {each.id} asks for the same cards as {first}, which would get all "
-                "of them; keep one of the two"
+                f"divisions: {each.id} matches the same cards as {first}, which would get all of "
+                "them; keep one of the two"
             )
 
 

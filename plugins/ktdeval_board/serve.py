@@ -38,7 +38,7 @@ _TYPES = {
 """Content types of a site's files, all of them text, independent of this machine's own table."""
 
 _PAGE = "text/html; charset=utf-8"
-_MIN_PACKED = 1000  #: Size in bytes from which compression is worth its header
+_MIN_PACKED = 1000  #: Size in bytes above which compression pays off
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """Names of this machine. A server that listens on other addresses responds to any name."""
@@ -216,7 +216,7 @@ class _Handler(SimpleHTTPRequestHandler):
         ):
             return self._problem(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                f"this server answers to {', '.join(sorted(hosts))} only",
+                f"this server only answers requests for {', '.join(sorted(hosts))}",
             )
 
         if path.endswith(("/", ".html")):

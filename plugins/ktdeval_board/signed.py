@@ -107,7 +107,7 @@ def _signing_keys(
     own = keys_of(submitter, rules)
     if not own:
         raise SignatureError(
-            f"{where}: the board has no key of {submitter.name} to check it against; ask its "
+            f"{where}: the board has no key of {submitter.name} to verify it; ask its "
             "maintainers to add yours to submitter_keys in board.yaml, or remove the signature"
         )
 
@@ -116,8 +116,8 @@ def _signing_keys(
     foreign = [others[key_id] for key_id in signed if key_id in others]
     if foreign and not any(key_id in own for key_id in signed):
         raise SignatureError(
-            f"{where}: is of {foreign[0]}, but {submitter.name} {what.verb}s; whoever signs a"
-            f" {what.noun} must {what.verb} it"
+            f"{where}: was made by {foreign[0]}, but {submitter.name} {what.verb}s; a {what.noun} "
+            f"must be signed by the submitter who {what.verb}s it"
         )
 
     trusted = {key_id: each.public_key() for key_id, each in own.items()}
@@ -143,7 +143,7 @@ def _missing_signature(
             whose = f"{submitter.name},"
 
         if any(holder_of(key) == holder_of(each) for key in keys):
-            return f"is signed by a key of {each.name} that is retired; sign with the new one"
+            return f"is signed with a retired key of {each.name}; sign with the new one"
 
         return (
             f"the board has a key of {whose} who did not sign this {what.noun}; sign it with"
@@ -197,7 +197,7 @@ def registration_signature_problem(
     if drawn.signed_by is None:
         return "was signed after its key was drawn, which has no effect" if has_file else ""
     if not has_file:
-        return f"was signed when its key was drawn; put {signature_path(path).name} back"
+        return f"was signed when its key was drawn; restore {signature_path(path).name}"
 
     data, sha256 = _signature_and_hash(path)
     where = signature_path(path).name
@@ -226,7 +226,7 @@ def signature_of(
     """
     if key is not None and not has_key:
         problem = (
-            "signature: the board has no key of this submitter to check it against; ask its "
+            "signature: the board has no key of this submitter to verify it; ask its "
             f"maintainers to add it to submitter_keys in board.yaml: {key.public.raw.hex()}"
         )
         return MadeSignature(problems=(problem,))

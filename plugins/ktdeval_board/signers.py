@@ -28,9 +28,10 @@ class SubmitterKey(Value, frozen=True, kw_only=False):
 
     name: Line  #: Name of the submitter, as in submissions
     key: Sha256  #: Public Ed25519 key, 64 hexadecimal digits, as `ktdeval card keygen` prints it
-    #: Contact of the submitter, as in submissions; whoever gives it must sign by the key, too
+    #: Contact of the submitter, as in submissions; submissions with this contact must be signed
+    #: with the key, too
     contact: Contact | None = None
-    #: Whether it signs nothing new, as after it was lost; what it signed before stands
+    #: Whether the key is retired, for example after a loss; its earlier signatures stay valid
     retired: bool = False
 
     def public_key(self) -> PublicKey:
@@ -44,7 +45,9 @@ class TimeAuthority(Value, frozen=True, kw_only=False):
     """
 
     name: Line  #: Name that readers see
-    sha256: Sha256  #: SHA-256 of its root certificate in DER, as `openssl x509 -fingerprint` has it
+    sha256: (
+        Sha256  #: SHA-256 of its root certificate in DER, as printed by `openssl x509 -fingerprint`
+    )
 
 
 def submitter_key_problems(keys: Sequence[SubmitterKey]) -> Iterator[str]:

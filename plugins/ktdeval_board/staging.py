@@ -125,7 +125,7 @@ class StagedBoard:
         for path in self.paths(staged, storage):
             if os.path.lexists(path):
                 place = self._board.path / self.folder.relative(path)
-                raise StoreError(f"{place}: exists already; nothing was written")
+                raise StoreError(f"{place}: already exists; nothing was written")
 
         records = Records(
             schema_version=1,
@@ -149,8 +149,8 @@ class StagedBoard:
         return staged
 
     def paths(self, staged: StagedCard, storage: RecordsStorage) -> list[Path]:
-        """Return the files that a card's submission adds to the copy; the card comes last, since it
-        is what makes the other files a submission.
+        """Return the files that a card's submission adds to the copy; the card comes last, since
+        only with it do the other files form a submission.
         """
         files = staged.files
         paths = [files.records, files.submission, files.card]

@@ -153,8 +153,8 @@ def _choose_cards(
             chosen.append(ChosenCard(path, card, division))
         else:
             passed_over.append(
-                f"{path.name}: task: the board has no division of {name}{near_matches(name, tasks)}"
-                f" (it has {', '.join(tasks)})"
+                f"{path.name}: task: the board has no division for "
+                f"{name}{near_matches(name, tasks)} (it has {', '.join(tasks)})"
             )
 
     return chosen, passed_over
@@ -207,7 +207,7 @@ class _SubmissionDraft:
             there = self.board.files_of(chosen, bundle).card
             if there.exists():
                 where = self.board.folder.relative(there)
-                self._note(chosen, [f"duplicate: the same card is on the board already: {where}"])
+                self._note(chosen, [f"duplicate: the same card is already on the board: {where}"])
                 continue
 
             submission = submission_document(chosen.card, bundle.card_id, claims, request.today)
@@ -259,7 +259,7 @@ class _SubmissionDraft:
         of_others = self._note_findings(staged, report.findings)
         if of_others:
             self.notes.append(
-                f"the board also has {count(of_others, 'finding')} of other cards; see `ktdeval "
+                f"the board also has {count(of_others, 'finding')} on other cards; see `ktdeval "
                 "leaderboard check`"
             )
 
@@ -304,7 +304,7 @@ def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
     if storage.stored == "repository":
         if storage.url or storage.out is not None:
             yield (
-                "records: --records-out is for records that are stored elsewhere; give their "
+                "records: --records-out applies to records that are stored elsewhere; give their "
                 "address with --records https://…"
             )
 

@@ -85,7 +85,7 @@ _STAND_INS: Mapping[str, str | int] = {
     "cutoff_source": "x",
     "attempts": _MAX_ATTEMPTS,
 }
-"""Values that no rule refuses."""
+"""Placeholder values that no rule refuses."""
 
 
 def with_stand_ins(claims: Claims) -> Claims:

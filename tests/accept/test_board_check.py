@@ -307,7 +307,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
 
     silent = struct(rules.snapshots[0], data="")
 
-    assert "does not say where market market is" in str(
+    assert "does not give the location of market market" in str(
         OpenedMarkets(rules, plugins, None).open(silent)
     )
 
@@ -319,7 +319,7 @@ def test_a_different_market_and_missing_packages_are_named(board: Path, market: 
     )
 
     changed = struct(division, hash="0" * 64)
-    assert "has another version where the check ran" in str(
+    assert "has a different version where the check ran" in str(
         missing_plugin(plugins, changed, "react")
     )
 
@@ -467,7 +467,7 @@ def test_a_run_of_another_plan_is_no_rerun(
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
         (run, "is the submitted card itself"),
         (other_run, "no valid card on the board has its division, model and agent"),
-        (longer, "holds no card of a division of this board"),
+        (longer, "contains no card of a division of this board"),
     ):
         with pytest.raises(UsageError, match=message):
             check(board, rerun=own, rerun_by="The board")
@@ -588,8 +588,14 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(
     ("words", "message"),
     [
         (("--on", ON), "no such option --on; it comes before the command"),
-        (("--by", "Us"), "--rerun and --by go together: the run, and the name to show for it"),
-        (("--rerun", "x"), "--rerun and --by go together: the run, and the name to show for it"),
+        (
+            ("--by", "Us"),
+            "--rerun and --by must be given together: the run, and the name to show for it",
+        ),
+        (
+            ("--rerun", "x"),
+            "--rerun and --by must be given together: the run, and the name to show for it",
+        ),
         (("--card", "0" * 64), f"--card {'0' * 64}: no such card on the board"),
         (("--data", "synthetic_"), "--data 'synthetic_' is neither a folder nor a data provider"),
     ],

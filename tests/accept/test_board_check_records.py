@@ -63,7 +63,7 @@ def moved(path: Path, away: Path) -> None:
                 (
                     "manifest.json",
                     "records",
-                    "can't be read as a plain file: No such file or directory",
+                    "can't be read as a regular file: No such file or directory",
                 )
             },
         ),
@@ -81,7 +81,7 @@ def moved(path: Path, away: Path) -> None:
                 (source / "manifest.json").unlink(),
                 os.mkfifo(source / "manifest.json"),
             ],
-            {("manifest.json", "records", "can't be read as a plain file")},
+            {("manifest.json", "records", "can't be read as a regular file")},
         ),
     ],
 )
@@ -208,7 +208,9 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": pa.array([0] * 1000)}), path)
 
     assert table_problem(path, 1_000_000, 1000) is None
-    assert table_problem(path, 1_000_000, 999) == "has 1,000 rows; the longest window has 999 days"
+    assert (
+        table_problem(path, 1_000_000, 999) == "has 1,000 rows, but the longest window has 999 days"
+    )
 
     pq.write_table(pa.table({"a": pa.repeat(0, 1_000_000)}), path)
     assert path.stat().st_size < 10_000

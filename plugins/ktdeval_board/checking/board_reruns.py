@@ -117,8 +117,8 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
 
     if not runs:
         raise UsageError(
-            f"--rerun {path}: holds no card of a division of this board (task, version, market,"
-            " windows and seeds equal)"
+            f"--rerun {path}: contains no card of a division of this board (with equal task, "
+            "version, market, windows and seeds)"
         )
 
     return runs

@@ -138,7 +138,7 @@ def _kind(inputs: CardInputs) -> Iterator[str]:
 @rule("task", Stage.CARD)
 def _task(inputs: CardInputs) -> Iterator[str]:
     if inputs.nearest is None:
-        yield f"task {inputs.card.task.name}: the board has no division"
+        yield f"task {inputs.card.task.name}: the board has no division for it"
     yield from _facet("task", inputs)
 
 
@@ -149,8 +149,8 @@ def _synthetic(inputs: CardInputs) -> Iterator[str]:
     if snapshot and snapshot.synthetic != (market == "synthetic"):
         kind = "synthetic" if snapshot.synthetic else "real"
         yield (
-            f"snapshot.synthetic: the card says that its market is {kind}, the board is of {market}"
-            " markets"
+            f"snapshot.synthetic: the card says that its market is {kind}, but the board is for "
+            f"{market} markets"
         )
 
     if snapshot and not snapshot.synthetic and _SYNTHETIC in _market_words(inputs):
@@ -160,7 +160,7 @@ def _synthetic(inputs: CardInputs) -> Iterator[str]:
 @rule("placebo", Stage.CARD)
 def _placebo(inputs: CardInputs) -> Iterator[str]:
     if _PLACEBO in _market_words(inputs) or _PLACEBO in inputs.card.labels:
-        yield "the market is a placebo, on which there is nothing to select"
+        yield "the market is a placebo, in which selection is impossible"
 
 
 def _market_words(inputs: CardInputs) -> str:
@@ -189,7 +189,7 @@ def _windows(inputs: CardInputs) -> Iterator[str]:
 
     for each in wanted:
         if each in covered and covered[each] != wanted[each]:
-            yield f"{each} is {'…'.join(covered[each])}, the division's is {'…'.join(wanted[each])}"
+            yield f"{each} is {'…'.join(covered[each])}, but the division's is {'…'.join(wanted[each])}"
 
 
 @rule("seeds", Stage.CARD)
@@ -238,7 +238,7 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
 @rule("mask-key", Stage.CARD)
 def _mask_key(inputs: CardInputs) -> Iterator[str]:
     if inputs.card.snapshot is not None and not inputs.card.mask_key:
-        yield "is missing: without a key, anybody can compute the handles; run it again"
+        yield "is missing; without a key, anyone can compute the handles; run it again"
 
 
 @rule("registered", Stage.CARD)
@@ -250,8 +250,7 @@ def _check_registered(inputs: CardInputs) -> Iterator[str]:
 
     if is_baseline and division is not None and division.is_governed and not card.registration:
         yield (
-            f"{card.model.name} is a baseline, which the board runs itself, under a key drawn"
-            " for it"
+            f"{card.model.name} is a baseline; the board runs it itself, under its own drawn key"
         )
 
 
@@ -264,19 +263,19 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
 
     if card.certificate.value is None:
         yield (
-            f"division {division.id} asks for a certificate of the mask: {card.certificate.reason};"
+            f"division {division.id} requires a certificate of the mask: {card.certificate.reason};"
             " make one with `ktdeval certify`, then `ktdeval score RUN --certificate FILE`"
         )
         return
 
     problem = division.attacker_problem(card.certificate.value)
     if "mask not certified" in card.labels:
-        yield "has too few probes, controls, answers or guesses to call the mask certified"
+        yield "has too few probes, controls, answers or guesses to certify the mask"
     elif problem is not None:
         yield f"{problem}; attack with one of them, or name another in board.yaml"
     elif not inputs.is_certified:
         yield (
-            "is claimed, and this board has not verified it; give the maintainers the certificate"
+            "is claimed, but this board has not verified it; give the maintainers the certificate"
             " and the runs of its attacks, for `ktdeval leaderboard import FILE --attackers RUN`"
         )
 
@@ -292,7 +291,7 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
     figures = figures_of(inputs.card)
     division = inputs.division
     if division is not None and division.rank_by not in figures:
-        yield f"has no {division.rank_by}, by which division {division.id} ranks"
+        yield f"has no {division.rank_by}, the figure that division {division.id} ranks by"
 
     for each in figures:
         if not _METRIC.fullmatch(each):
@@ -375,7 +374,7 @@ def _submission(inputs: SubmissionInputs) -> Iterator[str]:
 
     for field, claimed, recorded in (("card", submission.card, inputs.card_id), *named):
         if claimed != recorded:
-            yield f"{field}: is {claimed[:80]!r}, the card says {recorded[:80]!r}"
+            yield f"{field}: is {claimed[:80]!r}, but the card says {recorded[:80]!r}"
 
 
 @rule("cutoff", Stage.SUBMISSION)
@@ -388,9 +387,9 @@ def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
 
     recorded = recorded_cutoff(inputs.card)
     if recorded is not None and not model.cutoff_date.startswith(recorded.date):
-        yield f"model.cutoff_date: is {model.cutoff_date}, the card says {recorded.date}"
+        yield f"model.cutoff_date: is {model.cutoff_date}, but the card says {recorded.date}"
     elif inputs.card.knowledge_cutoff == "none" and model.cutoff_date == "unknown":
-        yield f"model.cutoff_date: is {model.cutoff_date}, the card says none: nothing was trained"
+        yield f"model.cutoff_date: is {model.cutoff_date}, but the card says that nothing was trained"
 
 
 @rule("date", Stage.SUBMISSION)
@@ -474,7 +473,7 @@ def _listed_records(inputs: ListInputs) -> Iterator[str]:
 
     for path in inputs.card.artefacts:
         if path not in inputs.files:
-            yield f"files: {path[:120]}, from which the card was made, is missing"
+            yield f"files: {path[:120]}, needed for the card, is missing"
 
     for path in sorted(inputs.list_expected(inputs.is_here) - inputs.files.keys()):
         yield f"files: {path} is missing"
@@ -499,7 +498,7 @@ def _listed_hash(inputs: ListInputs) -> Iterator[str]:
     for path, digest in inputs.card.artefacts.items():
         file = inputs.files.get(path)
         if file is not None and file.sha256 != digest:
-            yield f"files: {path}: SHA-256 is {file.sha256[:12]}…, the card recorded {digest[:12]}…"
+            yield f"files: {path}: SHA-256 is {file.sha256[:12]}…, but the card recorded {digest[:12]}…"
 
 
 @rule("size", Stage.LIST)

@@ -82,7 +82,7 @@ class Checked(Value, frozen=True, kw_only=False):
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Report of a check."""
+    """Result of a check."""
 
     #: reasons to reject files, ordered by path; empty if nothing is rejected
     findings: tuple[Finding, ...]
@@ -241,7 +241,7 @@ class _RecordsChecker:
             return False
         if options.only:
             return candidate.card_id in options.only
-        if candidate.is_withdrawn:  # its tier would change nothing
+        if candidate.is_withdrawn:  # its tier would not change
             return False
         if options.every or verdict is None:
             return True
@@ -398,8 +398,8 @@ class OpenedMarkets:
         if rule is None:
             wanted = ", ".join(f"{rule.name} ({rule.id[:12]})" for rule in rules.snapshots)
             raise DataError(
-                f"--data {data} is snapshot {snapshot.id[:12]}, which the board does not use:"
-                f" {wanted}"
+                f"--data {data} is snapshot {snapshot.id[:12]}, which the board does not use: "
+                f"{wanted}"
             )
 
         self._opened[rule.name] = snapshot
@@ -433,7 +433,9 @@ class OpenedMarkets:
 
     def _open(self, rule: SnapshotRule) -> MarketSnapshot | str:
         if not rule.data:
-            return f"the board does not say where market {rule.name} is; name it with --data"
+            return (
+                f"the board does not give the location of market {rule.name}; give it with --data"
+            )
 
         try:
             snapshot = open_snapshot(self._plugins, rule.data, rule.data_args)
@@ -441,7 +443,7 @@ class OpenedMarkets:
             return f"market {rule.name} can't be opened here: {error}"
 
         if snapshot.id != rule.id:
-            other = f"{rule.data} is snapshot {snapshot.id[:12]}, the board's is {rule.id[:12]}"
+            other = f"{rule.data} is snapshot {snapshot.id[:12]}, but the board's is {rule.id[:12]}"
             return f"market {rule.name} differs from the board's: {other}"
 
         return snapshot
@@ -460,6 +462,8 @@ def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | No
         return f"task {division.task} can't be created where the check ran: {error}"
 
     if installed != division.hash:
-        return f"task {division.task} has another version where the check ran ({installed[:12]})"
+        return (
+            f"task {division.task} has a different version where the check ran ({installed[:12]})"
+        )
 
     return None

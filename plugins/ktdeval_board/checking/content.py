@@ -199,7 +199,7 @@ class _DocumentChecker:
         # A submitter's own model may be served over http.
         value = self.read(path, most, schemes=("https", "http"))
         if value is not None:
-            # Tables show the submitter, so these texts must not be formulas.
+            # Tables show the submitter's texts, so these must not be formulas.
             shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
             submitter = ReadDocument(self._board.relative(path), shown, is_table=True)
             if self._check_found(Stage.JSON, submitter):
@@ -348,7 +348,9 @@ class _DocumentChecker:
         return verdict
 
     def _check_signature(self, verdict: Path) -> None:
-        """Reject an invalid signature on a verdict, and a missing one if the rules require it."""
+        """Reject an invalid signature on a verdict, and a missing one if the rules require
+        signatures.
+        """
         try:
             is_wanting = lacks_signature(verdict, self._rules)
         except SignatureError as error:
@@ -384,7 +386,7 @@ class _DocumentChecker:
         `is_known`: whether the texts were checked before.
         """
         if not path.is_file() and not path.is_symlink():
-            return None  # reported in the stage of files
+            return None  # reported in the files stage
 
         value: JsonValue = None
         faults = list[tuple[str, str]]()
@@ -436,7 +438,7 @@ class _DocumentChecker:
             self._refuse(
                 path,
                 "path",
-                f"its task, model and agent belong at {self._board.relative(expected)}",
+                f"its task, model and agent belong in {self._board.relative(expected)}",
             )
             return None
 
@@ -449,7 +451,7 @@ class _DocumentChecker:
         except KtdevalError as error:
             self._refuse(path, "card", str(error).removeprefix("card: "))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            # numbers that no honest card contains
+            # only forged cards contain such numbers
             self._refuse(path, "card", f"can't be validated: {type(error).__name__}: {error}")
         else:
             return True

@@ -106,8 +106,8 @@ def walk(folder: Path, limits: Limits) -> Iterator[FolderItem]:
     for name in WRITTEN:
         if os.path.lexists(folder / name) and not is_plain_folder(folder / name):
             raise StoreError(
-                f"{folder / name}: is a link or not a folder, so the check would write "
-                "elsewhere; delete it"
+                f"{folder / name}: is a link or not a folder, so the check would write elsewhere; "
+                "delete it"
             )
 
     waiting = list(_items(folder, "", limits))
@@ -144,7 +144,7 @@ def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Folde
             )
             items.append(item)
     except OSError as error:
-        problem = f"can't be looked at: {error.strerror or 'unreadable'}"
+        problem = f"can't be read: {error.strerror or 'unreadable'}"
         return [FolderItem(folder.name, where or ".", folder, mode=0, problem=problem)]
 
     return items
@@ -222,9 +222,9 @@ def records_folder(board: BoardFolder, card_id: str) -> Path | None:
 @rule("link", Stage.FILES)
 def _link(item: FolderItem) -> Iterator[str]:
     if stat.S_ISLNK(item.mode):
-        yield "is a symbolic link; put the file itself there"
+        yield "is a symbolic link; replace it with the file itself"
     elif item.where == ".gitmodules":
-        yield "names submodules; a board has no submodules"
+        yield "declares submodules, but a board has none"
 
 
 @rule("special", Stage.FILES)
@@ -240,7 +240,8 @@ def _path(item: FolderItem) -> Iterator[str]:
     is_safe = _SAFE_NAME.fullmatch(item.name) and not _RESERVED.fullmatch(item.name)
     if item.is_submitted and not is_safe:
         yield (
-            "its name has characters other than ASCII letters, digits, dots, dashes and underscores"
+            "its name contains characters other than ASCII letters, digits, dots, dashes and "
+            "underscores"
         )
 
 
@@ -406,7 +407,7 @@ def _card_twice(tree: BoardTree) -> Iterator[FileMessage]:
 def _records_of_no_card(tree: BoardTree) -> Iterator[FileMessage]:
     for item in tree.records:
         if item.name not in tree.cards:
-            yield FileMessage(item.where, "belong to no card on the board")
+            yield FileMessage(item.where, "do not belong to any card on the board")
 
 
 @rule("size", Stage.TREE)

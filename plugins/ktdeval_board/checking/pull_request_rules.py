@@ -32,7 +32,7 @@ _DIFF = (
     ),
     "--ignore-submodules=dirty",
 )
-_VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
+_VERBS = {"M": "changes", "D": "deletes", "T": "changes the type of"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ def changes_since(folder: Path, since: str) -> list[FileChange]:
 @rule("link", Stage.CHANGES)
 def _link(change: FileChange) -> Iterator[str]:
     if change.mode == _LINK:
-        yield "is a symbolic link; put the file itself there"
+        yield "is a symbolic link; replace it with the file itself"
     elif change.mode == _SUBMODULE:
-        yield "is a submodule; put the files themselves there"
+        yield "is a submodule; replace it with the files themselves"
 
 
 @rule("executable", Stage.CHANGES)
@@ -82,8 +82,8 @@ def _foreign_file(change: FileChange) -> Iterator[str]:
     if change.how != "A":
         verb = _VERBS.get(change.how, "changes")
         yield (
-            f"the submission {verb} this file; a submission only adds files, maintainers change the"
-            " rest"
+            f"the submission {verb} this file; a submission may only add files; maintainers "
+            "change the rest"
         )
     elif not _is_below_submitted(change) and not _is_answer(change):
         yield _say_added()
@@ -99,7 +99,7 @@ def _verdict(change: FileChange) -> Iterator[str]:
 def _drawn_key(change: FileChange) -> Iterator[str]:
     if change.how == "A" and _is_key(change):
         yield (
-            "the submission adds this file; only the board draws keys, on its main branch "
+            "the submission adds this file, but only the board draws keys, on its main branch "
             "(`ktdeval leaderboard draw`)"
         )
 

@@ -2,8 +2,8 @@
 ktdeval_board.checking.record_sandbox`.
 
 No part of a submission is code, and no model is created from it. But the libraries that read its
-archives and tables are large, so each submission is read in a separate process, with limited
-memory, time and file sizes, no secrets in its environment, and no path to the board. A server
+archives and tables are large, so each submission is read in a separate process with limited memory,
+time and file sizes, without secrets in its environment, and without a path to the board. A server
 imports the libraries once and forks a process for each job, which is a line on its stdin; it
 replies with the exit code, and results are written as files to a private folder.
 """
@@ -46,30 +46,30 @@ _BYTES_OF_VALUE = 8
 
 
 class Job(Value, frozen=True, kw_only=True):
-    """Job of a process."""
+    """Job of a sandbox process."""
 
-    cwd: str  #: the folder that paths of plugins and of the market are relative to
+    cwd: str  #: folder to which paths of plugins and of the market are relative
     run: str  #: the records as a run folder, with the submitted card as its card
     card_id: str  #: SHA-256 of the card's file
-    out: str  #: the folder for results
-    #: `data` and `data_args` of the market as the board declares it; empty without one
+    out: str  #: folder for results
+    #: `data` and `data_args` of the market as the board declares it; empty without a market
     changes: dict[str, Any]
-    plugins: tuple[str, ...]  #: further plugins to load
-    unpacked_bytes: int  #: largest size of a record unpacked
-    rows: int  #: most steps of an episode
-    memory_bytes: int  #: address space that this process may take
-    seconds: int  #: processor time that it may take
-    file_bytes: int  #: largest file that it may write
+    plugins: tuple[str, ...]  #: additional plugins to load
+    unpacked_bytes: int  #: maximum unpacked size of a record
+    rows: int  #: maximum number of steps per episode
+    memory_bytes: int  #: limit on this process's address space
+    seconds: int  #: limit on its processor time
+    file_bytes: int  #: limit on the size of files that it writes
 
 
 class Result(Value, frozen=True, kw_only=True):
-    """Result of a process."""
+    """Result of a sandbox process."""
 
-    size: tuple[tuple[str, str], ...] = ()  #: path and problem of files that are not read
+    size: tuple[tuple[str, str], ...] = ()  #: path and problem of each file that was not read
     findings: tuple[str, ...] = ()
-    error: str = ""  #: why it stopped before its end
-    episodes: int = 0  #: episodes that were executed again
-    steps: int = 0  #: steps that were executed again
+    error: str = ""  #: why it stopped early
+    episodes: int = 0  #: number of episodes that were re-executed
+    steps: int = 0  #: number of steps that were re-executed
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def main() -> int:
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a plugin's output must not become a reply
     load_plugins(())
-    # Python warns about forking while pyarrow's allocator has a thread; no job waits for that
+    # Python warns about forking while pyarrow's allocator has a thread, but no job waits for that
     # thread.
     warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 
@@ -228,7 +228,7 @@ def table_problem(path: Path, max_bytes: int, max_rows: int) -> str | None:
         return f"is not a Parquet file: {' '.join(str(error).split())}"
 
     if footer.num_rows > max_rows:
-        return f"has {footer.num_rows:,} rows; the longest window has {max_rows:,} days"
+        return f"has {footer.num_rows:,} rows, but the longest window has {max_rows:,} days"
 
     stated = [footer.row_group(group) for group in range(footer.num_row_groups)]
     unpacked = sum(max(group.total_byte_size, 0) for group in stated)

@@ -97,7 +97,7 @@ generated markets, and those that determine the last bits of sums. API keys are 
 """
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Threads in these libraries would take address space without making anything faster here."""
+"""Threads in these libraries would use address space without any speed-up here."""
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,11 @@ def _copy_record(
     try:
         digest, size = _copy(recorded.source / file.path, target, most)
     except OSError as error:
-        yield "records", f"can't be read as a plain file: {error.strerror or error}"
+        yield "records", f"can't be read as a regular file: {error.strerror or error}"
         return
 
     if size > most:
-        yield "size", f"has more than {most:,} bytes, the limit"
+        yield "size", f"exceeds the limit of {most:,} bytes"
     elif digest != file.sha256 or size != file.bytes:
         found = f"SHA-256 is {digest[:12]}… of {size:,} bytes"
         yield "hash", f"{found}, but the list says {file.sha256[:12]}… of {file.bytes:,}"

@@ -86,9 +86,9 @@ def _registration(inputs: RegistrationInputs) -> Iterator[str]:
 
     if earlier is not None:
         yield (
-            f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as "
-            f"{earlier.words} in {earlier.where}; a submitter registers a system once, however "
-            "its name and parameters are spelled"
+            f"{inputs.filed.words} is already registered in division {inputs.filed.division}, as "
+            f"{earlier.words} in {earlier.where}; a submitter may register a system only once, "
+            "whatever the spelling of its name and parameters"
         )
 
     most = None if inputs.division is None else inputs.division.most_registrations
@@ -114,7 +114,7 @@ def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
         return
 
     if not division.is_governed:
-        yield f"division: in {division.id} submitters use their own keys; it needs no registration"
+        yield f"division: submitters to {division.id} use their own keys and need no registration"
 
     if not isinstance(registration.question, UnsetType):
         yield from question_problems(registration.question, registration.windows)
@@ -260,8 +260,8 @@ def card_problems(
         drawn_for = registrations.by_key.get(key)
         if drawn_for is not None:
             yield (
-                f"mask_key: is the key drawn for registration {drawn_for.words}; a run under "
-                "that key must name the registration"
+                f"mask_key: is the key drawn for registration {drawn_for.words}; a run under that "
+                "key must refer to the registration"
             )
 
         return
@@ -270,7 +270,7 @@ def card_problems(
     if filed is None:
         # A division without registration accepts cards registered on another board.
         if division is None or division.is_governed:
-            unknown = f"registration: {card.registration[:12]}… is not a registration of this board"
+            unknown = f"registration: {card.registration[:12]}… is not registered on this board"
             yield f"{unknown}; register first, with `ktdeval leaderboard register`"
     elif filed.drawn is None:
         yield (
@@ -309,7 +309,7 @@ def _system_differences(
         "call": registered_call(card.call),
     }
     for name in registration_differences(filed.registration, facts):
-        yield f"{name}: differs from what registration {filed.words} fixed before the key was drawn"
+        yield f"{name}: differs from registration {filed.words}, which was fixed before the key was drawn"
 
 
 def submitter_problems(
@@ -326,7 +326,7 @@ def submitter_problems(
         if registered != submitted:
             yield (
                 f"submitter.{field}: differs from that of registration {filed.words}; the same "
-                "submitter registers and submits"
+                "submitter must register and submit"
             )
 
     if submission.submitted_on < filed.drawn.drawn_on:

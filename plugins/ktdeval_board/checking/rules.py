@@ -124,7 +124,7 @@ def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
 
 def rules_table() -> str:
     """Return the rules as a Markdown table, for the docs and for the README of a new board."""
-    lines = ["| rule | looked for in | what holds on a board |", "|---|---|---|"]
+    lines = ["| rule | checked in | requirement |", "|---|---|---|"]
     for each in RULES:
         lines.append(f"| `{each.id}` | {', '.join(each.checks)} | {each.holds} |")
 

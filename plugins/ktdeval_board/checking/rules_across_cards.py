@@ -99,8 +99,8 @@ def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
 
     for earlier, candidate in together.later(system):
         there = (
-            f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt"
-            " each"
+            f"already has a card in division {candidate.division.id}: {earlier.where}; each may "
+            "have only one"
         )
         yield FileMessage(candidate.where, f"{identity_words(candidate.card)} {there}")
 
@@ -182,7 +182,7 @@ def _name(together: SoundCards) -> Iterator[FileMessage]:
             name = name_of(candidate)
             other = name_of(earlier)
             if name != other:
-                problem = f"{part}.name: {name!r} can be taken for {other!r} of {earlier.where}"
+                problem = f"{part}.name: {name!r} can be mistaken for {other!r} in {earlier.where}"
                 yield FileMessage(candidate.where, problem)
 
 
@@ -194,7 +194,7 @@ def _spelled_alike(name_of: Callable[[Candidate], str], candidate: Candidate) ->
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     counts: defaultdict[Hashable, int] = defaultdict(int)
-    # To all other cards, a withdrawn card is an attempt.
+    # For all other cards, a withdrawn card counts in attempts.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         party = together.party(candidate)
         system = candidate.model, candidate.agent, _baseline_words(candidate)
@@ -219,8 +219,7 @@ def _attempts(together: SoundCards) -> Iterator[FileMessage]:
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
 
 
-# -- cards whose kind or metrics differ from those of a card in their division that the board
-# executed
+# -- kinds and metrics that differ from a card of the division that the board executed
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:

@@ -50,7 +50,7 @@ class DocumentText:
 
     @property
     def words(self) -> str:
-        """Beginning of a finding about the text."""
+        """Beginning of a finding about this text."""
         if self.is_key:
             return f"{self.path}: name of a field "
 
@@ -119,8 +119,8 @@ def _text(read: ReadDocument) -> Iterator[str]:
         unreadable = _UNREADABLE.search(each.text)
         if unreadable is not None:
             yield (
-                f"{each.words}holds the character U+{ord(unreadable[0]):04X}, which is invisible "
-                "or a control character"
+                f"{each.words}contains the character U+{ord(unreadable[0]):04X}, which is "
+                "invisible or a control character"
             )
         elif _PILE.search(each.text):
             yield f"{each.words}has too many combining marks in a row"
@@ -133,7 +133,7 @@ def _markup(read: ReadDocument) -> Iterator[str]:
         if match is not None:
             start = match.start()
             yield (
-                f"{each.words}holds markup or a script at character {start + 1}:"
+                f"{each.words}contains markup or a script at character {start + 1}:"
                 f" {each.text[start : start + 30]!r}"
             )
 
@@ -151,7 +151,7 @@ def _url(read: ReadDocument) -> Iterator[str]:
         for scheme in _SCHEME.findall(each.text):
             if scheme.lower() not in read.schemes:
                 yield (
-                    f"{each.words}holds an address that begins with {scheme}://; use "
+                    f"{each.words}contains an address that begins with {scheme}://; use "
                     f"{' or '.join(read.schemes)}"
                 )
 
@@ -164,7 +164,7 @@ def _formula(read: ReadDocument) -> Iterator[str]:
     for each in read.texts:
         text = each.text.lstrip()
         if not each.is_key and text.startswith(_FORMULA):
-            yield f"{each.path}: begins with {text[0]!r}, which a spreadsheet takes for a formula"
+            yield f"{each.path}: begins with {text[0]!r}, which a spreadsheet would treat as a formula"
 
 
 def _document_texts(value: JsonValue) -> Iterator[DocumentText]:

@@ -52,10 +52,10 @@ class CheckCommandOptions(BoardMarketOptions, PluginOptions, JsonOptions):
         help="check only: do not write verdicts, series, decisions or markets",
     )
     rerun: Path | None = flag(
-        None, type=RunPath(), metavar="RUN", help="your own run of the plan of a submitted card"
+        None, type=RunPath(), metavar="RUN", help="your own run of a submitted card's plan"
     )
     rerun_by: str = flag(
-        "", name="--by", metavar="NAME", help="name of who made the run of --rerun"
+        "", name="--by", metavar="NAME", help="name of the person who made the run of --rerun"
     )
 
 
@@ -64,11 +64,11 @@ class CheckCommandOptions(BoardMarketOptions, PluginOptions, JsonOptions):
 @board_argument
 @options_of(CheckCommandOptions)
 def check(board: Path, options: CheckCommandOptions) -> int:
-    """Check a board as its CI does, and record what was found.
+    """Check a board like its CI, and record the findings.
 
-    Every file, submission and card is looked at; the records of cards without a verdict are
-    executed again on the board's own market. Nothing of a submission is run. Exit code 0: nothing
-    is refused; 1: something is; 2: it can't be checked.
+    Every file, submission and card is checked; the records of cards without a verdict are
+    re-executed on the board's own market. No code of a submission is run. Exit code 0: nothing is
+    refused; 1: something is refused; 2: the board can't be checked.
     """
     checked = CheckOptions(
         today=recorded_day(),
@@ -82,7 +82,9 @@ def check(board: Path, options: CheckCommandOptions) -> int:
         plugins=options.plugin,
     )
     if (options.rerun is None) != (not options.rerun_by):
-        raise UsageError("--rerun and --by go together: the run, and the name to show for it")
+        raise UsageError(
+            "--rerun and --by must be given together: the run, and the name to show for it"
+        )
 
     report = check_board(board, open_plugins(options.plugin), checked, say)
     if options.as_json:

@@ -33,7 +33,7 @@ _SHOWN = 12
 class ExportOptions(PluginOptions, JsonOptions):
     """Options of `leaderboard export`."""
 
-    form: Literal["eval-results", "every-eval-ever"] = flag(name="--to", help="what to write")
+    form: Literal["eval-results", "every-eval-ever"] = flag(name="--to", help="format to write")
     out: Path = flag(
         type=OutputPath("new folder"), metavar="OUT", help="new or empty folder for the export"
     )
@@ -56,11 +56,12 @@ class ExportOptions(PluginOptions, JsonOptions):
 @board_argument
 @options_of(ExportOptions)
 def export(board: Path, options: ExportOptions) -> None:
-    """Write the results of the board in DIR for collections of results of AI models: every_eval_ever,
+    """Write the results of the board in DIR for collections of AI model results: every_eval_ever,
     or the Hub (.eval_results of models, and a benchmark dataset with its eval.yaml).
 
-    Withdrawn cards are left out. Collections get the cards of language models alone; the benchmark
-    dataset has every card, with its tier and why it has no rank. Nothing is uploaded.
+    Withdrawn cards are left out. Collections get only the cards of language models; the benchmark
+    dataset contains every card, with its tier and, if it is unranked, the reason. Nothing is
+    uploaded.
     """
     if options.form == "eval-results" and options.dataset == "":
         raise UsageError(

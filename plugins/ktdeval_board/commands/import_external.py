@@ -41,7 +41,7 @@ class ImportOptions(BoardOptions, MovedOptions, PluginOptions):
         name="--attackers",
         type=RunPath(),
         metavar="RUN",
-        help="for a certificate: run folder of an attack; give all, in order",
+        help="for a certificate: run folder of an attack; repeat for each attack, in order",
     )
     model: str | None = flag(
         None,
@@ -56,13 +56,13 @@ class ImportOptions(BoardOptions, MovedOptions, PluginOptions):
 @options_of(ImportOptions)
 def import_file(file: Path, options: ImportOptions) -> None:
     """Add the certificate of a mask with the runs of its attacks, or results of another harness: a
-    record of every_eval_ever, which its converters make of lm-eval's, Inspect's and HELM's files.
+    record of every_eval_ever, to which its converters turn files of lm-eval, Inspect and HELM.
 
-    With --attackers FILE is a certificate: the probes are attacked again, and each model's answers
+    With --attackers, FILE is a certificate: the probes are attacked again, and each model's answers
     must follow from its recorded replies. Cards with this certificate are then shown as verified
-    and accepted in divisions that ask for one; until then it is shown as claimed. Without, FILE has
-    results: the site shows them as imported, with the source's SHA-256. They are never ranked: the
-    board has no records of them.
+    and are accepted in divisions that require one; until then it is shown as claimed. Without
+    --attackers, FILE contains results: the site shows them as imported, with the source's SHA-256.
+    They are never ranked, since the board has no records of them.
     """
     if not options.runs:
         _add_results(file, options)
@@ -132,7 +132,7 @@ def _add_results(file: Path, options: ImportOptions) -> None:
     document = import_results(file, rules.limits.bytes_of("card_mb"), options.model)
     folder = options.board / IMPORTED
     if folder.is_symlink():
-        raise StoreError(f"{folder}: is a link; make it a folder")
+        raise StoreError(f"{folder}: is a link; replace it with a folder")
 
     folder.mkdir(exist_ok=True)
     path = folder / file_name(document)

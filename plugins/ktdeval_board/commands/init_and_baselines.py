@@ -84,10 +84,10 @@ class InitOptions(PluginOptions):
 @click.argument("folder", type=FilePath(), metavar="DIR")
 @options_of(InitOptions)
 def init(folder: Path, options: InitOptions) -> None:
-    """Begin a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
+    """Create a board in DIR: its rules, README, schemas, and the workflow that checks submissions.
 
-    A division is made of each task, with its windows and seeds, on one market; what is compared is
-    fixed by hashes in board.yaml.
+    Each task becomes a division, with its windows and seeds, on one market; board.yaml fixes what
+    is compared by hashes.
     """
     new = _new_board(options)
     if not (new.contact or new.url) and sys.stdin.isatty():
@@ -129,7 +129,7 @@ def _new_board(options: InitOptions) -> NewBoard:
     return build(NewBoard, wishes, "options")
 
 
-#: Required settings of a board, used where only a file's other fields are checked
+#: Placeholders for a board's required settings while a file's other fields are checked
 _LEAST = {"name": "board", "title": "Board", "tasks": ("task",), "opened_on": "2000-01-01"}
 
 
@@ -193,12 +193,12 @@ class BaselinesOptions(MovedOptions, PluginOptions):
     records: Stored = flag(
         "elsewhere",
         help=(
-            "repository: store ledgers and transcripts in it; elsewhere: do not store them, the "
-            "check runs the baseline again"
+            "repository: store ledgers and transcripts in it; elsewhere: do not store them, and "
+            "let the check run the baseline again"
         ),
     )
     concurrency: int = flag(
-        1, type=click.IntRange(1, 10_000), metavar="N", help="episodes to run at once"
+        1, type=click.IntRange(1, 10_000), metavar="N", help="number of episodes to run at once"
     )
     contact: str = flag(
         "",
@@ -211,10 +211,10 @@ class BaselinesOptions(MovedOptions, PluginOptions):
 @board_argument
 @options_of(BaselinesOptions)
 def baselines(board: Path, options: BaselinesOptions) -> None:
-    """Run the baselines that the board in DIR always shows, and submit their cards; those that are
-    there are passed over.
+    """Run the baselines that the board in DIR always shows, and submit their cards; existing ones
+    are skipped.
 
-    They need no key and cost nothing but time. `ktdeval leaderboard check` confirms them
+    They need no API key and cost only time. `ktdeval leaderboard check` confirms them
     afterwards.
     """
     plugins = open_plugins(options.plugin)

@@ -66,7 +66,7 @@ class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions,
         metavar="FILE",
         help=(
             "YAML file with the run's options, as for `ktdeval run --config`: the model, the "
-            "agent, their parameters and those of calls are registered"
+            "agent, their parameters and the call parameters are registered"
         ),
     )
     question: Path | None = flag(
@@ -74,7 +74,7 @@ class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions,
         type=FilePath(),
         metavar="FILE",
         help=(
-            "YAML file with the question that the run is to answer: metric, effect, against, "
+            "YAML file with the question that the run should answer: metric, effect, against, "
             "windows, looks, spending, alpha, test; a card that follows all of it is confirmatory"
         ),
     )
@@ -90,9 +90,9 @@ class RegisterOptions(BoardOptions, SubmitterOptions, KeyOptions, PluginOptions,
 def register(context: click.Context, /, options: RegisterOptions) -> None:
     """Register a system with a division whose mask keys the board draws, in a clone of the board.
 
-    The registration fixes model, agent, their parameters, those of calls, windows and seeds, before
-    anybody knows the key. It is public, counts as an attempt, and can't be changed. No model is
-    called. Exit code 1: the board would not take it.
+    The registration fixes model, agent, their parameters, call parameters, windows and seeds,
+    before anyone knows the key. It is public, counts as an attempt, and can't be changed. No model
+    is called. Exit code 1: the board would refuse it.
     """
     system = _system_of(options)
     if not system.get("model"):
@@ -161,7 +161,8 @@ def _print_next_steps(filed: FiledRegistration) -> None:
     click.echo(f"  git commit -m 'Register {filed.registration.system.model}'")
     click.echo("  git push -u origin HEAD    # then open a pull request")
     click.echo(
-        f"when it is merged, the board draws {KEYS}/{filed.id}.json; fetch it, and run under it:"
+        f"after the merge, the board draws {KEYS}/{filed.id}.json; fetch it, and run under that "
+        "key:"
     )
     click.echo(f"  ktdeval run --registration {KEYS}/{filed.id}.json --out run")
 
@@ -174,8 +175,8 @@ def draw(board: Path, options: JsonOptions) -> int:
     """Draw the mask key of each open registration of the board in DIR, for maintainers and the
     board's workflow.
 
-    Run it on the main branch, after registrations were merged: a key comes from the randomness of
-    this machine, is drawn once, and is published at once. Exit code 1: a registration is refused a
+    Run it on the main branch, after registrations were merged. A key is drawn only once, from this
+    machine's source of randomness, and published immediately. Exit code 1: a registration got no
     key.
     """
     drawn = draw_keys(board, recorded_day())

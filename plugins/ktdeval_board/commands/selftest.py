@@ -50,11 +50,12 @@ class SelftestOptions(BoardMarketOptions, PluginOptions, JsonOptions):
 @board_argument
 @options_of(SelftestOptions)
 def selftest(board: Path, options: SelftestOptions) -> int:
-    """Try a forgery of each family on a copy of a board, through the check that its CI runs.
+    """Try a forgery of each family on a copy of a board, with the check that its CI runs.
 
-    A submission of the board is forged, with all hashes renewed as its forger would; on a board
-    without one, a small run on the embedded market. The board itself is only read. Exit code 0:
-    each kind is refused by its rule; 1: one is not; 2: it can't be tried.
+    A submission of the board is forged, with all hashes recomputed as a forger would do; for a
+    board without submissions, a small run on the embedded market is forged. The board itself is
+    only read. Exit code 0: each kind is refused by its rule; 1: at least one is not; 2: a kind
+    can't be tried.
     """
     check = CheckOptions(
         today=recorded_day(), record=False, data=options.data, plugins=options.plugin

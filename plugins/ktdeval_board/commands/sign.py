@@ -36,10 +36,10 @@ class SignOptions(KeyOptions):
 @board_argument
 @options_of(SignOptions)
 def sign(board: Path, options: SignOptions) -> None:
-    """Sign the verdicts of a board that have no signature that holds. For maintainers.
+    """Sign the verdicts of a board that have no valid signature. For maintainers.
 
-    Look at the verdicts first: your signature says that you stand by them. The key must be one of
-    `signers` in board.yaml.
+    Read the verdicts first: your signature confirms them. The key must be one of `signers` in
+    board.yaml.
     """
     key, only = options.key, options.only
     if key is None:
@@ -49,7 +49,7 @@ def sign(board: Path, options: SignOptions) -> None:
     private = read_private_key(key, passphrase_of_key)
     if private.public.raw.hex() not in {each.key for each in rules.signers}:
         raise UsageError(
-            f"{key}: is not the key of a signer of the board; add its public key to signers in "
+            f"{key}: is not a signer's key on this board; add its public key to signers in "
             f"board.yaml: {private.public.raw.hex()}"
         )
 
@@ -65,7 +65,7 @@ def sign(board: Path, options: SignOptions) -> None:
             continue
 
         if read_own(verdict, Verdict).card != files.card_id:
-            raise SignatureError(f"{verdict}: is the verdict of another card, so it was not signed")
+            raise SignatureError(f"{verdict}: is the verdict on another card, so it was not signed")
 
         signed += 1
         click.echo(f"{sign_file(verdict, SIGNED_VERDICT, private)}: signed")

@@ -54,12 +54,11 @@ class BuildOptions:
 def build(board: Path, options: BuildOptions) -> None:
     """Write the static site of a board, or serve it on this machine with --serve.
 
-    DIR is the board's repository, which is only read. The site needs no server of its own: any host
-    of static files shows it, and so does a browser that opens index.html from the disk. Equal
-    boards give equal bytes. A site that was built before is replaced as a whole; anything else that
-    lies in OUT is left alone, and named. A site that is served lies in a temporary folder; when a
-    file of the board has changed, it is built again at the next request for a page, and nothing
-    else of the disk can be reached.
+    DIR is the board's repository, which is only read. The site needs no server of its own: any
+    static file host can serve it, and a browser can open index.html from the disk. Equal boards
+    give equal bytes. An earlier site in OUT is replaced as a whole; a folder with other content is
+    refused. With --serve, the site is built in a temporary folder and rebuilt at the next request
+    after a file of the board has changed; no other files can be reached.
     """
     if not options.serve:
         show_report(build_site(board, options.out or board / "site", tell))

@@ -48,7 +48,7 @@ class SubmitOptions(
     card: str | None = flag(
         None,
         metavar="TASK",
-        help="only the card of this task [default: all tasks that the board has]",
+        help="submit only the card of this task [default: all tasks that the board has]",
     )
     cutoff: str = flag(
         "",
@@ -61,8 +61,8 @@ class SubmitOptions(
         type=click.IntRange(1, 1_000_000),
         metavar="N",
         help=(
-            "number of runs of this model and agent on the task's windows, including this one "
-            "and limited or aborted ones"
+            "number of runs of this model and agent on the task's windows, including this run "
+            "and limited or aborted runs"
         ),
     )
     claims: Path | None = flag(
@@ -78,8 +78,8 @@ class SubmitOptions(
         "repository",
         metavar="repository|elsewhere|URL",
         help=(
-            "where ledgers and transcripts are stored; a URL is an address https://… to download "
-            "them from"
+            "where ledgers and transcripts are stored: in the repository, elsewhere, or at an "
+            "https://… address for downloading them"
         ),
     )
     records_out: Path | None = flag(
@@ -94,19 +94,20 @@ class SubmitOptions(
 
 
 @example(
-    "ktdeval leaderboard submit ktdeval-runs/my-run --board my-board --submitter 'My team' --contact you@example.org"
+    "ktdeval leaderboard submit ktdeval-runs/my-run --board my-board --submitter 'My team' "
+    "--contact you@example.org"
 )
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(SubmitOptions)
 @click.pass_context
 def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None:
-    """Check the run folder RUN as `ktdeval leaderboard check` does, and write its submission into a
+    """Check the run folder RUN like `ktdeval leaderboard check`, and write its submission into a
     clone of the board.
 
-    Secrets are taken out of transcripts. By submitting you state that the records are those of one
-    run as it was made, which you chose before its result was known. Exit code 1: something is
-    missing, a line each, and nothing was written.
+    Secrets are removed from transcripts. By submitting, you state that the records are those of one
+    unaltered run, which you chose before its result was known. Exit code 1: something is missing
+    (one line each), and nothing was written.
     """
     key = None
     if options.key is not None:
@@ -158,7 +159,7 @@ def _storage_of(records: str) -> tuple[Stored, str]:
         return "elsewhere", records
 
     raise UsageError(
-        f"--records: expected repository, elsewhere or an address https://…, was {records!r}"
+        f"--records: expected repository, elsewhere or an https://… address, was {records!r}"
     )
 
 

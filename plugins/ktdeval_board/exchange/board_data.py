@@ -17,8 +17,10 @@ from ktdeval_board.ranking.rows import Row, Table
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.read_documents import read_own
 
-NO_DIVISION = "the board has no division for it"  #: Why a card is in no collection
-IS_BASELINE = "a baseline: shown at its place among the ranked, not ranked itself"
+NO_DIVISION = (
+    "the board has no division for it"  #: Reasons why a card is excluded from all collections
+)
+IS_BASELINE = "a baseline: shown among the ranked cards, but not ranked itself"
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from ktdeval_board.rules import Division, Rules
 
 SCHEMA_VERSION = "0.3.0"
 LIBRARY = "ktdeval"
-#: Why a card is in no collection of results of AI models
+#: Why a card is excluded from collections of AI model results
 NO_LANGUAGE_MODEL = "no installed plugin declares that a language model took part"
 
 _RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
@@ -203,8 +203,7 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
     executed = entry.tier in ("re-executed", "re-run")
     metadata: dict[str, JsonValue] = {
         "source_name": rules.title,
-        # The board has records of what it executed; for everything else there is only the
-        # submitter's word.
+        # The board has records of what it executed; everything else is only the submitter's claim.
         "source_type": "evaluation_run" if executed else "documentation",
         "source_organization_name": rules.title,
         "evaluator_relationship": "other",
@@ -372,9 +371,9 @@ _ROW_FACTS = (
     "alpha_rank",
 )
 _README = """\
-Rows of a ktdeval leaderboard, one a card. Only rows with `ranked` true may be ranked, and only
-within their configuration; `why` says why others may not, `tier` how far the figures have been
-confirmed. Fractions are fractions: 0.1 is 10 %.
+Rows of a ktdeval leaderboard, one per card. Only rows with `ranked` true may be ranked, and only
+within their configuration; `why` gives the reason for the others, and `tier` the extent to which
+the figures have been confirmed. Fractions are not percentages: 0.1 is 10 %.
 """
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
@@ -390,7 +389,9 @@ def write_eval_results(
     Unranked cards appear only in the dataset, since a list of results has no field for the reason.
     """
     if not _REPOSITORY.fullmatch(dataset):
-        raise UsageError(f"--dataset: {dataset!r} is not a dataset of the Hub; expected OWNER/NAME")
+        raise UsageError(
+            f"--dataset: {dataset!r} is not a valid dataset name on the Hub; expected OWNER/NAME"
+        )
 
     exported = ExportReport(unit="entries")
     for entry in data.entries:

@@ -61,7 +61,7 @@ class _Result(Struct, frozen=True):
 
     @property
     def task(self) -> str:
-        """Name of the evaluation, named after its data set."""
+        """Name of the evaluation, taken from its data set."""
         dataset = self.source_data.dataset_name
         if not dataset or dataset == self.evaluation_name:
             return self.evaluation_name
@@ -95,8 +95,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
     value = parse_untrusted(text, str(path))
     if not isinstance(value, dict) or "evaluation_results" not in value:
         raise CardError(
-            f"{path}: has no `evaluation_results`; expected a record of every_eval_ever, whose"
-            " converters read results of lm-eval, Inspect and HELM"
+            f"{path}: has no `evaluation_results`; expected a record of every_eval_ever; its "
+            "converters accept results of lm-eval, Inspect and HELM"
         )
 
     record = from_plain(value, _Record, str(path), CardError)

@@ -213,20 +213,20 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
         yield from card.rankable.reasons or ["the card says that it may not be ranked"]
 
     if "placebo" in card.labels:
-        yield "the market is a placebo, on which there is nothing to select"
+        yield "the market is a placebo, in which selection is impossible"
 
     if card.snapshot is not None and card.snapshot.synthetic != (rules.market == "synthetic"):
         of = "synthetic" if card.snapshot.synthetic else "real"
-        yield f"the market is {of}, and this board is of {rules.market} markets"
+        yield f"the market is {of}, but this board is for {rules.market} markets"
 
     if division.rank_by == COST and entry.has_submitters_price:
         yield (
-            f"its cost uses a {SUBMITTERS_PRICE}: the board lists no price of {entry.model} "
-            "(prices in board.yaml), and ranks only by its own prices"
+            f"its cost uses a {SUBMITTERS_PRICE}: the board lists no price for {entry.model} "
+            "(prices in board.yaml) and ranks only by its own prices"
         )
 
     if HUMAN in card.labels and division.people == "listed":
-        yield "a person decided, and this division ranks only models (people in board.yaml)"
+        yield "a person decided, but this division ranks only models (people in board.yaml)"
 
     if division.certificate == "required":
         yield from _certificate_reasons(entry, division)
@@ -240,7 +240,7 @@ def _certificate_reasons(entry: Entry, division: Division) -> Iterator[str]:
     """Yield why a mask's certificate is not sufficient for a division that requires one."""
     card = entry.card
     if "mask not certified" in entry.labels or "certificate claimed" in entry.labels:
-        yield "the division asks for a certificate of the mask that the board has verified"
+        yield "the division requires a certificate of the mask that the board has verified"
     elif isinstance(card, TradingCard) and card.certificate.value is not None:
         problem = division.attacker_problem(card.certificate.value)
         if problem is not None:

@@ -19,7 +19,7 @@ Vector = npt.NDArray[np.float64]
 Days = npt.NDArray[np.datetime64]
 LoadSeries = Callable[[str], Series | None]  #: Card id -> its series; None if the board lacks it
 
-NO_SERIES = "no daily series: the board has not executed the records of this card"
+NO_SERIES = "no daily series: the board has not executed this card's records"
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ..
     kind = None
     if figure.value is None:
         reason = unset_to_none(figure.reason) or ""
-        # An event that never happens comes later than any number, so its time is not missing.
+        # An event that never happens sorts after any number, so its time is not missing.
         value = math.inf if is_never(reason) else math.nan
         return value, low, high, kind, reason, figure.n, 0
 
@@ -199,8 +199,8 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
         return np.take_along_axis(ordered, np.maximum(index, 0)[:, None], axis=1)[:, 0]
 
     def quartile(quarter: int) -> Vector:
-        # As in statistics.quantiles(method="inclusive"), to the last bit, so that a board shows the
-        # same values as the card.
+        # Equal to statistics.quantiles(method="inclusive") to the last bit, so that a board shows
+        # the same values as the card.
         index, rest = np.divmod(quarter * (n - 1), 4)
         # A weight of 0 times infinity would be NaN.
         above = np.where(rest == 0, 0.0, at(np.minimum(index + 1, n - 1)))
@@ -432,7 +432,7 @@ def figure_rows(figures: Figures, columns: Sequence[str]) -> Iterator[FigureRow]
         }
 
 
-_NO_TRADER = "buying and holding the index takes no decisions"
+_NO_TRADER = "buying and holding the index involves no decisions"
 _NOT_TRACKED = "not computed for the benchmark"
 _NO_CHANCE = "not defined for chance"
 

@@ -21,12 +21,12 @@ LEVEL = 0.05
 POWER = 0.8
 
 NOT_KNOWN = (
-    "the end of its training data is not listed: name it under cutoffs in board.yaml, with a "
-    "page and a day"
+    "the end of its training data is not listed: add it to cutoffs in board.yaml, with a page "
+    "and a day"
 )
 ONLY_A_BOUND = (
-    "the list has only a lower bound for the end of its training data: name the end under "
-    "cutoffs in board.yaml, with a page and a day"
+    "the list has only a lower bound for the end of its training data: add the end to cutoffs in "
+    "board.yaml, with a page and a day"
 )
 
 
@@ -97,7 +97,7 @@ def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
     if listed == "unknown":
         return KnownUntil("unknown", NOT_KNOWN, None)
     if listed == "none":
-        return KnownUntil("none", "a rule of this suite: trained on nothing", None)
+        return KnownUntil("none", "a rule of this suite, without training data", None)
     if listed.is_lower_bound:
         return KnownUntil("unknown", ONLY_A_BOUND, None)
 

@@ -57,10 +57,7 @@ FIELDS = PairingTest._fields
 
 _SEED = 0
 _MAX_BLOCKS = 12
-_NOT_HERE = (
-    "windows share days, and some of them do not differ or have no figure: `ktdeval compare` "
-    "computes it"
-)
+_NOT_HERE = "windows share days, and some do not differ or lack a figure; use `ktdeval compare`"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[s
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
     lines = {} if attribution is None else attribution.lines
     standing: dict[str, JsonValue]
-    if row is None:  # the card is in no table
+    if row is None:  # the card appears in no table
         standing = dict.fromkeys(Standing.__annotations__)
     else:
         standing = standing_fields(row)
@@ -177,7 +177,7 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
         if not {"bright", "blinded"} <= cards.keys():
             continue
 
-        system = names[System.of(cards["blinded"])]  # all cards of a design have one system
+        system = names[System.of(cards["blinded"])]  # all cards of a design belong to one system
         for metric in MASK_METRICS:
             effects += _mask_effects(cards, metric, system)
 
@@ -347,7 +347,7 @@ def _card_events(entry: Entry, label: str) -> Iterator[Event]:
     if verdict is not None:
         text = f" was checked: {verdict.tier}"
         if verdict.steps:
-            text += f"; {verdict.steps:,} steps were executed again"
+            text += f"; {verdict.steps:,} steps were re-executed"
 
         yield event(verdict.checked_on, "checked", text)
 

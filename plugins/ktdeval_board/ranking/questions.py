@@ -93,7 +93,8 @@ def evidence_of(board: Board, entry: Entry) -> Evidence:
     ]
     if missing:
         return Evidence(
-            (f"{question.metric} is not defined on both sides in {', '.join(missing)}",), question
+            (f"{question.metric} is undefined for one of the two in {', '.join(missing)}",),
+            question,
         )
 
     known = [gap for gap in differences if gap is not None]

@@ -54,8 +54,8 @@ from ktdeval_board.ranking.verdicts import Reference, verdict
 from ktdeval_board.rules import Division
 
 _FRESH_NOTE = (
-    "figures of an entrant: over the windows after its own training data; tie groups: over the"
-    " windows after the training data of all ranked; baselines and the benchmark: over all"
+    "an entrant's figures cover the windows after its own training data; tie groups, the windows "
+    "after the training data of all ranked cards; baselines and the benchmark, all windows"
 )
 MAX_TESTED = 40
 """Maximum number of entrants in the tie test, the best by rank: time and memory grow with the
@@ -100,8 +100,8 @@ def require_baselines(board: Board) -> None:
 
 def _missing_note(missing: Sequence[str], division: Division) -> str:
     return (
-        f"baselines are missing ({', '.join(missing)}); a board always shows them: "
-        f"run `ktdeval leaderboard baselines . --division {division.id}`"
+        f"baselines are missing ({', '.join(missing)}); a board must always show them; run "
+        f"`ktdeval leaderboard baselines . --division {division.id}`"
     )
 
 
@@ -193,7 +193,7 @@ class _DivisionTables:
         where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
         if name not in self.columns:
             raise ConfigError(
-                f"{where}: {name!r} is not a figure of its cards{near_matches(name, self.columns)}"
+                f"{where}: {name!r} is not a figure on its cards{near_matches(name, self.columns)}"
             )
         if self.better == "neither":
             raise ConfigError(f"{where}: {name} has no better direction; name another figure")

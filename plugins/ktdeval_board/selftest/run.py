@@ -231,7 +231,7 @@ class _Forger:
             report = check_board(specimen.folder, self._plugins, self._options)
 
         if report.findings:
-            raise UsageError(f"the original of the forgery is refused itself: {report.findings[0]}")
+            raise UsageError(f"the genuine submission is itself refused: {report.findings[0]}")
 
         if not report.checked or report.checked[0].tier not in ("re-executed", "re-run"):
             notes = list(report.notes)

@@ -335,8 +335,8 @@ def _board_notes(board: Board) -> Iterator[str]:
     strays = [entry for entry in board.entries if entry.division is None and not entry.is_withdrawn]
     for entry in strays[:5]:
         yield (
-            f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval"
-            " leaderboard check --all` says why"
+            f"{board.folder.relative(entry.files.card)}: belongs to no division; run `ktdeval "
+            "leaderboard check --all` for the reason"
         )
 
     if len(strays) > 5:
@@ -370,7 +370,7 @@ def _key_notes(board: Board) -> Iterator[str]:
     if waiting:
         yield (
             f"{count(len(waiting), 'registration')} without a key ({registrations_text(waiting)});"
-            " `ktdeval leaderboard draw` draws it"
+            " `ktdeval leaderboard draw` draws them"
         )
 
     for excuse in load_errata(board.folder.path).registrations:

@@ -35,7 +35,7 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
 
     `windows` has for each window:
     `days`: from the first decision on, [n + 1].
-    `asset`, `benchmark`: values over the first one, [n + 1]; null if they are not known.
+    `asset`, `benchmark`: values divided by the first one, [n + 1]; null if unknown.
 
     `cards` has for each card and window:
     `seeds`: their number.

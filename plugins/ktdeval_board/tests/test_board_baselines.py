@@ -265,10 +265,10 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
 
     for changed, change, message in (
         (rules, {"seeds": (0, 2)}, "seeds 0, 2 are not consecutive"),
-        (rules, {"version": "9"}, "the board asks for 9"),
+        (rules, {"version": "9"}, "the board requires 9"),
         (rules, {"windows": (other,)}, "has no window 'W77' here"),
         (rules, {"windows": (short,)}, "on the board"),
-        (lost, {}, "does not say where snapshot small is"),
+        (lost, {}, "does not give the location of snapshot small"),
     ):
         division = replace(rules.divisions[0], **change)
         with pytest.raises(ConfigError, match=message):
@@ -292,7 +292,7 @@ def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) ->
     assert seeds_of(own, division, "builtin/momentum", {}) == (3, 4, 5)
     assert seeds_of(own, division, "a/stranger", {}) == (0,)
     assert facets(rules, division, card) == {}
-    assert facets(own, division, card) == {"seeds": "seeds 0, the board asks for 3, 4, 5"}
+    assert facets(own, division, card) == {"seeds": "seeds 0, the board requires 3, 4, 5"}
 
 
 # ==== a board of questions about no market

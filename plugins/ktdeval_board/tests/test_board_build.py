@@ -491,7 +491,7 @@ def test_divisions_that_ask_for_the_same_cards_are_refused(tmp_path: Path) -> No
     rules["divisions"].append({**rules["divisions"][0], "id": "again", "rank_by": "sharpe"})
     (board / "board.yaml").write_text(yaml.safe_dump(rules))
 
-    with pytest.raises(ConfigError, match="again asks for the same cards as"):
+    with pytest.raises(ConfigError, match="again matches the same cards as"):
         load_rules(board)
 
 
@@ -552,7 +552,7 @@ def test_a_card_without_a_division_is_reported_and_has_a_page(small: Path, tmp_p
     assert page["division"] is None
     assert page["why"] == [
         "belongs to no division of the board",
-        "seeds 0, the board asks for 0, 1",
+        "seeds 0, the board requires 0, 1",
     ]
 
 

@@ -311,7 +311,7 @@ def test_a_parameter_makes_no_second_registration(board: Path, name: str) -> Non
     changed = try_register(board, MOMENTUM, **PARAMETERS[name]) if name != "model_args" else None
     if changed is not None:
         (problem,) = changed.problems
-        assert "is registered in division" in problem
+        assert "is already registered in division" in problem
 
     system = first(board).system
     call = {**system.call, **({} if name == "model_args" else PARAMETERS[name])}
@@ -354,7 +354,7 @@ def test_a_card_with_other_parameters_than_registered_is_refused(
     force(board, run)
     (message,) = messages(board, "registered")
 
-    assert message.startswith("call: differs from what registration")
+    assert message.startswith("call: differs from registration")
 
 
 def test_a_run_with_a_registration_needs_no_other_option(
@@ -424,14 +424,14 @@ def test_a_name_spelled_differently_is_the_same_system_of_a_submitter(
     system = msgspec.structs.replace(first(board).system, model=model)
     write_by_hand(board, first(board), system=system)
     (message,) = messages(board, "registration")
-    assert "a submitter registers a system once" in message
+    assert "a submitter may register a system only once" in message
 
 
 def test_equal_content_is_one_registration_in_any_file_format(board: Path) -> None:
     registration = first(board)
     (problem,) = try_register(board, MOMENTUM).problems
 
-    assert problem.endswith("exists already; the same content is the same registration")
+    assert problem.endswith("already exists; equal content is the same registration")
 
     text = BoardFolder(board).registration(registration.id).read_text()
     spaced = BoardFolder(board).registration("a" * 64)
@@ -516,7 +516,7 @@ def test_a_name_and_contact_written_otherwise_are_the_same_submitter(
 def test_who_registers_submits(board: Path, run: Path, option: str, other: str, field: str) -> None:
     (problem,) = submit(board, run, **{option: other}).missing
     assert f"registered: submitter.{field}: differs from" in problem
-    assert "the same submitter registers and submits" in problem
+    assert "the same submitter must register and submit" in problem
 
 
 # -- abandoned registrations
@@ -622,8 +622,8 @@ def test_a_baseline_is_registered_by_the_board_alone(
 
     assert (
         message
-        == "builtin/equal_weight is a baseline, which the board runs itself, under a key drawn"
-        " for it"
+        == "builtin/equal_weight is a baseline; the board runs it itself, under its own drawn"
+        " key"
     )
 
 

@@ -220,7 +220,7 @@ def test_a_signed_unused_key_takes_the_rank_of_its_signer_and_says_so(
 @pytest.mark.slow
 def test_nobody_signs_for_another(keyed: Path) -> None:
     (foreign,) = try_signed(keyed, VOLATILITY, WHO, THEIRS).problems
-    assert "is of Another team, but A team registers" in foreign
+    assert "was made by Another team, but A team registers" in foreign
 
     (unknown,) = try_signed(keyed, VOLATILITY, WHO, UNKNOWN).problems
     assert "none of which is trusted here" in unknown
@@ -269,7 +269,7 @@ def test_a_signature_can_be_neither_taken_away_nor_added_after_the_draw(keyed: P
 
     assert (rule, message) == (
         "signature",
-        f"was signed when its key was drawn; put {place.name} back",
+        f"was signed when its key was drawn; restore {place.name}",
     )
 
     place.write_bytes(content.replace(b'"sig":"', b'"sig":"A', 1))
@@ -334,7 +334,7 @@ def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, 
     rules["submitter_keys"][0]["retired"] = True
     (keyed / "board.yaml").write_text(yaml.safe_dump(rules, sort_keys=False))
 
-    retired = "is signed by a key of A team that is retired; sign with the new one"
+    retired = "is signed with a retired key of A team; sign with the new one"
 
     assert findings(keyed) == [("signature", retired)]
     assert draw(keyed) == []
@@ -439,9 +439,9 @@ def test_a_file_of_a_run_that_names_no_system_is_refused(
 
 
 HOSTILE = {
-    "formula": ("=1+1", "x@example.org", "which a spreadsheet takes for a formula"),
-    "script": ("javascript:alert(1)", "x@example.org", "holds markup or a script"),
-    "markup": ("<b>x</b>", "x@example.org", "holds markup or a script"),
+    "formula": ("=1+1", "x@example.org", "which a spreadsheet would treat as a formula"),
+    "script": ("javascript:alert(1)", "x@example.org", "contains markup or a script"),
+    "markup": ("<b>x</b>", "x@example.org", "contains markup or a script"),
     "control": ("a\x1b[31mred", "x@example.org", "U+001B"),
     "direction": ("a\u202eb", "x@example.org", "U+202E"),
     "empty": ("", "x@example.org", "submitter.name"),

@@ -140,7 +140,7 @@ def test_a_text_that_is_no_plain_line_is_refused(
     [
         ("{", "is not strict JSON"),
         ("[1]", "has no `evaluation_results`"),
-        ('{"results": {"gsm8k": {"acc,none": 0.5}}}', "converters read results of lm-eval"),
+        ('{"results": {"gsm8k": {"acc,none": 0.5}}}', "converters accept results of lm-eval"),
         (changed("evaluation_results", value=[]), "results"),
         (changed("evaluation_results", 0, "score_details", "score", value="high"), "score"),
         (changed("model_info", value={}), "id"),

@@ -194,7 +194,7 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"certificate": "required"}, "name the attackers that count, such as"),
+        ({"certificate": "required"}, "needs the attackers that count, such as"),
         ({"attackers": ("openai/gpt-4.1",)}, "add certificate: required"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_p
     assert (kinds, begun.notes) == (dict.fromkeys(DEFAULT_BASELINES, ("rule", 0)) | others, ())
 
     (note,) = begin(tmp_path / "other", market).notes
-    assert "names a folder of this machine" in note
+    assert "is a folder on this machine" in note
 
 
 def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
@@ -285,7 +285,7 @@ def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_default
         (
             {"market": "real"},
             UsageError,
-            "snapshot small is synthetic; a board never mixes the two",
+            "snapshot small is synthetic; a board never mixes real and synthetic",
         ),
         ({"data": "nowhere"}, DataError, "neither a folder nor a data provider"),
         ({"name": "No Slug"}, ConfigError, "name: expected `str` of lower-case letters"),
@@ -316,7 +316,7 @@ def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_
     market: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds notes\.txt already"):
+    with pytest.raises(UsageError, match=r"already contains notes\.txt"):
         begin(tmp_path, market)
 
     assert tree(tmp_path) == {"notes.txt": b"mine"}

@@ -467,7 +467,7 @@ def test_history_tells_what_happened_in_order() -> None:
         ("2026-02-01", "erratum", None),
         ("2026-03-01", "erratum", "house/second"),
     ]
-    assert events[1]["text"] == "house/first was checked: re-executed; 80 steps were executed again"
+    assert events[1]["text"] == "house/first was checked: re-executed; 80 steps were re-executed"
     assert events[-1]["text"] == "house/second: unranked: a late feed (the board)"
     assert events[-1]["division"] == "main"
     assert [event["system"] for event in events] == [event["model"] or "" for event in events]

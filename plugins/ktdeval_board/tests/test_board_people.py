@@ -12,7 +12,7 @@ from board_forge import forge_board
 from ktdeval_board.board_entries import Board, Entry, load_board
 from ktdeval_board.ranking.column_texts import why_unranked
 
-LISTED = "a person decided, and this division ranks only models (people in board.yaml)"
+LISTED = "a person decided, but this division ranks only models (people in board.yaml)"
 
 
 @pytest.fixture(scope="module")

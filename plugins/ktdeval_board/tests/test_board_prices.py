@@ -100,7 +100,7 @@ def test_a_submitters_price_is_labelled_and_ranks_nobody(
     assert row["rank"] is None
     assert any(
         reason.startswith(
-            "its cost uses a price by submitter: the board lists no price of acme/one"
+            "its cost uses a price by submitter: the board lists no price for acme/one"
         )
         for reason in row["why"]
     )

@@ -214,7 +214,7 @@ def without_registration(entry: Entry) -> Entry:
     [
         (unchecked, "the board has no verdict on it"),
         (other_key, "mask_key: is not the key drawn for registration"),
-        (other_model, "model_args: differs from what registration"),
+        (other_model, "model_args: differs from registration"),
         (cut, "every episode was cut after 3 steps"),
         (without_registration, "no question was registered before the run"),
     ],

@@ -563,7 +563,7 @@ def test_never_is_no_missing_figure_and_never_leads() -> None:
         assert rows[name]["n"][place] == planned
 
 
-UNCERTIFIED = "the division asks for a certificate of the mask that the board has verified"
+UNCERTIFIED = "the division requires a certificate of the mask that the board has verified"
 CERTIFIED = {
     "attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}],
     "bound": {"joint": {}},
@@ -584,14 +584,14 @@ REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
         (
             {"labels": ["synthetic", "placebo"]},
             {},
-            "the market is a placebo, on which there is nothing to select",
+            "the market is a placebo, in which selection is impossible",
         ),
         (
             {"errata": [Erratum("c" * 64, "2026-02-03", "unranked", "a late feed")]},
             {},
             "erratum of 2026-02-03: a late feed",
         ),
-        ({"snapshot": REAL}, {}, "the market is real, and this board is of synthetic markets"),
+        ({"snapshot": REAL}, {}, "the market is real, but this board is for synthetic markets"),
         ({"labels": ["mask not certified"]}, {"certificate": "required"}, UNCERTIFIED),
         ({"labels": ["certificate claimed"]}, {"certificate": "required"}, UNCERTIFIED),
         (
@@ -693,7 +693,7 @@ def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() 
         (
             "total_retrun",
             "higher",
-            "rank_by: 'total_retrun' is not a figure of its cards; did you mean 'total_return'",
+            "rank_by: 'total_retrun' is not a figure on its cards; did you mean 'total_return'",
         ),
         (
             "total_return",
@@ -798,7 +798,7 @@ def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
     assert values == {"gross_return": pytest.approx(-0.01), "excess": 0.0, "selection_alpha": None}
     assert (row["card"], row["reasons"]["vs_random"]) == (
         None,
-        "buying and holding the index takes no decisions",
+        "buying and holding the index involves no decisions",
     )
     assert shown(tables["W2"], label, "total_return")[0] == -0.03
 

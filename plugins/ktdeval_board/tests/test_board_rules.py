@@ -302,7 +302,7 @@ def test_a_board_without_divisions_has_no_task_to_compare_with(
     small: Board, trading: Entry
 ) -> None:
     found = found_of_card(small, trading, of_rules=whole(divisions=[]))
-    assert found == [("task", f"task {trading.card.task.name}: the board has no division")]
+    assert found == [("task", f"task {trading.card.task.name}: the board has no division for it")]
 
 
 def test_a_card_of_another_task_gets_only_the_finding_about_its_task(
@@ -370,7 +370,7 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
     last = small.rules.divisions[0].windows[1].last
 
     assert findings("W1", "W2*") == [
-        ("windows", f"W2 is 2024-01-02…{last}, the division's is {first}…{last}")
+        ("windows", f"W2 is 2024-01-02…{last}, but the division's is {first}…{last}")
     ]
 
 
@@ -386,7 +386,7 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
             ["1 missing; run again with --seeds 2", "9 too many; run again with --seeds 2"],
         ),
         ([4], [4, 5, 6], ["5, 6 missing; run again with --seeds 3 --seed 4"]),
-        ([1, 0], [0, 1], ["seeds 1, 0, the board asks for 0, 1"]),
+        ([1, 0], [0, 1], ["seeds 1, 0, the board requires 0, 1"]),
     ],
 )
 def test_seeds_are_lacking_or_too_many_or_in_another_order(
@@ -421,10 +421,10 @@ RULE_ATTACKER = {"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]
 @pytest.mark.parametrize(
     ("change", "of_rules", "is_certified", "expected"),
     [
-        (nothing, REQUIRED, True, "asks for a certificate of the mask"),
+        (nothing, REQUIRED, True, "requires a certificate of the mask"),
         (nothing, nothing, False, ""),
         (certified(), REQUIRED, True, ""),
-        (certified(), REQUIRED, False, "is claimed, and this board has not verified it"),
+        (certified(), REQUIRED, False, "is claimed, but this board has not verified it"),
         (certified(), nothing, False, ""),
         (
             both(certified(), whole(labels=["mask not certified"])),
@@ -527,7 +527,7 @@ def test_a_card_was_made_by_today_but_for_a_baseline(
 
 BY_THE_BOARD = (
     "registered",
-    "alder/model-1 is a baseline, which the board runs itself, under a key drawn for it",
+    "alder/model-1 is a baseline; the board runs it itself, under its own drawn key",
 )
 
 
@@ -594,20 +594,24 @@ def recorded(date: str) -> Change:
         (
             {"cutoff_date": "2024-03-31"},
             recorded("2024-03-30"),
-            ["is 2024-03-31, the card says 2024-03-30"],
+            ["is 2024-03-31, but the card says 2024-03-30"],
         ),
         (
             {"cutoff_date": "2024-03-31"},
             recorded("2024-04"),
-            ["is 2024-03-31, the card says 2024-04"],
+            ["is 2024-03-31, but the card says 2024-04"],
         ),
-        ({"cutoff_date": "unknown"}, recorded("2024-03"), ["is unknown, the card says 2024-03"]),
-        ({"cutoff_date": "none"}, recorded("2024-03"), ["is none, the card says 2024-03"]),
+        (
+            {"cutoff_date": "unknown"},
+            recorded("2024-03"),
+            ["is unknown, but the card says 2024-03"],
+        ),
+        ({"cutoff_date": "none"}, recorded("2024-03"), ["is none, but the card says 2024-03"]),
         ({"cutoff_date": "none"}, whole(knowledge_cutoff="none"), []),
         (
             {"cutoff_date": "unknown"},
             whole(knowledge_cutoff="none"),
-            ["the card says none: nothing was trained"],
+            ["but the card says that nothing was trained"],
         ),
         ({"cutoff_date": "unknown"}, whole(knowledge_cutoff="unknown"), []),
         ({"cutoff_date": "none"}, whole(knowledge_cutoff="unknown"), []),
@@ -707,7 +711,7 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
 
     lacking = replace(listed, files=files[1:])
     assert found_of_list(small, trading, lacking) == [
-        ("records", f"files: {first.path}, from which the card was made, is missing"),
+        ("records", f"files: {first.path}, needed for the card, is missing"),
         ("records", f"files: {first.path} is missing"),
     ]
 

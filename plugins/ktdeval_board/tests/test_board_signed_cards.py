@@ -92,7 +92,7 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
     assert "the board has a key of A team, who did not sign this card" in unsigned
 
     (stolen,) = submit(board, run, key=OTHER).missing
-    assert "is of Others, but A team submits" in stolen
+    assert "was made by Others, but A team submits" in stolen
 
     (unknown,) = submit(board, run, key=UNKNOWN).missing
     assert "none of which is trusted here" in unknown
@@ -183,4 +183,4 @@ def test_the_command_signs_by_a_key_file(board: Path, run: Path, tmp_path: Path)
     )
 
     assert result.exit_code == 1
-    assert "is of Others, but A team submits" in result.output
+    assert "was made by Others, but A team submits" in result.output

@@ -212,27 +212,27 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("the version", 'version: "0"', "the board asks for 0"),
+        ("the version", 'version: "0"', "the board requires 0"),
         ("the config", "", "task config"),
         ("the market", "", "snapshot"),
-        ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),
+        ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board requires paper"),
         (
             'last: "2024-03-14"',
             'last: "2024-03-13"',
-            "is 2024-03-01…2024-03-14, the division's is 2024-03-01…2024-03-13",
+            "is 2024-03-01…2024-03-14, but the division's is 2024-03-01…2024-03-13",
         ),
         ("seeds: [0]", "seeds: [3]", "seeds: 0 too many; run again with --seeds 1 --seed 3"),
         ("seeds: [0]", "seeds: [3]", "seeds: 3 missing; run again with --seeds 1 --seed 3"),
         (
             'market: "synthetic"',
             'market: "real"',
-            "the card says that its market is synthetic, the board is of real markets",
+            "the card says that its market is synthetic, but the board is for real markets",
         ),
         ("card_mb: 8", "card_mb: 1", None),
         (
             f'task: "{TASK}"',
             'task: "bright_open_research"',
-            "the board has no division of blinded_open_research",
+            "the board has no division for blinded_open_research",
         ),
         (
             'opened_on: "2026-03-01"',
@@ -366,7 +366,7 @@ def test_a_card_of_the_board_precedes_a_submitted_one_on_any_stated_days(
     late = {"today": "2026-03-09"}
     (line,) = submit(board, again, replace(CLAIMS, attempts=2), **late).missing
 
-    assert "duplicate: builtin/momentum with agent react has a card in division" in line
+    assert "duplicate: builtin/momentum with agent react already has a card in division" in line
 
 
 def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> None:
@@ -374,7 +374,7 @@ def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> Non
     (line,) = submit(submitted, run).missing
 
     assert line.startswith(
-        f"{TASK}.json: duplicate: the same card is on the board already: cards/{TASK}/"
+        f"{TASK}.json: duplicate: the same card is already on the board: cards/{TASK}/"
     )
     assert tree(submitted) == before
 
@@ -388,7 +388,7 @@ def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
     again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
     (line,) = submit(board, again, replace(CLAIMS, attempts=2)).missing
 
-    assert "builtin/momentum with agent react has a card in division" in line
+    assert "builtin/momentum with agent react already has a card in division" in line
 
     withdraw(board)
     (line,) = submit(board, again).missing
@@ -442,7 +442,7 @@ def test_of_several_cards_those_of_the_board_are_taken(
     note, own_key = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
     assert note.startswith(
-        "passed over: bright_open_research.json: task: the board has no division of"
+        "passed over: bright_open_research.json: task: the board has no division for"
         " bright_open_research"
     )
 
@@ -538,7 +538,7 @@ def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
     missing = submit(board, hashed).missing
 
     assert any(
-        "manifest.json: holds an API key (sk-…), which can't be removed; run again without it"
+        "manifest.json: contains an API key (sk-…), which can't be removed; run again without it"
         in line
         for line in missing
     )
@@ -547,7 +547,7 @@ def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
     # a word of the task
     lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing
     assert (
-        "transcripts hold the value of $ODD_TOKEN, which can't be replaced consistently in all records"
+        "transcripts contain the value of $ODD_TOKEN, which can't be replaced consistently in all records"
         in lines[0]
     )
     assert all("unset the variable if it is not a secret" in line for line in lines)
@@ -641,7 +641,7 @@ def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     (board / "records" / file_sha256(run / "cards" / f"{TASK}.json")).mkdir(parents=True)
     before = tree(board)
 
-    with pytest.raises(StoreError, match="exists already; nothing was written"):
+    with pytest.raises(StoreError, match="already exists; nothing was written"):
         submit(board, run)
 
     assert tree(board) == before
@@ -680,7 +680,7 @@ def test_findings_on_other_cards_do_not_block_a_submission(
 
     own_key, note = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
-    assert note == "the board also has 1 finding of other cards; see `ktdeval leaderboard check`"
+    assert note == "the board also has 1 finding on other cards; see `ktdeval leaderboard check`"
 
 
 def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:
@@ -740,7 +740,7 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
     assert "--records-out" in folder
 
     (useless,) = submit(board, run, records_url="https://example.org/x").missing
-    assert "is for records that are stored elsewhere" in useless
+    assert "applies to records that are stored elsewhere" in useless
 
 
 @pytest.mark.exhaustive
@@ -856,7 +856,7 @@ def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
 @pytest.mark.parametrize(
     ("words", "claims", "expected"),
     [
-        (("--records", "here"), "", "expected repository, elsewhere or an address https://…"),
+        (("--records", "here"), "", "expected repository, elsewhere or an https://… address"),
         ((), "strategie: free\n", "did you mean 'strategy'"),
         ((), "attempts: many\n", "attempts"),
     ],

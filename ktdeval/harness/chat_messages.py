@@ -245,6 +245,8 @@ class Reply:
     served_by: str = ""
     notes: tuple[str, ...] = ()
     opaque: Opaque | None = None  #: data that the provider requires back with this turn
+    #: the provider's id of this reply, for traces: not recorded
+    response_id: str = field(default="", compare=False)
 
     def as_message(self) -> Message:
         """Return this reply as a turn of the conversation, with the data that its provider requires
@@ -350,7 +352,7 @@ def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
 
 
 _TEXTS: Mapping[type, tuple[str, ...]] = {
-    Reply: ("content", "reasoning", "served_by", "notes", "tool_calls", "opaque"),
+    Reply: ("content", "reasoning", "served_by", "response_id", "notes", "tool_calls", "opaque"),
     ToolCall: ("id", "name", "arguments", "opaque"),
     Opaque: ("data", "signed_words"),
 }

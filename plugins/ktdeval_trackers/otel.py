@@ -1,9 +1,11 @@
 """Runs as traces of OpenTelemetry: `ktdeval run … --plugin ktdeval_trackers.otel`.
 
-One trace a run: run > episode (`invoke_agent`) > step > call (`chat`), with the attributes of the
-semantic conventions for generative AI, and their metrics of tokens and durations. Spans go to the
-provider that is set up already, or by OTLP to `OTEL_EXPORTER_OTLP_ENDPOINT`. Messages leave only
-where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
+One trace a run: run > episode (`invoke_agent`) > step > call (`chat`) and tool (`execute_tool`), with
+the names of the semantic conventions for generative AI, whose version `SCHEMA_URL` states; their
+metrics of tokens and durations; and a `gen_ai.evaluation.result` event for each figure of a card and
+of its episodes. They go to the providers that are set up already, or by OTLP to
+`OTEL_EXPORTER_OTLP_ENDPOINT`. Messages, and arguments and results of tools, leave only where
+`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ktdeval
-from ktdeval.harness import Message, Reply
+from ktdeval.harness import Message, Reply, ToolCall
 from ktdeval.hookspecs import hookimpl
 from ktdeval.task_api import (
     CallFinished,
@@ -31,10 +33,18 @@ from ktdeval.task_api import (
     StepFinished,
 )
 from ktdeval.values import JsonValue
-from ktdeval_trackers.run_facts import CACHED, missing
+from ktdeval_trackers.run_facts import (
+    CACHED,
+    card_figures,
+    cards_of,
+    episode_figures,
+    missing,
+)
 
 try:
-    from opentelemetry import metrics, trace
+    from opentelemetry import _logs, metrics, trace
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
@@ -46,11 +56,20 @@ except ImportError as error:
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable that lets messages leave, as of OpenTelemetry's own instrumentations."""
+SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+"""Version of the conventions, as `model/manifest.yaml` of their repository states it."""
 _TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
 _TIMEOUT_S = 3.0  #: longest wait for a collector where `OTEL_EXPORTER_OTLP_TIMEOUT` is not set
-_TOKEN_BUCKETS = tuple(float(4**power) for power in range(14))  #: as the conventions say
 _SECOND_BUCKETS = tuple(0.01 * 2**power for power in range(14))  #: as the conventions say
 
+#: Counts of `Usage` as the conventions name them
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read.input_tokens",
+    "cache_write_tokens": "cache_write.input_tokens",
+    "reasoning_tokens": "reasoning.output_tokens",
+}
 #: Providers as the conventions name them, where ktdeval's name differs
 _PROVIDERS = {
     "google": "gcp.gemini",
@@ -67,22 +86,28 @@ class _EpisodeSpans:
 
     episode: Span
     step: Span | None = None  #: None after the last step
+    #: calls of tools without a result yet, with the time of their reply
+    tools: dict[str, tuple[ToolCall, int]] = field(default_factory=dict)
 
 
 class OtelTracker:
-    """Makes spans of events. `tracer` and `meter` are looked up when a run starts, unless given."""
+    """Makes spans of events. `given`: tracer, meter and logger; looked up when a run starts,
+    unless given.
+    """
 
     def __init__(
-        self, tracer: Any = None, meter: Any = None, clock: Callable[[], int] = time.time_ns
+        self, given: tuple[Any, Any, Any] | None = None, clock: Callable[[], int] = time.time_ns
     ) -> None:
-        self._given = (tracer, meter)
+        self._given = given
         self._clock = clock
         self._tracer: Any = None
-        self._tokens: Any = None
+        self._logger: Any = None
+        self._tokens: dict[str, Any] = {}
         self._durations: Any = None
         self._providers: list[Any] = []  # that were set up here
         self._run: Span | None = None
         self._episodes: dict[str, _EpisodeSpans] = {}
+        self._ended: dict[str, Span] = {}  #: spans of finished episodes, which figures are about
 
     def ktdeval_event(self, event: object) -> None:
         """Make spans of one event; those outside of a run are ignored."""
@@ -106,25 +131,25 @@ class OtelTracker:
                 self._finish(event)
 
     def _start(self, event: RunStarted) -> None:
-        tracer, meter = self._given
-        if tracer is None:
-            tracer = self._own_tracer()
-            meter = self._own_meter()
-
-        self._tracer = tracer
-        self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            unit="{token}",
-            description="Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
+        tracer, meter, self._logger = self._given or (
+            self._own_tracer(),
+            self._own_meter(),
+            self._own_logger(),
         )
+        self._tracer = tracer
+        for count, name in _COUNTS.items():
+            self._tokens[count] = meter.create_counter(
+                f"gen_ai.client.inference.usage.{name}", unit="{token}"
+            )
+
         self._durations = meter.create_histogram(
-            "gen_ai.client.operation.duration",
+            "gen_ai.client.inference.duration",
             unit="s",
-            description="GenAI operation duration.",
+            description="Duration of model calls.",
             explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
         )
         self._episodes = {}
+        self._ended = {}
         self._run = tracer.start_span(
             "ktdeval run",
             attributes={
@@ -148,7 +173,7 @@ class OtelTracker:
             provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_timeout_s())))
             self._providers.append(provider)
 
-        return provider.get_tracer("ktdeval", ktdeval.__version__)
+        return provider.get_tracer("ktdeval", ktdeval.__version__, schema_url=SCHEMA_URL)
 
     def _own_meter(self) -> Any:
         """Return the meter of the provider that is set up, or of one that exports by OTLP."""
@@ -162,7 +187,22 @@ class OtelTracker:
             provider = MeterProvider(resource=_resource(), metric_readers=[reader])
             self._providers.append(provider)
 
-        return provider.get_meter("ktdeval", ktdeval.__version__)
+        return provider.get_meter("ktdeval", ktdeval.__version__, schema_url=SCHEMA_URL)
+
+    def _own_logger(self) -> Any:
+        """Return the logger of the provider that is set up, or of one that exports by OTLP."""
+        provider: Any = _logs.get_logger_provider()
+        if not isinstance(provider, LoggerProvider):
+            from opentelemetry.exporter.otlp.proto.http._log_exporter import (  # noqa: PLC0415 - as above
+                OTLPLogExporter,
+            )
+
+            provider = LoggerProvider(resource=_resource())
+            exporter = OTLPLogExporter(timeout=_timeout_s())
+            provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+            self._providers.append(provider)
+
+        return provider.get_logger("ktdeval", ktdeval.__version__, schema_url=SCHEMA_URL)
 
     def _start_episode(self, event: EpisodeStarted) -> None:
         spec = event.spec
@@ -205,6 +245,7 @@ class OtelTracker:
             return
 
         span = spans.step
+        self._end_tools(spans, self._clock())
         span.set_attribute("ktdeval.provenance", event.provenance)
         span.set_attribute("ktdeval.tokens", event.tokens)
         if isinstance(event, StepFinished):
@@ -226,6 +267,9 @@ class OtelTracker:
         spans = self._episodes.get(event.spec.id)
         parent = self._run if spans is None else spans.step or spans.episode
         end = self._clock()
+        start = end - round(event.latency_s * 1e9)
+        if spans is not None:
+            self._end_tools(spans, start, event.request.messages)
         names = _model_attributes(event.model)
         attributes = {
             "gen_ai.operation.name": "chat",
@@ -240,7 +284,7 @@ class OtelTracker:
             attributes["ktdeval.call_cost_usd"] = event.cost_usd
         if event.reply is None:
             attributes["error.type"] = event.outcome
-        if os.environ.get(CAPTURE, "").lower() == "true":
+        if _captures():
             attributes |= _content(event)
 
         span = self._tracer.start_span(
@@ -248,14 +292,43 @@ class OtelTracker:
             context=trace.set_span_in_context(parent) if parent else None,
             kind=SpanKind.CLIENT,
             attributes=attributes,
-            start_time=end - round(event.latency_s * 1e9),
+            start_time=start,
         )
         if event.reply is None:
             span.set_status(Status(StatusCode.ERROR, event.outcome))
+        elif spans is not None:
+            spans.tools = {call.id: (call, end) for call in event.reply.tool_calls}
 
         span.end(end)
         if event.outcome != CACHED:
             self._measure(event, names)
+
+    def _end_tools(self, spans: _EpisodeSpans, end: int, messages: Sequence[Message] = ()) -> None:
+        """Make spans of the tools that the last reply called. A tool ran at some time between that
+        reply and the next request or the end of the step.
+        """
+        results = {message.tool_call_id: message.content for message in messages}
+        for call, start in spans.tools.values():
+            attributes = {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": call.name,
+                "gen_ai.tool.call.id": call.id,
+                "gen_ai.tool.type": "function",
+            }
+            if _captures():
+                attributes["gen_ai.tool.call.arguments"] = call.arguments
+                attributes["gen_ai.tool.call.result"] = results.get(call.id, "")
+
+            span = self._tracer.start_span(
+                f"execute_tool {call.name}",
+                context=trace.set_span_in_context(spans.step or spans.episode),
+                kind=SpanKind.INTERNAL,
+                attributes=attributes,
+                start_time=start,
+            )
+            span.end(max(start, end))
+
+        spans.tools = {}
 
     def _measure(self, event: CallFinished, names: dict[str, str]) -> None:
         attributes = {"gen_ai.operation.name": "chat", **names}
@@ -264,15 +337,35 @@ class OtelTracker:
             return
 
         self._durations.record(event.latency_s, attributes)
-        usage = event.reply.usage
-        for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            self._tokens.record(tokens, attributes | {"gen_ai.token.type": kind})
+        attributes["gen_ai.token.modality"] = "text"
+        for count, tokens in event.reply.usage.to_json().items():
+            if tokens:
+                self._tokens[count].add(tokens, attributes)
+
+    def _evaluate(self, paths: Sequence[str]) -> None:
+        """Make an event of each figure of cards and of their episodes."""
+        for card in cards_of(paths):
+            self._log_figures(self._run, card_figures(card))
+            for episode, figures in episode_figures(card):
+                named = {f"{card.task.name}/{name}": value for name, value in figures.items()}
+                self._log_figures(self._ended.get(episode), named)
+
+    def _log_figures(self, span: Span | None, figures: Mapping[str, float]) -> None:
+        context = None if span is None else trace.set_span_in_context(span)
+        for name, value in figures.items():
+            self._logger.emit(
+                timestamp=self._clock(),
+                context=context,
+                event_name="gen_ai.evaluation.result",
+                attributes={"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": value},
+            )
 
     def _end_episode(self, spec: EpisodeSpec, error: str) -> None:
         spans = self._episodes.pop(spec.id, None)
         if spans is None:  # it was finished before this run
             return
 
+        self._ended[spec.id] = spans.episode
         for span in (spans.step, spans.episode):
             if span is not None:
                 if error:
@@ -281,6 +374,7 @@ class OtelTracker:
                 span.end(self._clock())
 
     def _finish(self, event: RunFinished) -> None:
+        self._evaluate(event.cards)
         for spans in self._episodes.values():  # an interrupt left them open
             for span in (spans.step, spans.episode):
                 if span is not None:
@@ -299,6 +393,11 @@ class OtelTracker:
         providers, self._providers = self._providers, []
         for provider in providers:
             provider.shutdown()  # sends what is left
+
+
+def _captures() -> bool:
+    """Return whether texts may leave."""
+    return os.environ.get(CAPTURE, "").lower() == "true"
 
 
 def _timeout_s() -> float | None:
@@ -327,11 +426,13 @@ def _reply_attributes(reply: Reply | None) -> dict[str, Any]:
     if reply is None:
         return {}
 
-    attributes: dict[str, Any] = {
-        "gen_ai.response.finish_reasons": (reply.finish_reason,),
-        "gen_ai.usage.input_tokens": reply.usage.input_tokens,
-        "gen_ai.usage.output_tokens": reply.usage.output_tokens,
-    }
+    attributes: dict[str, Any] = {"gen_ai.response.finish_reasons": (reply.finish_reason,)}
+    for count, tokens in reply.usage.to_json().items():
+        if tokens or count in ("input_tokens", "output_tokens"):
+            attributes[f"gen_ai.usage.{_COUNTS[count]}"] = tokens
+
+    if reply.response_id:
+        attributes["gen_ai.response.id"] = reply.response_id
     if reply.served_by:
         attributes["gen_ai.response.model"] = reply.served_by
 

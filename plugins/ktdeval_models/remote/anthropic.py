@@ -463,6 +463,7 @@ class AnthropicModel(RemoteAdapter):
             served_by=served_by,
             notes=ending.notes,
             opaque=opaque,
+            response_id=text_of(answer.get("id")),
         )
 
     def _text(self, block: Mapping[str, Any], name: str) -> str:

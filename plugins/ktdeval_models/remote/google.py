@@ -235,7 +235,11 @@ class GoogleModel(RemoteAdapter):
         unknown reason; ProviderError if the account is blocked.
         """
         usage = _token_usage(answer.get("usageMetadata"))
-        blank = Reply(usage=usage, served_by=text_of(answer.get("modelVersion")))
+        blank = Reply(
+            usage=usage,
+            served_by=text_of(answer.get("modelVersion")),
+            response_id=text_of(answer.get("responseId")),
+        )
         candidate = self._candidate(answer)
         if candidate is None:
             return self._without_candidate(answer, blank)

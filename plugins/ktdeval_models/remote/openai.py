@@ -349,6 +349,7 @@ class ChatModel(OpenAIAdapter):
             served_by=served_by,
             notes=ending.notes,
             opaque=kept,
+            response_id=text_of(answer.get("id")),
         )
 
     def _calls(self, message: Mapping[str, Any]) -> Iterator[ToolCall]:

@@ -173,6 +173,7 @@ class ResponsesModel(OpenAIAdapter):
             served_by=served_by,
             notes=ending.notes,
             opaque=None if refusals else turn.opaque("openai", self.name),
+            response_id=text_of(answer.get("id")),
         )
 
     def _word(self, answer: Mapping[str, Any]) -> str:

@@ -1,10 +1,13 @@
-"""Traces of runs, by the SDK of OpenTelemetry with its exporter in memory."""
+"""Traces of runs, by the SDK of OpenTelemetry: in memory, and by OTLP to a server that decodes them."""
 
 from __future__ import annotations
 
+import gzip
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,15 +15,21 @@ from tracked_run import BROKEN, DONE, MODEL, PROMPT, REPLY, STEPS, interrupted_r
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel: pip install '.[otel]'")
 
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
-from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
-from ktdeval_trackers.otel import CAPTURE, OtelTracker
+from ktdeval.cards import load_card
+from ktdeval_trackers.otel import CAPTURE, SCHEMA_URL, OtelTracker
+from ktdeval_trackers.run_facts import card_figures
 
 
 class Collected:
@@ -33,7 +42,8 @@ class Collected:
         self.reader = InMemoryMetricReader()
         meters = MeterProvider(metric_readers=[self.reader])
         self.now = 1_700_000_000_000_000_000
-        self.tracker = OtelTracker(provider.get_tracer("t"), meters.get_meter("t"), self.clock)
+        given = (provider.get_tracer("t"), meters.get_meter("t"), LoggerProvider().get_logger("t"))
+        self.tracker = OtelTracker(given, self.clock)
 
     def clock(self) -> int:
         self.now += 1_000_000_000
@@ -86,6 +96,7 @@ def test_a_run_is_one_trace_of_run_episode_step_and_call(collected: Collected) -
         "invoke_agent react < ktdeval run",
         "step < invoke_agent react < ktdeval run",
         "chat gpt-4.1 < step < invoke_agent react < ktdeval run",
+        "execute_tool submit_action < step < invoke_agent react < ktdeval run",
     }
     assert {span.context.trace_id for span in collected.spans} == {run.context.trace_id}
     assert run.attributes["ktdeval.run_state"] == "failed"
@@ -106,6 +117,8 @@ def test_calls_have_the_attributes_of_the_conventions(collected: Collected) -> N
         gen_ai_attributes.GEN_AI_RESPONSE_FINISH_REASONS: ("tool_calls",),
         gen_ai_attributes.GEN_AI_USAGE_INPUT_TOKENS: 100,
         gen_ai_attributes.GEN_AI_USAGE_OUTPUT_TOKENS: 20,
+        gen_ai_attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: 60,
+        gen_ai_attributes.GEN_AI_RESPONSE_ID: "chatcmpl-1",
         "ktdeval.call_attempt": 1,
         "ktdeval.call_outcome": "answered",
         "ktdeval.call_cost_usd": 0.25,
@@ -138,13 +151,12 @@ def test_a_failed_call_and_its_episode_are_errors(collected: Collected) -> None:
 def test_tokens_and_durations_are_metrics_and_kept_replies_are_not_counted(
     collected: Collected,
 ) -> None:
-    tokens = {
-        point.attributes[gen_ai_attributes.GEN_AI_TOKEN_TYPE]: point.sum
-        for point in collected.points(gen_ai_metrics.GEN_AI_CLIENT_TOKEN_USAGE)
-    }
-    durations = collected.points(gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION)
+    counted = {"input": 100, "output": 20, "cache_read.input": 60}
+    for kind, tokens in counted.items():
+        (point,) = collected.points(f"gen_ai.client.inference.usage.{kind}_tokens")
+        assert point.value == tokens * (STEPS - 1)
 
-    assert tokens == {"input": 100 * (STEPS - 1), "output": 20 * (STEPS - 1)}
+    durations = collected.points("gen_ai.client.inference.duration")
     assert sum(point.count for point in durations) == STEPS, "four answered, one failed"
     assert MODEL.endswith(durations[0].attributes[gen_ai_attributes.GEN_AI_REQUEST_MODEL])
 
@@ -193,3 +205,59 @@ def test_a_resumed_episode_begins_at_its_next_step(tmp_path: Path) -> None:
 
 def test_events_outside_of_a_run_are_ignored() -> None:
     assert Collected().track([step(0)]).spans == ()
+
+
+class Collector(BaseHTTPRequestHandler):
+    """An OTLP receiver: it decodes what is posted, or refuses it."""
+
+    kinds: ClassVar = {
+        "/v1/traces": ExportTraceServiceRequest,
+        "/v1/metrics": ExportMetricsServiceRequest,
+        "/v1/logs": ExportLogsServiceRequest,
+    }
+    received: ClassVar[dict[str, Any]] = {}
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers["Content-Encoding"] == "gzip":
+            body = gzip.decompress(body)
+
+        request = self.kinds[self.path].FromString(body)
+        self.received[self.path] = MessageToDict(request)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing."""
+
+
+def test_a_collector_decodes_spans_metrics_and_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    tracker = OtelTracker()
+    for event in whole_run(tmp_path / "my-run"):
+        tracker.ktdeval_event(event)
+
+    server.shutdown()
+    scopes = {
+        part: Collector.received[f"/v1/{path}"][f"resource{part}"][0][f"scope{part}"][0]
+        for path, part in (("traces", "Spans"), ("metrics", "Metrics"), ("logs", "Logs"))
+    }
+    assert {scope["schemaUrl"] for scope in scopes.values()} == {SCHEMA_URL}
+
+    spans = {span["spanId"]: span["name"] for span in scopes["Spans"]["spans"]}
+    events = scopes["Logs"]["logRecords"]
+    assert {event["eventName"] for event in events} == {"gen_ai.evaluation.result"}
+    assert {spans[event["spanId"]] for event in events} == {"ktdeval run", "invoke_agent react"}
+
+    figures = card_figures(load_card(next((tmp_path / "my-run").rglob("cards/*.json"))))
+    sent = {}
+    for event in events:
+        if spans[event["spanId"]] == "ktdeval run":
+            name, score = (part["value"] for part in event["attributes"])
+            sent[name["stringValue"]] = score["doubleValue"]
+
+    assert sent == figures

@@ -34,7 +34,14 @@ def call(step: int, outcome: str = "answered") -> CallFinished:
     reply = None
     if outcome in ("answered", "cached"):
         tool = ToolCall("call_1", "submit_action", '{"orders": []}')
-        reply = Reply(REPLY, (tool,), "tool_calls", Usage(100, 20), served_by="gpt-4.1-2025-04-14")
+        reply = Reply(
+            REPLY,
+            (tool,),
+            "tool_calls",
+            Usage(100, 20, cache_read_tokens=60),
+            served_by="gpt-4.1-2025-04-14",
+            response_id="chatcmpl-1",
+        )
 
     return CallFinished(
         BROKEN if reply is None else DONE,

@@ -647,7 +647,9 @@ def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(
 
 
 def page_of(repository: Path) -> str:
-    return (repository / "docs/synthetic-market.md").read_text(encoding="utf-8")
+    """The page of placebo markets, with its measured tables."""
+    pages = ("docs/synthetic-market.md", "benchmarks/market_tables.md")
+    return "".join((repository / page).read_text(encoding="utf-8") for page in pages)
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(PlaceboParams), ids=lambda field: field.name)

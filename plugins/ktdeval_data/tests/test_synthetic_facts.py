@@ -25,7 +25,7 @@ def facts_of(market: MarketSnapshot, kind: str) -> dict[str, StylisedFact]:
 
 def documented(repository: Path, header: str) -> dict[str, str]:
     """Cells of a column of the tables of facts, by fact; of the first table with that column."""
-    lines = iter((repository / "docs/synthetic-market.md").read_text("utf-8").splitlines())
+    lines = iter((repository / "benchmarks/market_tables.md").read_text("utf-8").splitlines())
     for line in lines:
         if line.startswith("| fact |") and header in line:
             column = [cell.strip() for cell in line.split("|")].index(header)

@@ -17,7 +17,6 @@ from ktdeval.harness.traits import AgentTraits, ModelTraits
 from ktdeval.stats.metric import metric_rows
 from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values import load_yaml
-from ktdeval_compare.papers.figures.definitions import known_figures
 from ktdeval_models.remote.params import ProviderPreset, presets
 from ktdeval_tables.names import NOT_READ, columns_beside
 
@@ -44,17 +43,6 @@ def with_table(text: str, name: str, content: str) -> str:
         raise ValueError(f"expected one pair of markers `<!-- table: {name} -->`, found {count}")
 
     return new
-
-
-def paper_figures() -> str:
-    """Return the figures that `ktdeval paper figure` draws: what each shows and needs."""
-    rows = []
-    for name, figure in known_figures().items():
-        rows.append(
-            (code(name), figure.source, plain_text(figure.caption), plain_text(figure.needs))
-        )
-
-    return table(("name", "source", "shows", "needs"), rows)
 
 
 def columns_table() -> str:

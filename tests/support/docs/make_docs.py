@@ -24,7 +24,6 @@ from docs_reference import reference_pages
 from docs_tables import (
     columns_table,
     glossary_panel,
-    paper_figures,
     providers_table,
     token_rates_table,
     with_table,
@@ -42,7 +41,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
-    "docs/papers/index.md": {"figures": paper_figures},
     "docs/plan.md": {"token rates": token_rates_table},
     "docs/architecture.md": {
         "rings": rings_table,

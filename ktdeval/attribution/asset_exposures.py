@@ -85,7 +85,7 @@ def daily_notes(
     ]
 
 
-_BLOCK = 256  #: Days standardised at a time: bounds the memory in addition to the result
+_BLOCK = 128  #: Days standardised at a time: bounds the memory in addition to the result
 
 
 @dataclass(frozen=True)

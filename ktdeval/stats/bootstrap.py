@@ -218,7 +218,7 @@ class Resamples:
         """[draws, n] days of each resample, from `stationary_indices`."""
         if block <= 1:
             return self._single_days
-        return self._draw_block(block)
+        return np.concatenate(list(self._draw_block(block)))
 
     @cached_property
     def _single_days(self) -> npt.NDArray[np.int32]:
@@ -228,17 +228,26 @@ class Resamples:
         rng = np.random.default_rng(self._seed)
         return rng.integers(0, self._n, (self._draws, self._n), dtype=np.int32)
 
-    def _draw_block(self, block: float) -> npt.NDArray[np.int32]:
+    def parts(self, block: float) -> Iterator[npt.NDArray[np.int32]]:
+        """Yield the rows of `indices` in order, as many at a time as fit into the processor's
+        cache; all rows together would be the largest array of a card.
+        """
+        if block > 1:
+            return self._draw_block(block)
+
+        rows = max(1, _DAYS_AT_ONCE // self._n)
+        starts = range(0, self._draws, rows)
+        return (self._single_days[start : start + rows] for start in starts)
+
+    def _draw_block(self, block: float) -> Iterator[npt.NDArray[np.int32]]:
         n = self._n
-        shape = (self._draws, n)
         chance, first_days = self._chance
-        days = np.empty(shape, dtype=np.int32)
         rows = max(1, _DAYS_AT_ONCE // n)
         column = np.tile(np.arange(n, dtype=np.int32), rows)
         turn = np.uint32(n)
         blocks = 0
         for first in range(0, self._draws, rows):
-            part = days[first : first + rows]
+            part = np.empty((min(rows, self._draws - first), n), dtype=np.int32)
             # Politis and Romano (1994): lengths are geometric with this mean.
             begins = chance[first : first + rows] < np.float32(1 / block)
             begins[:, 0] = True
@@ -255,8 +264,7 @@ class Resamples:
             unsigned = part.view(np.uint32)
             np.minimum(unsigned, unsigned - turn, out=unsigned)
             blocks += len(starts)
-
-        return days
+            yield part
 
     @cached_property
     def _chance(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
@@ -336,8 +344,7 @@ class Bootstrap:
         """Yield the resamples of a series over these days, as many at a time as fit into the
         processor's cache.
         """
-        parts = min(math.ceil(self.indices.size / 2**14), len(self.indices))
-        for rows in np.array_split(self.indices, parts):
+        for rows in self._resamples.parts(self.block_days):
             # `clip` skips a bounds check; all indices are valid.
             yield series.take(rows, mode="clip")
 

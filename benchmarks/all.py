@@ -8,9 +8,10 @@ is computing, wall time where it is waiting. The report is printed, written to `
 to `benchmarks/history.jsonl`, of which `benchmarks/history.md` is the page; `--no-history` leaves
 both as they are, and `--quick` never touches them.
 
-Peers that are no dependencies are named by environment variables: `KTDEVAL_QLIB_PYTHON`, a Python
-with pyqlib, `KTDEVAL_INSPECT_PYTHON` and `KTDEVAL_LMEVAL_PYTHON`, Pythons with inspect-ai and
-lm-eval, and `KTDEVAL_PEERS`, the folder of the scripts that run them (`benchmarks/README.md`).
+Peers that are no dependencies are named by options or environment variables: `--qlib-python`
+(`KTDEVAL_QLIB_PYTHON`), a Python with pyqlib; `KTDEVAL_BACKTESTS_PYTHON`, one with vectorbt and bt;
+`KTDEVAL_INSPECT_PYTHON` and `KTDEVAL_LMEVAL_PYTHON`, with inspect-ai and lm-eval; and `--peers`
+(`KTDEVAL_PEERS`), the folder of the scripts that run them (`benchmarks/README.md`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,24 @@ from figures import Figure, Machine, Report, Scale, machine_facts, revision, sui
 from ktdeval.values import decode_json, encode_canonical
 
 SUITES = ("kernels", "calls", "growth", "gym")
+#: environment variables of paths to peers, by option
+PEERS = {
+    "qlib_python": "KTDEVAL_QLIB_PYTHON",
+    "backtests_python": "KTDEVAL_BACKTESTS_PYTHON",
+    "inspect_python": "KTDEVAL_INSPECT_PYTHON",
+    "lmeval_python": "KTDEVAL_LMEVAL_PYTHON",
+    "peers": "KTDEVAL_PEERS",
+}
+
+
+def name_peers(options: argparse.Namespace) -> None:
+    """Set the environment variables of peers to absolute paths, as suites run in other folders. A
+    link to a Python is kept, since an environment is known by it.
+    """
+    for option, variable in PEERS.items():
+        path = getattr(options, option) or os.environ.get(variable)
+        if path:
+            os.environ[variable] = str(Path(path).absolute())
 
 
 def measure_suite(name: str, scale: Scale) -> list[Figure]:
@@ -105,6 +124,9 @@ def _words(figure: Figure) -> str:
     else:
         words = f"{figure.ratio:.2f} x {figure.peer_name}"
         words += f" ({figure.ours:.4g} against {figure.peer:.4g} {figure.unit})"
+        if figure.spread is not None:
+            low, high = figure.spread
+            words += f", {figure.pairs} pairs from {low:.2f} to {high:.2f}"
 
     if figure.bar is not None:
         sign = "≥" if figure.direction == "at_least" else "≤"
@@ -126,6 +148,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the report to this file")
     parser.add_argument("--no-history", action="store_true", help="do not keep the report")
     parser.add_argument("--page", action="store_true", help="only write page and schema again")
+    for option, variable in PEERS.items():
+        parser.add_argument(f"--{option.replace('_', '-')}", metavar="PATH", help=variable)
     parser.add_argument("--suite", choices=SUITES, help=argparse.SUPPRESS)
     parser.add_argument("--scale", choices=get_args(Scale), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -138,6 +162,7 @@ def main() -> None:
         write_page()
         return
 
+    name_peers(options)
     names = options.only.split(",")
     unknown = sorted(set(names) - set(SUITES))
     if unknown:

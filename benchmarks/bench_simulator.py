@@ -2,13 +2,11 @@
 rule and invariant check on.
 
     python benchmarks/bench_simulator.py
-    python benchmarks/bench_simulator.py --qlib-python ENV/bin/python --peers FOLDER
 
-The second form also times Qlib's TopkDropoutStrategy and SimulatorExecutor in the same run, on the
-same market, signal, capital and costs. ENV holds pyqlib; FOLDER holds `gen_market.py` (writes
-market.npz and a Qlib folder beside itself) and `qlib_bt.py N_DROP REPEATS` (prints one JSON line).
-Figures are medians of processor time; the strategy's own time is part of both. Ours is timed twice: fills free of
-size, and with the preset `sqrt` of execution on.
+Figures are medians of processor time; the strategy's own time is part of it. Ours is timed twice: fills
+free of size, and with the preset `sqrt` of execution on. `all.py --only kernels --qlib-python ENV/bin/python
+--peers FOLDER` times both beside Qlib's TopkDropoutStrategy and SimulatorExecutor, on the same market,
+signal, capital and costs.
 
 The names to sell and buy are chosen by the same rule. The sizes differ: Qlib splits 95 % of the
 cash over the day's buys, ours target 95 % / 20 of the NAV each; and Qlib judges limits by the day's
@@ -20,13 +18,9 @@ from __future__ import annotations
 import argparse
 import cProfile
 import dataclasses
-import json
 import pstats
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -171,46 +165,6 @@ def measure(market: Market, n_drop: int, repeats: int, config: TradingConfig = C
     return speed
 
 
-def measure_qlib(python: str, folder: Path, n_drop: int, repeats: int) -> float:
-    """Days a second of Qlib's backtest loop with its daily portfolio metrics on."""
-    run = subprocess.run(
-        [python, str(folder / "qlib_bt.py"), str(n_drop), str(repeats)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
-    result = json.loads(run.stdout.strip().splitlines()[-1])
-    speed = float(result["days"] / result["loop_cpu_s"])
-    print(
-        f"qlib     {speed:10,.0f} days/s  (pyqlib {result['version']})  final"
-        f" account {result['final']:,.0f} CNY"
-    )
-    return speed
-
-
-def compare_with_qlib(arguments: argparse.Namespace) -> None:
-    """Both simulators on one market in one run."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for script in ("gen_market.py", "qlib_bt.py"):
-            shutil.copyfile(Path(arguments.peers) / script, folder / script)
-        subprocess.run(
-            [arguments.qlib_python, str(folder / "gen_market.py")],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-        )
-        print(f"the same market, signal, capital and costs; n_drop {arguments.n_drop}")
-        market = load_market(folder / "market.npz")
-        ours = measure(market, arguments.n_drop, arguments.repeats)
-        costly = measure(market, arguments.n_drop, arguments.repeats, WITH_EXECUTION)
-        theirs = measure_qlib(
-            arguments.qlib_python, folder, arguments.n_drop, max(1, arguments.repeats // 2)
-        )
-        print(f"ratio    {ours / theirs:10.1f} x; with execution {costly / theirs:.1f} x")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -223,8 +177,6 @@ def main() -> int:
     )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--qlib-python", help="a Python with pyqlib")
-    parser.add_argument("--peers", help="folder with gen_market.py and qlib_bt.py")
     parser.add_argument("--profile", action="store_true", help="print where the time goes instead")
     arguments = parser.parse_args()
     market = generate_market(arguments.seed)
@@ -239,8 +191,6 @@ def main() -> int:
     )
     measure(market, arguments.n_drop, arguments.repeats)
     measure(market, arguments.n_drop, arguments.repeats, WITH_EXECUTION)
-    if arguments.qlib_python and arguments.peers:
-        compare_with_qlib(arguments)
     return 0
 
 

@@ -10,12 +10,12 @@ counts. On a machine that is never idle the ratio of CPU times is the steadier o
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+
+from figures import Took, children_cpu_s, cpu_s, wall_s
 
 BASE = 'python -c "import click"'
 
@@ -35,17 +35,6 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-class Took(NamedTuple):
-    """Seconds that a command takes, on the wall and of CPU."""
-
-    wall_s: float
-    cpu_s: float
-
-    def least(self, other: Took) -> Took:
-        """The lesser of each."""
-        return Took(min(self.wall_s, other.wall_s), min(self.cpu_s, other.cpu_s))
-
-
 def time_once(command: list[str]) -> Took:
     """Run a command."""
     before, began = children_cpu_s(), time.perf_counter()
@@ -53,33 +42,30 @@ def time_once(command: list[str]) -> Took:
     return Took(time.perf_counter() - began, children_cpu_s() - before)
 
 
-def children_cpu_s() -> float:
-    """CPU time of all processes that this one has waited for."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def measure(rounds: int) -> dict[str, Took]:
-    """Least time of each command over `rounds` rounds after one to warm up."""
-    best: dict[str, Took] = {}
+def measure(rounds: int) -> dict[str, list[Took]]:
+    """Times of each command in `rounds` rounds, after one to warm up."""
+    taken: dict[str, list[Took]] = {}
     for turn in range(rounds + 1):
         for name, command in commands().items():
             took = time_once(command)
             if turn:
-                best[name] = took.least(best.get(name, took))
-    return best
+                taken.setdefault(name, []).append(took)
+
+    return taken
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
-    best = measure(parser.parse_args().rounds)
-    base = best[BASE]
-    for name, (wall_s, cpu_s) in best.items():
-        ratios = f"{wall_s / base.wall_s:5.2f} x", f"{cpu_s / max(base.cpu_s, 1e-9):5.2f} x"
+    taken = measure(parser.parse_args().rounds)
+    base_wall_s = min(wall_s(taken[BASE]))
+    base_cpu_s = max(min(cpu_s(taken[BASE])), 1e-9)
+    for name, turns in taken.items():
+        wall = min(wall_s(turns))
+        cpu = min(cpu_s(turns))
         print(
-            f"{name:28s} {1000 * wall_s:7.1f} ms {ratios[0]}   CPU {1000 * cpu_s:7.1f} ms"
-            f" {ratios[1]}"
+            f"{name:28s} {1000 * wall:7.1f} ms {wall / base_wall_s:5.2f} x   CPU {1000 * cpu:7.1f} ms"
+            f" {cpu / base_cpu_s:5.2f} x"
         )
 
 

@@ -15,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from msgspec import structs
+
 import ktdeval
 from ktdeval.stores import git_around
 from ktdeval.values import Value
@@ -42,6 +44,9 @@ class Figure(Value):
     bar: float | None  #: what the ratio should reach, or stay within; None without one
     direction: Direction  #: how the ratio is compared with the bar
     note: str  #: how it was measured, or why it was skipped
+    #: least and largest ratio of a pair; `ratio` is the median. None for what has no pairs
+    spread: tuple[float, float] | None = None
+    pairs: int = 0  #: pairs of measurements, one right after the other
 
     @property
     def holds(self) -> bool | None:
@@ -78,15 +83,19 @@ class Report(Value):
     figures: tuple[Figure, ...]
 
 
-class Took(NamedTuple):
-    """Seconds of one side, medians over the turns."""
+class Took(NamedTuple):  # a tuple: wall and CPU seconds are unpacked
+    """Seconds of one side in one turn."""
 
     wall_s: float
     cpu_s: float
 
 
-def in_turns(repeats: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, Took]:
-    """Run the sides in turns, so that a busy minute hits all of them, and return their medians.
+#: Seconds of each turn, of one side
+Turns = Sequence[float]
+
+
+def in_turns(repeats: int, sides: Mapping[str, Callable[[], object]]) -> dict[str, list[Took]]:
+    """Run the sides in turns, so that a busy minute hits all of them.
 
     CPU time is that of this process, all its threads.
     """
@@ -99,52 +108,52 @@ def in_turns(repeats: int, sides: Mapping[str, Callable[[], object]]) -> dict[st
             took = Took(time.perf_counter() - wall, time.process_time() - cpu)
             times[name].append(took)
 
-    return {name: median(taken) for name, taken in times.items()}
+    return times
 
 
-def median(taken: Sequence[Took]) -> Took:
-    """Return the medians of wall and CPU seconds."""
-    return Took(
-        statistics.median(took.wall_s for took in taken),
-        statistics.median(took.cpu_s for took in taken),
-    )
+def cpu_s(taken: Sequence[Took]) -> list[float]:
+    """Return the CPU seconds of each turn."""
+    return [took.cpu_s for took in taken]
+
+
+def wall_s(taken: Sequence[Took]) -> list[float]:
+    """Return the wall seconds of each turn."""
+    return [took.wall_s for took in taken]
 
 
 def faster(
-    group: str, name: str, ours: float, peer: tuple[str, float], bar: float | None, note: str = ""
+    group: str, name: str, ours: Turns, peer: tuple[str, Turns], bar: float | None, note: str = ""
 ) -> Figure:
-    """Return a figure whose ratio is the peer's seconds over ours."""
-    peer_name, peer_s = peer
-    return Figure(
-        group=group,
-        name=name,
-        ours=ours,
-        unit="s",
-        peer_name=peer_name,
-        peer=peer_s,
-        ratio=peer_s / ours,
-        bar=bar,
-        direction="at_least",
-        note=note,
-    )
+    """Return a figure whose ratio is the peer's seconds over ours, turn by turn."""
+    ratios = [theirs / own for own, theirs in zip(ours, peer[1], strict=True)]
+    figure = _of_pairs(group, name, ours, peer, ratios)
+    return structs.replace(figure, bar=bar, direction="at_least", note=note)
 
 
 def dearer(
-    group: str, name: str, ours: float, peer: tuple[str, float], bar: float | None, note: str = ""
+    group: str, name: str, ours: Turns, peer: tuple[str, Turns], bar: float | None, note: str = ""
 ) -> Figure:
-    """Return a figure whose ratio is our seconds over the peer's."""
-    peer_name, peer_s = peer
+    """Return a figure whose ratio is our seconds over the peer's, turn by turn."""
+    ratios = [own / theirs for own, theirs in zip(ours, peer[1], strict=True)]
+    figure = _of_pairs(group, name, ours, peer, ratios)
+    return structs.replace(figure, bar=bar, direction="at_most", note=note)
+
+
+def _of_pairs(group: str, name: str, ours: Turns, peer: tuple[str, Turns], ratios: Turns) -> Figure:
+    """Return a figure with the medians of both sides and of the ratios, and their spread."""
     return Figure(
         group=group,
         name=name,
-        ours=ours,
+        ours=statistics.median(ours),
         unit="s",
-        peer_name=peer_name,
-        peer=peer_s,
-        ratio=ours / peer_s,
-        bar=bar,
-        direction="at_most",
-        note=note,
+        peer_name=peer[0],
+        peer=statistics.median(peer[1]),
+        ratio=statistics.median(ratios),
+        bar=None,
+        direction="at_least",
+        note="",
+        spread=(min(ratios), max(ratios)),
+        pairs=len(ratios),
     )
 
 

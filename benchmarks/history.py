@@ -17,8 +17,9 @@ _INTRODUCTION = """\
 # Benchmarks: the latest runs
 
 `make benchmarks` appends a run and writes this page. A figure is a ratio beside its peer in the same
-run, or an exponent. Compare a column with another only where machine and load are alike.
-**Bold** figures miss their bar; – was not measured.
+run, or an exponent. A ratio is the median of pairs, one side right after the other, with the least
+and largest of them, then ours and the peer's. Compare a column with another only where machine and
+load are alike. **Bold** figures miss their bar; – was not measured.
 """
 
 
@@ -100,6 +101,11 @@ def _cell(report: Report, name: str) -> str:
             text = f"{figure.ratio:.2f}"
             if figure.peer is not None:
                 text += " ×"
+            if figure.spread is not None:
+                low, high = figure.spread
+                text += f" ({low:.2f} to {high:.2f})"
+            if figure.peer is not None:
+                text += f"; {figure.ours:.3g} / {figure.peer:.3g} {figure.unit}"
             if figure.holds is False:
                 text = f"**{text}**"
             return text

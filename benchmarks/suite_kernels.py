@@ -1,4 +1,4 @@
-"""Kernels of attribution and of the simulator, beside pandas, statsmodels and Qlib."""
+"""Kernels of attribution and of the simulator, beside pandas, statsmodels, Qlib, vectorbt and bt."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import bench_simulator
 import numpy as np
@@ -24,28 +26,30 @@ from bench_attribution import (
     pandas_panel,
 )
 
-from figures import Figure, Scale, faster, in_turns, skipped
+from figures import Figure, Scale, cpu_s, faster, in_turns, skipped
 from ktdeval.attribution import attribute, factor_panel, fit_factors
 from ktdeval.attribution.asset_exposures import exposures
 from ktdeval.attribution.factor_returns import Fit
 from ktdeval.market import MarketSnapshot
 from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import TradingConfig
 from portfolios import decompose
 
 GROUP = "kernels"
 FloatArray = npt.NDArray[np.float64]
 INDUSTRIES = 28
 TRAJECTORIES = 10
+PAIRS = 5
 
 
 def figures(scale: Scale) -> list[Figure]:
     """Measure the kernels."""
     days = 600 if scale == "quick" else 3000
-    repeats = 1 if scale == "quick" else 7
+    repeats = 1 if scale == "quick" else PAIRS
     return [
         _panel(generate_market(days), repeats),
         *_attributions(generate_market(days), repeats, 20 if scale == "quick" else N_WINDOW),
-        _simulator(repeats),
+        *_simulators(repeats),
     ]
 
 
@@ -58,8 +62,8 @@ def _panel(market: MarketSnapshot, repeats: int) -> Figure:
     return faster(
         GROUP,
         f"nine factors, {N_ASSETS} names × {len(rows):,} days",
-        took["ours"].cpu_s,
-        ("pandas rolling windows", took["pandas"].cpu_s),
+        cpu_s(took["ours"]),
+        ("pandas rolling windows", cpu_s(took["pandas"])),
         4.0,
         "CPU time, one core",
     )
@@ -129,7 +133,7 @@ def _attributions(market: MarketSnapshot, repeats: int, days: int) -> list[Figur
             assert attribute(ledger, market, fit).linked.lines is not None
 
     took = in_turns(
-        max(1, repeats // 2),
+        repeats,
         {
             "one": lambda: decompose(window.portfolios[0], window.refitted()),
             "ten": lambda: decompose(window.portfolios, window.refitted()),
@@ -137,18 +141,18 @@ def _attributions(market: MarketSnapshot, repeats: int, days: int) -> list[Figur
             "loop": lambda: window.by_statsmodels(window.portfolios[0]),
         },
     )
-    loop = took["loop"].cpu_s
+    loop = cpu_s(took["loop"])
     peer = "statsmodels, a regression a day and trajectory"
     size = f"{len(rows)} days × {N_ASSETS} names"
     note = f"CPU time; nine styles and {INDUSTRIES} industries on both sides, exposures given"
-    ten_loops = (peer, TRAJECTORIES * loop)
+    ten_loops = (peer, [TRAJECTORIES * seconds for seconds in loop])
     of_ledgers = f"{note}; ours reads ledgers, adds timing and fees, and links"
     return [
-        faster(GROUP, f"attribution, {size}", took["one"].cpu_s, (peer, loop), None, note),
+        faster(GROUP, f"attribution, {size}", cpu_s(took["one"]), (peer, loop), None, note),
         faster(
             GROUP,
             f"attribution of ten trajectories, {size}",
-            took["ten"].cpu_s,
+            cpu_s(took["ten"]),
             ten_loops,
             80,
             note,
@@ -156,7 +160,7 @@ def _attributions(market: MarketSnapshot, repeats: int, days: int) -> list[Figur
         faster(
             GROUP,
             f"attribution and linking of ten ledgers, {size}",
-            took["ledgers"].cpu_s,
+            cpu_s(took["ledgers"]),
             ten_loops,
             None,
             of_ledgers,
@@ -183,48 +187,124 @@ def _check_equal(window: _Window) -> None:
     np.testing.assert_allclose(ours.selection, selection, rtol=0, atol=1e-12)
 
 
-def _simulator(repeats: int) -> Figure:
-    """Top-20 strategy with every rule on, beside Qlib where a Python with it is given."""
-    name = "simulator, top 20 of 300 names, 546 days"
-    python = os.environ.get("KTDEVAL_QLIB_PYTHON", "")
-    peers = os.environ.get("KTDEVAL_PEERS", "")
-    if not python or not peers:
-        need = "set KTDEVAL_QLIB_PYTHON (a Python with pyqlib) and KTDEVAL_PEERS (its scripts)"
-        return skipped(GROUP, name, need)
+@dataclass(frozen=True)
+class _Backtest:
+    """Backtest of a peer on the same market: a script that prints a JSON line with `version` and
+    the seconds of its loop.
+    """
 
-    with tempfile.TemporaryDirectory() as folder:
-        for script in ("gen_market.py", "qlib_bt.py"):
-            shutil.copyfile(Path(peers) / script, Path(folder) / script)
+    name: str
+    variable: str  #: environment variable that names a Python with the peer
+    package: str
+    script: str
+    n_drop: int  #: names that ours replaces a day, in a top 20
+    note: str  #: what the peer does
+    arguments: tuple[str, ...] = ()
+    figures: tuple[tuple[str, TradingConfig], ...] = (("", bench_simulator.CONFIG),)
 
-        subprocess.run([python, "gen_market.py"], check=True, capture_output=True, cwd=folder)
-        market = bench_simulator.load_market(Path(folder) / "market.npz")
-        before = _simulate_cpu_s(market, repeats)
-        run = subprocess.run(
-            [python, "qlib_bt.py", "5", str(max(1, repeats // 4))],
-            check=True,
-            capture_output=True,
-            text=True,
-            cwd=folder,
-        )
-        after = _simulate_cpu_s(market, repeats)
 
-    qlib = json.loads(run.stdout.strip().splitlines()[-1])
-    return faster(
-        GROUP,
-        name,
-        (before + after) / 2,
-        (f"Qlib {qlib['version']}", float(qlib["loop_cpu_s"])),
-        100.0,
-        "CPU time of the loop; ours before and after Qlib's",
+_BACKTESTS = (
+    _Backtest(
+        "Qlib",
+        "KTDEVAL_QLIB_PYTHON",
+        "pyqlib",
+        "qlib_bt.py",
+        5,
+        "the same strategy, limits, lots and fees on both sides",
+        ("5",),
+        (("", bench_simulator.CONFIG), (", execution on", bench_simulator.WITH_EXECUTION)),
+    ),
+    _Backtest(
+        "vectorbt",
+        "KTDEVAL_BACKTESTS_PYTHON",
+        "vectorbt and bt",
+        "bt_vbt.py",
+        20,
+        "vectorbt rebalances weights daily in compiled code, without limits, T+1 and state rows",
+    ),
+    _Backtest(
+        "bt",
+        "KTDEVAL_BACKTESTS_PYTHON",
+        "vectorbt and bt",
+        "bt_bt.py",
+        20,
+        "bt rebalances weights daily, without limits and T+1",
+    ),
+)
+_REPEATS_OF_PEER = "1"  #: measured loops of a peer's process, after one to warm up
+#: the loops of peers run on one thread, so that their processor time is their time alone
+_CPU_CLOCK = (
+    "import runpy, sys, time; time.perf_counter = time.process_time; sys.argv = sys.argv[1:];"
+    " runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+def _simulators(pairs: int) -> list[Figure]:
+    """Top-20 strategies with every rule on, beside backtests of peers where they are installed."""
+    found = []
+    for backtest in _BACKTESTS:
+        python = os.environ.get(backtest.variable, "")
+        peers = os.environ.get("KTDEVAL_PEERS", "")
+        if python and peers:
+            found += _beside(backtest, python, Path(peers), pairs)
+            continue
+
+        need = f"set {backtest.variable} (a Python with {backtest.package}) and KTDEVAL_PEERS"
+        found.append(skipped(GROUP, _simulator_name(backtest, ""), f"{need} (its scripts)"))
+
+    return found
+
+
+def _simulator_name(backtest: _Backtest, what: str) -> str:
+    return (
+        f"simulator, top 20 of 300 names, {backtest.n_drop} replaced a day{what}: {backtest.name}"
     )
 
 
-def _simulate_cpu_s(market: bench_simulator.Market, repeats: int) -> float:
-    tape = MarketTape.from_snapshot(market.snapshot, bench_simulator.CONFIG)
+def _beside(backtest: _Backtest, python: str, peers: Path, pairs: int) -> list[Figure]:
+    """Time a peer and ours in turns, on the market that the peers' script writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        for script in ("gen_market.py", backtest.script):
+            shutil.copyfile(peers / script, Path(folder) / script)
+
+        subprocess.run([python, "gen_market.py"], check=True, capture_output=True, cwd=folder)
+        market = bench_simulator.load_market(Path(folder) / "market.npz")
+        ours: dict[str, list[float]] = {what: [] for what, _ in backtest.figures}
+        theirs = []
+        version = ""
+        for _ in range(pairs):
+            printed = _peer_run(python, backtest, Path(folder))
+            version = printed["version"]
+            theirs.append(float(printed["loop_s"]))
+            for what, config in backtest.figures:
+                ours[what].append(_simulate_cpu_s(market, backtest.n_drop, config))
+
+    peer = (f"{backtest.name} {version}", theirs)
+    note = f"CPU time of the loops of {len(market.signal) - 2} days; {backtest.note}"
+    found = []
+    for what, seconds in ours.items():
+        found.append(faster(GROUP, _simulator_name(backtest, what), seconds, peer, None, note))
+
+    return found
+
+
+def _peer_run(python: str, backtest: _Backtest, folder: Path) -> Mapping[str, Any]:
+    """Run a peer's script with its clock set to CPU time; return the figures that it prints."""
+    words = [backtest.script, *backtest.arguments, _REPEATS_OF_PEER]
+    run = subprocess.run(
+        [python, "-c", _CPU_CLOCK, *words], check=True, capture_output=True, text=True, cwd=folder
+    )
+    printed: Mapping[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
+    return printed
+
+
+def _simulate_cpu_s(market: bench_simulator.Market, n_drop: int, config: TradingConfig) -> float:
+    """CPU seconds of the loop, the median of three."""
+    tape = MarketTape.from_snapshot(market.snapshot, config)
     took = []
-    for _ in range(repeats):
+    for _ in range(3):
         begin = time.process_time()
-        bench_simulator.simulate(tape, market.signal, 5)
+        bench_simulator.simulate(tape, market.signal, n_drop)
         took.append(time.process_time() - begin)
 
     return float(np.median(took))

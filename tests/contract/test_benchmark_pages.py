@@ -37,8 +37,8 @@ def report(values: ModuleType, day: int, **changes: object) -> Any:
         packages={"numpy": "2.0.0"},
     )
     measured = (
-        values.faster("kernels", "nine factors", 0.5, ("pandas", 1.0), 4.0, "CPU time"),
-        values.dearer("calls", "episodes", 1.1, ("SDK", 1.0), 1.2),
+        values.faster("kernels", "nine factors", [0.5, 0.5, 1], ("pandas", [1, 2, 1]), 4.0, "CPU"),
+        values.dearer("calls", "episodes", [1.1], ("SDK", [1.0]), 1.2),
         values.growth("names", (300, 3000), (1.0, 10.0)),
         values.skipped("kernels", "simulator", "no Qlib"),
     )
@@ -58,6 +58,8 @@ def report(values: ModuleType, day: int, **changes: object) -> Any:
 def test_a_ratio_says_how_much_better_and_a_cost_how_much_dearer(module: Any) -> None:
     nine, episodes, names, simulator = report(module("figures"), 1).figures
     assert (nine.ratio, nine.holds) == (2.0, False)
+    # each turn's own ratio: 2, 4 and 1
+    assert (nine.ours, nine.peer, nine.spread, nine.pairs) == (0.5, 1, (1.0, 4.0), 3)
     assert (episodes.ratio, episodes.holds) == (1.1, True)
     assert (names.ratio, names.holds) == (pytest.approx(1.0), True)
     assert (simulator.ratio, simulator.holds) == (None, None)
@@ -83,7 +85,7 @@ def test_a_kept_report_is_read_back_and_shown_latest_first(module: Any, tmp_path
 
     page = history.page([first, second])
     assert "| figure | beside | bar | 2026-01-02 | 2026-01-01 |" in page
-    assert "| nine factors | pandas | ≥ 4 | – | **2.00 ×** |" in page
+    assert "| nine factors | pandas | ≥ 4 | – | **2.00 × (1.00 to 4.00); 0.5 / 1 s** |" in page
     assert "| names | – | ≤ 1.1 | – | 1.00 |" in page
 
 

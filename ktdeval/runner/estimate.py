@@ -79,7 +79,7 @@ SCENARIOS = tuple(ASSUMED)  #: low, typical and high: the keys of every `left`
 
 class Amount(Value, frozen=True):
     """Calls, tokens, money and time of some steps. `cost_usd` is that if nothing is read from a
-    provider's prompt cache; None where no price is known.
+    provider's prompt cache; None if no price is known.
     """
 
     calls: int

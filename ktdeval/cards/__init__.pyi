@@ -159,6 +159,7 @@ from ktdeval.cards.table_types import (
     count as count,
     dollars as dollars,
     percent as percent,
+    points as points,
     share_of as share_of,
     tally as tally,
     word_grid as word_grid,

@@ -24,7 +24,16 @@ from ktdeval.cards.metric_tables import (
     return_claim,
     selection_tables,
 )
-from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean, percent, share_of, word_grid
+from ktdeval.cards.table_types import (
+    UNDEFINED,
+    Grid,
+    Report,
+    clean,
+    percent,
+    points,
+    share_of,
+    word_grid,
+)
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
@@ -260,8 +269,7 @@ def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
     """Return the headline scores of several cards, one column per task."""
     names: dict[str, None] = {}
     for card in cards:
-        headlines = [name for name in card.score_order if card.scores[name].headline]
-        names |= dict.fromkeys(headlines)
+        names |= dict.fromkeys(name for name in card.score_order if card.scores[name].headline)
 
     rows = []
     for name in names:
@@ -297,12 +305,10 @@ def _scores_grid(card: ScoringCard) -> Grid:
     """Return a row for each score: headlines first, the others under their own heading."""
     scores = card.scores
     headlines = [name for name in card.score_order if scores[name].headline]
-    diagnostics = [name for name in card.score_order if not scores[name].headline]
-    has_both = bool(headlines and diagnostics)
-
+    diagnostics = [name for name in card.score_order if name not in headlines]
     rows: list[tuple[str, ...]] = []
     for title, names in (("scores", headlines), ("diagnostics", diagnostics)):
-        if has_both:
+        if headlines and diagnostics:
             rows.append((title,))
 
         rows += [_score_row(name, scores[name]) for name in names]
@@ -316,11 +322,8 @@ def _interval_head(card: ScoringCard) -> str:
     """Return the head of the interval column, including the confidence level if all intervals share
     it.
     """
-    levels = set()
-    for score in card.scores.values():
-        if score.interval and score.interval.level:
-            levels.add(score.interval.level)
-
+    intervals = [score.interval for score in card.scores.values() if score.interval]
+    levels = {interval.level for interval in intervals if interval.level}
     return f"{percent(levels.pop(), 'g')} interval" if len(levels) == 1 else "interval"
 
 
@@ -354,9 +357,9 @@ def _short_unit(unit: str) -> str:
 
 
 def _score_number(unit: str, value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return f"{100 * value:,.2f}" if is_fraction(unit) else f"{value:,.4g}"
+    if value is None or is_fraction(unit):
+        return points(value, ",.2f")
+    return f"{value:,.4g}"
 
 
 def score_bounds_notes(card: ScoringCard) -> Iterator[str]:

@@ -109,7 +109,12 @@ def count(number: int, noun: str) -> str:
 
 def percent(share: float, form: str = ".1f") -> str:
     """Return a share in per cent, such as `12.5 %`. `form`: number format."""
-    return f"{100 * share:{form}} %"
+    return f"{points(share, form)} %"
+
+
+def points(share: float | None, form: str = ".2f") -> str:
+    """Return a share in per cent without the sign, as in a column of a table; `-` for None."""
+    return UNDEFINED if share is None else f"{100 * share:{form}}"
 
 
 def dollars(value: float) -> str:

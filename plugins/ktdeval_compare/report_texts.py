@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ktdeval.cards import count
+from ktdeval.cards import count, percent
 from ktdeval_compare.forks.episode_distance import WORDS
 from ktdeval_compare.masks.mask_effects import EffectsReport, LadderRow
 from ktdeval_compare.pairs.report_types import BestSet, CompareReport, DailyTest
@@ -48,7 +48,7 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
     yield ""
     yield (
         "Tied with the best by mean daily return (model confidence set,"
-        f" {100 * (1 - report.alpha):g} %)"
+        f" {percent(1 - report.alpha, 'g')})"
     )
     for row in unless_alone(report.best, "task"):
         yield f"  {_where(row)}{_describe_tie(row)}"

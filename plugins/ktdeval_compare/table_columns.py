@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import click
 import msgspec
 
-from ktdeval.cards import folded_texts, is_fraction, unit_word
+from ktdeval.cards import folded_texts, is_fraction, percent, unit_word
 from ktdeval.cli import grid_lines, line_width
 from ktdeval.values import dumps_pretty, load_yaml, to_plain
 
@@ -180,7 +180,7 @@ def format_column(
     return ReportColumn(head, cell)
 
 
-def figure_of(head: str, name: str = "value", unit: str | None = None) -> ReportColumn[Any]:
+def figure_column(head: str, name: str = "value", unit: str | None = None) -> ReportColumn[Any]:
     """Return a column of signed figures, in the row's unit unless one is given."""
     return ReportColumn(head, lambda row: figure(field_of(row, name), unit or row.unit))
 
@@ -236,7 +236,7 @@ _COLUMN_KINDS: Mapping[str, Callable[..., ReportColumn[Any]]] = {
     "text": text,
     "number": _number,
     "format": format_column,
-    "figure": figure_of,
+    "figure": figure_column,
     "with_ends": figure_with_ends,
     "plain": plain,
     "p": p_of,
@@ -263,7 +263,7 @@ def interval(
 
 def interval_head(alpha: float) -> str:
     """Return the heading of a column of intervals at level `1 - alpha`."""
-    return f"{100 * (1 - alpha):g} % interval"
+    return f"{percent(1 - alpha, 'g')} interval"
 
 
 def unless_alone(rows: Sequence[_Record], key: str, others: Sequence[object] = ()) -> list[_Record]:

@@ -17,6 +17,7 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
+from ktdeval.cards import percent
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import (
@@ -269,7 +270,7 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
         others = returns[is_other]
         spread = max(float(others.std(ddof=1)), resolution)
         if abs(float(own - others.mean())) > _OUTLYING * spread:
-            found.append(f"{days[number + 1]} ({100 * own:+.2f} %)")
+            found.append(f"{days[number + 1]} ({percent(own, '+.2f')})")
 
     if found:
         shown = ", ".join(found[:_MAX_SHOWN])

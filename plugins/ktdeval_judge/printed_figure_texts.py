@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from ktdeval.cards import count
+from ktdeval.cards import count, percent
 from ktdeval.cli import grid_lines, print_json, terminal_width
 from ktdeval.errors import UsageError
 from ktdeval.values import to_plain
@@ -216,7 +216,7 @@ def share_words(value: float) -> str:
         return "less than 0.1 %"
     if value > 0.999:
         return "more than 99.9 %"
-    return f"{100 * value:.3g} %"
+    return percent(value, ".3g")
 
 
 def _rounded_up(days: float | None) -> str:

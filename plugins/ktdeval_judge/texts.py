@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from ktdeval.cards import PARTS, count
+from ktdeval.cards import PARTS, count, percent
 from ktdeval.runner import TEAR_SHEET
 from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfilled
 from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
@@ -114,7 +114,7 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
     if executed.value is None:
         return f"The executed decisions have no return: {executed.reason}."
 
-    earned = f"{100 * executed.value:+.2f} %"
+    earned = percent(executed.value, "+.2f")
     if _is_look_ahead_chosen(file):
         return (
             f"The {earned} is not a valid result: the chosen rules fill at the close of the "
@@ -127,9 +127,7 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
     if nav.first_parting is None:
         return f"The claim holds: executed, the decisions earn {earned}, as claimed."
 
-    both = (
-        f"Executed, the decisions earn {earned}, not the claimed {100 * nav.claimed_return:+.2f} %"
-    )
+    both = f"Executed, the decisions earn {earned}, not the claimed {percent(nav.claimed_return, '+.2f')}"
     if nav.looks_ahead:
         return (
             f"{both}: the claim trades at prices from before its decisions (a look-ahead)."
@@ -137,8 +135,7 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
         )
     if nav.is_explained and nav.parting_cause == REMAINDER:
         return (
-            f"{both}. They differ by at most {100 * nav.largest_gap:.2g} % of the account on any "
-            "day,"
+            f"{both}. They differ by at most {percent(nav.largest_gap, '.2g')} of the account on any day,"
             " which no known cause explains."
         )
     if nav.is_explained:
@@ -395,7 +392,7 @@ def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
 
     yield f"Not filled as declared: {total:,}: {'; '.join(counts)}"
     for each in largest(file.unfilled):
-        part = "" if each.missing is None else f", {100 * each.missing:.2f} % of the account"
+        part = "" if each.missing is None else f", {percent(each.missing, '.2f')} of the account"
         side = f" {each.side}" if each.side else ""
         yield f"  {each.day} {each.code}{side}: {each.detail}{part}"
 
@@ -414,26 +411,26 @@ def largest(unfilled: tuple[Unfilled, ...]) -> list[Unfilled]:
 
 
 def _nav(nav: NavReport) -> Iterator[str]:
-    claimed = f"{100 * nav.claimed_return:+.2f} %"
-    executed = f"{100 * nav.executed_return:+.2f} %"
+    claimed = percent(nav.claimed_return, "+.2f")
+    executed = percent(nav.executed_return, "+.2f")
     if nav.first_parting is None:
         yield (
             f"Claimed NAV: agrees with the executed one on all {nav.days:,} days (largest gap"
-            f" {100 * nav.largest_gap:.2g} %)."
+            f" {percent(nav.largest_gap, '.2g')})."
         )
         return
 
     cause = _cause_words(nav.parting_cause or "", nav)
     yield (
         f"Claimed NAV: {claimed} against {executed} executed. They first differ by more than"
-        f" {100 * PARTING:g} % on {nav.first_parting}. The largest part of the difference: {cause}."
+        f" {percent(PARTING, 'g')} on {nav.first_parting}. The largest part of the difference: {cause}."
     )
     total = nav.claimed_return - nav.executed_return
     for part in nav.parts:
-        yield f"  {100 * part.value:+9.3f} %  {_cause_words(part.cause, nav)}"
-    yield f"  {100 * total:+9.3f} %  in all"
+        yield f"  {percent(part.value, '+9.3f')}  {_cause_words(part.cause, nav)}"
+    yield f"  {percent(total, '+9.3f')}  in all"
 
-    gap = f"{100 * nav.largest_gap:.2f} %"
+    gap = percent(nav.largest_gap, ".2f")
     left = _gap(nav.remaining_gap)
     if nav.is_explained:
         yield f"  With all causes found, the largest daily gap falls from {gap} to {left}."
@@ -556,4 +553,4 @@ def _gap(share: float | None) -> str:
         return "an unknown part"
     if share < _ROUNDING:
         return "0 %"
-    return f"{100 * share:.2g} %"
+    return percent(share, ".2g")

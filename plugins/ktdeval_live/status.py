@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ktdeval.cards import UNDEFINED
+from ktdeval.cards import UNDEFINED, points
 from ktdeval_live.deciding.consistency_runs import RepeatAgreement
 from ktdeval_live.page.build_data import market_status
 from ktdeval_live.record.entrant_episode import answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
-from ktdeval_live.results.card_labels import interval_text, percent_text
+from ktdeval_live.results.card_labels import interval_text
 from ktdeval_live.results.card_types import Excess, LiveCard, LiveInterval
 from ktdeval_live.results.daily_results import EntryResult
 
@@ -52,9 +52,9 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
         card.market.name,
         str(card.days.counted),
         str(sum(card.days.gaps.values())),
-        percent_text(results.held),
-        percent_text(results.flat),
-        f"{percent_text(results.low)} … {percent_text(results.high)}",
+        points(results.held.value, "+.2f"),
+        points(results.flat.value, "+.2f"),
+        f"{points(results.low.value, '+.2f')} … {points(results.high.value, '+.2f')}",
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from msgspec import UNSET
 
-from ktdeval.cards import clean
+from ktdeval.cards import clean, points
 from ktdeval.cli import (
     FilePath,
     JsonOptions,
@@ -186,9 +186,9 @@ def _hiding(rows: Sequence[HidingRow], width: int | None) -> list[str]:
             f"{row.hidden}: {row.before} → {row.after}",
             _row_name(row.row),
             str(row.pairs),
-            _points(row.share_before, ""),
-            _points(row.share_after, ""),
-            _points(row.difference),
+            points(row.share_before, ".1f"),
+            points(row.share_after, ".1f"),
+            points(row.difference, "+.1f"),
             _both(row.low, row.high),
             row.verdict or "",
         ]
@@ -204,7 +204,7 @@ def _effect_lines(rows: Sequence[IdentityEffectRow], width: int | None) -> list[
             _row_name(row.row),
             WORDS["effects"][row.effect],
             str(row.windows),
-            _points(row.value),
+            points(row.value, "+.1f"),
             _both(row.low, row.high),
         ]
         for row in rows
@@ -236,11 +236,7 @@ def _row_name(row: str) -> str:
     return str(WORDS["rows"].get(row, row))
 
 
-def _points(value: float | None, sign: str = "+") -> str:
-    return _UNDEFINED if value is None else f"{100 * value:{sign}.1f}"
-
-
 def _both(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return _UNDEFINED
-    return f"{_points(low)} … {_points(high)}"
+    return f"{points(low, '+.1f')} … {points(high, '+.1f')}"

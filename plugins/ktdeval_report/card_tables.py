@@ -14,6 +14,7 @@ from ktdeval.cards import (
     TradingEpisode,
     count,
     figure_notes,
+    percent,
     scheme_rows,
     share_of,
 )
@@ -301,7 +302,7 @@ def coverage_notes(windows: Sequence[WindowStudy]) -> list[str]:
 def _coverage_note(name: str, intervals: Sequence[Interval]) -> str:
     days = sorted({interval.n for interval in intervals})
     length = f"{days[0]} days" if len(days) == 1 else f"{days[0]} to {days[-1]} days"
-    nominal = f"nominal {100 * intervals[0].level:g} % ({intervals[0].kind})"
+    nominal = f"nominal {percent(intervals[0].level, 'g')} ({intervals[0].kind})"
 
     measured = [interval.coverage for interval in intervals if interval.coverage is not None]
     coverage = "its coverage was not measured"

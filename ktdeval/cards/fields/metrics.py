@@ -113,6 +113,12 @@ def gather_metrics(
     return figures
 
 
+def check_count(where: str, n: object, noun: str) -> None:
+    """Raise PluginError, which starts with `where`, unless `n` is a number of `noun`."""
+    if not isinstance(n, SupportsIndex) or int(n) < 0:
+        raise PluginError(f"{where}: n must be a count of {noun}, was {n!r:.80}")
+
+
 def compute_metric(
     metric: Metric, ledger: Ledger, market: MarketSnapshot, rules: RuleSet, plugin: str
 ) -> MetricValue:
@@ -130,12 +136,9 @@ def compute_metric(
     problem = call_foreign(range_problem, where, result.value, metric.range)
     if problem:
         raise PluginError(f"{where}: {problem}; fix the metric, or the range that it declares")
-    if not isinstance(result.n, SupportsIndex) or int(result.n) < 0:
-        raise PluginError(f"{where}: n must be a count of observations, was {result.n!r:.80}")
-
-    explanation = [result.reason, result.detail]
+    check_count(where, result.n, "observations")
     call_foreign(
-        lambda: dumps_canonical(explanation).encode(),
+        lambda: dumps_canonical([result.reason, result.detail]).encode(),
         f"{where}: its reason and detail must be plain JSON",
     )
     return result

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import Any
 
 from ktdeval.cards.fields.base_types import Problem, decode_part
 from ktdeval.cards.fields.card_inputs import ScoringSources
 from ktdeval.cards.fields.fact_types import ScoreLine
+from ktdeval.cards.fields.metrics import check_count
 from ktdeval.cards.fields.recorded_facts import ScoringFacts
 from ktdeval.cards.recomputation_diff import is_close
 from ktdeval.errors import PluginError
@@ -57,8 +58,7 @@ def _check_score(where: str, score: Score, definition: ScoreDefinition) -> None:
         )
     if (score.value is None) == (not score.reason):
         raise PluginError(f"{where} must have either a value or the reason why it has none")
-    if not isinstance(score.n, SupportsIndex) or int(score.n) < 0:
-        raise PluginError(f"{where}: n must be a count of samples, was {score.n!r:.80}")
+    check_count(where, score.n, "samples")
     if not isinstance(score.interval, intervals.Interval | None):
         raise PluginError(
             f"{where}: interval must be a ktdeval.stats.Interval, was {score.interval!r:.80}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ktdeval.cards import percent
 from ktdeval.stats import holm, tie_groups
 from ktdeval_board.ranking.daily_summaries import Vector
 
@@ -53,9 +54,7 @@ def verdict(systems: Mapping[str, Vector], references: Sequence[Reference], leve
         said = [_words(" or ".join(better), [], len(systems))]
     said += [f"{name}: not tested, {reason}" for name, reason in untested.items()]
     days = len(references[0].returns)
-    return (
-        f"{'; '.join(said)} (mean daily return over {days} days, at a level of {100 * level:g} %)."
-    )
+    return f"{'; '.join(said)} (mean daily return over {days} days, at a level of {percent(level, 'g')})."
 
 
 def _words(name: str, winners: Sequence[str], count: int) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktdeval.cards import count
+from ktdeval.cards import count, percent
 from ktdeval_compare.doses.dose_response import CurveLine, DoseLine, DoseReport, LimitLine
 from ktdeval_pages.marks import (
     LegendEntry,
@@ -27,7 +27,7 @@ from ktdeval_pages.rendering import renderer, svg_of
 
 _PART = {"width": 400, "height": 190}  # pixels between the axes
 _CURVES = (0.001, 0.002, 0.005, 0.01)  # doses of the curves: the smallest of the study
-_DOSES = {dose: f"{100 * dose:g} %" for dose in (0.001, 0.01, 0.1, 1.0)}
+_DOSES = {dose: percent(dose, "g") for dose in (0.001, 0.01, 0.1, 1.0)}
 _COUNTS = {count: str(count) for count in (6, 10, 20, 50, 100, 200, 400)}
 _SHARES = {share: f"{share:g}" for share in (0.1, 1, 10, 100)}
 _LOG = {"type": "log"}
@@ -95,7 +95,7 @@ def _told_apart(every: Sequence[CurveLine]) -> Spec:
     rows: Rows = []
     names = []
     for line in chosen:
-        names.append(f"{100 * line.dose:g} % of facts, AUC {line.auc:.2f}")
+        names.append(f"{percent(line.dose, 'g')} of facts, AUC {line.auc:.2f}")
         rows += path_rows(
             [0.0, *(100 * rate for rate in line.false_rates)],
             [0.0, *(100 * rate for rate in line.true_rates)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ktdeval.cards import count
+from ktdeval.cards import count, percent, points
 from ktdeval_compare.doses.dose_response import (
     AlarmLine,
     CurveLine,
@@ -26,10 +26,9 @@ from ktdeval_compare.table_columns import (
 _FRACTION = "fraction"
 
 
-def percent(share: float) -> str:
+def short_percent(share: float) -> str:
     """Return a share in per cent with two significant digits, such as `0.35 %`."""
-    value = 100 * share
-    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+    return percent(share, ".0f" if 100 * share >= 10 else ".2g")
 
 
 def dose_parts(report: DoseReport) -> Iterator[Part]:
@@ -39,14 +38,14 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         "doses",
         report.doses,
         report.alpha,
-        cells={"facts": lambda row: percent(row.dose), "found": _describe_finding},
+        cells={"facts": lambda row: short_percent(row.dose), "found": _describe_finding},
     )
     yield (
         "  found: seeds whose own test over all windows is significant and positive; power: by the"
         " model of `ktdeval compare power`; both allow for the days that windows share"
     )
     yield (
-        f"  under the mask, two doses differ by at most {percent(report.hidden_spread)} in a window"
+        f"  under the mask, two doses differ by at most {short_percent(report.hidden_spread)} in a window"
     )
 
     yield ""
@@ -73,7 +72,7 @@ def dose_parts(report: DoseReport) -> Iterator[Part]:
         yield "How well a study is distinguished from one of a control that knows nothing"
         yield grid(
             report.curves,
-            ReportColumn("facts", lambda row: percent(row.dose)),
+            ReportColumn("facts", lambda row: short_percent(row.dose)),
             text("windows", is_left=False),
             format_column("AUC", "auc", "{:.3f}"),
             ReportColumn(
@@ -92,7 +91,7 @@ def _describe_finding(row: DoseLine) -> str:
 
 def _describe_seen(row: CurveLine) -> str:
     place = row.false_rates.index(0.05)
-    return f"{100 * row.true_rates[place]:.0f} %"
+    return percent(row.true_rates[place], ".0f")
 
 
 def limit_text(row: LimitLine) -> str:
@@ -100,7 +99,7 @@ def limit_text(row: LimitLine) -> str:
     if row.limit is None:
         return f"none: {row.reason}"
 
-    text_of = percent(row.limit)
+    text_of = short_percent(row.limit)
     return f"below {text_of}" if row.is_below else text_of
 
 
@@ -109,8 +108,8 @@ def limit_interval(row: LimitLine) -> str:
     if row.low is None:
         return ""
 
-    high = "more than all" if row.high is None else percent(row.high)
-    return f"{percent(row.low)} … {high}"
+    high = "more than all" if row.high is None else short_percent(row.high)
+    return f"{short_percent(row.low)} … {high}"
 
 
 def alarm_text(row: AlarmLine) -> str:
@@ -120,15 +119,15 @@ def alarm_text(row: AlarmLine) -> str:
 
     return (
         f"False alarms: {row.alarms} of {row.studies} studies of a control that knows nothing"
-        f" ({100 * row.value:.1f} %, exact interval {100 * row.low:.1f} … {100 * row.high:.1f} %)"
+        f" ({percent(row.value)}, exact interval {points(row.low, '.1f')} … {percent(row.high)})"
     )
 
 
 def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Part]:
     """Yield the parts of the report of `compare power --memory`."""
     yield (
-        f"A memory of {percent(report.memory)} of the facts, {count(report.windows, 'window')},"
-        " level"
+        f"A memory of {short_percent(report.memory)} of the facts,"
+        f" {count(report.windows, 'window')}, level"
         f" {report.alpha:g}: seen with probability {report.power:.2f} (interval {report.low:.2f} …"
         f" {report.high:.2f})"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktdeval.cards import count
+from ktdeval.cards import count, percent
 from ktdeval.runner import FamilyFigures, ForkFile, VariantFigures
 from ktdeval_compare.table_columns import (
     UNDEFINED,
@@ -47,7 +47,7 @@ def _sampling(file: ForkFile) -> str:
 
     if file.as_recorded is None:
         return told
-    return f"{told}; {100 * file.as_recorded:.0f} % of those {_NULL} are the recorded one"
+    return f"{told}; {percent(file.as_recorded, '.0f')} of those {_NULL} are the recorded one"
 
 
 def _reading(file: ForkFile) -> str:

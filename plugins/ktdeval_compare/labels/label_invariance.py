@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from ktdeval.cards import percent
 from ktdeval.errors import CardError
 from ktdeval.stats import (
     MeanEstimate,
@@ -563,7 +564,7 @@ def _label_notes(
         most = clopper_pearson_upper(0, len(cells), 1.0 - alpha)
         yield (
             f"{name}: no step was decided otherwise under other labels; with so many (window, seed)"
-            f" that is shown, at {100 * (1 - alpha):g} %, for all but {100 * most:.3g} % of them"
+            f" that is shown, at {percent(1 - alpha, 'g')}, for all but {percent(most, '.3g')} of them"
         )
 
 

@@ -15,7 +15,7 @@ from ktdeval_compare.table_columns import (
     UNDEFINED,
     Part,
     ReportColumn,
-    figure_of,
+    figure_column,
     format_column,
     grid,
     make_table,
@@ -78,7 +78,7 @@ def key_parts(report: KeyReport) -> Iterator[Part]:
         f" {report.keys:,} mask keys: total return in per cent"
     )
     percents = [f"{100 * level:g}" for level in LEVELS]
-    quantiles = [figure_of(f"{percent} %", f"q{percent}") for percent in percents]
+    quantiles = [figure_column(f"{percent} %", f"q{percent}") for percent in percents]
     for (task, card), rows in itertools.groupby(report.spread, lambda row: (row.task, row.card)):
         yield f"  {task}, {card}"
         yield grid(
@@ -86,7 +86,7 @@ def key_parts(report: KeyReport) -> Iterator[Part]:
             text("window"),
             COUNT,
             *quantiles,
-            figure_of("this key", "own"),
+            figure_column("this key", "own"),
             format_column("rank", "rank", "{:.3f}"),
             ReportColumn("first listed bought", _first_listed),
         )

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from ktdeval.cards import count, is_fraction
+from ktdeval.cards import count, is_fraction, percent
 from ktdeval.cli import warn
 from ktdeval.errors import UsageError
 from ktdeval.stats import TRADING_DAYS, normal_effect
@@ -361,7 +361,7 @@ def _sentences(plan: PowerPlan, spread: DifferenceSpread | None) -> Iterator[str
 
 
 def _amount(value: float, unit: str) -> str:
-    return f"{100 * value:.3g} %" if is_fraction(unit) else f"{value:.3g}"
+    return percent(value, ".3g") if is_fraction(unit) else f"{value:.3g}"
 
 
 # ---- plans of cards

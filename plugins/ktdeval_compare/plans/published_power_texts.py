@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ktdeval.cards import points
 from ktdeval_compare.plans.published_power import (
     DesignsReport,
     PathReport,
@@ -62,4 +63,4 @@ def path_parts(report: PathReport) -> Iterator[Part]:
 
 
 def _round_figure(row: PrintedModel) -> str:
-    return f"{100 * row.low:.1f} … {100 * row.high:.1f}"
+    return f"{points(row.low, '.1f')} … {points(row.high, '.1f')}"

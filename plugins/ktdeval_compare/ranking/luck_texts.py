@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ktdeval.cards import points
 from ktdeval_compare.ranking.luck import LuckReport, LuckRow, RankCorrelation
 from ktdeval_compare.ranking.random_players import PlayersRow
 from ktdeval_compare.style_exposures import FactorMeans
@@ -12,7 +13,7 @@ from ktdeval_compare.table_columns import (
     Part,
     ReportColumn,
     figure,
-    figure_of,
+    figure_column,
     grid,
     make_table,
     text,
@@ -74,7 +75,7 @@ def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
 def _beaten_interval(row: PlayersRow) -> str:
     if row.standing is None:
         return UNDEFINED
-    return f"{100 * row.standing.low:.2f} … {100 * row.standing.high:.2f}"
+    return f"{points(row.standing.low, '.2f')} … {points(row.standing.high, '.2f')}"
 
 
 def _compare_with_players(own: float | None, players: float | None) -> str:
@@ -98,7 +99,7 @@ def _exposure_parts(rows: Sequence[FactorMeans]) -> Iterator[Part]:
         rows,
         text("factor"),
         *cards,
-        figure_of("mean", "mean", "ratio"),
+        figure_column("mean", "mean", "ratio"),
         ReportColumn("same sign", lambda row: f"{row.same_sign} of {row.members}"),
     )
 

@@ -27,7 +27,7 @@ from ktdeval_compare.doses.dose_response import (
 )
 from ktdeval_compare.doses.dose_rows import DoseRow, DoseStudy, read_rows, shipped_study, write_rows
 from ktdeval_compare.doses.dose_study import DosePlan, plan_of
-from ktdeval_compare.doses.dose_texts import dose_parts, percent
+from ktdeval_compare.doses.dose_texts import dose_parts, short_percent
 from ktdeval_compare.pairs.rank_test import RankTest, published_spans
 from ktdeval_compare.table_columns import lines_of
 
@@ -239,7 +239,7 @@ def test_five_windows_see_nothing() -> None:
     ("share", "text"), [(0.0035, "0.35 %"), (0.127, "13 %"), (1.0, "100 %"), (0.02, "2 %")]
 )
 def test_shares_have_two_digits(share: float, text: str) -> None:
-    assert percent(share) == text
+    assert short_percent(share) == text
 
 
 # ---- files and plans

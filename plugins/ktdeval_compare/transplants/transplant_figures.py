@@ -19,7 +19,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.cards import TradingCard, TradingEpisode, episode_excess
+from ktdeval.cards import TradingCard, TradingEpisode, episode_excess, percent
 from ktdeval.runner import (
     MIN_FILLED,
     BreakEven,
@@ -156,8 +156,8 @@ def withheld_reason(filled: float | None) -> str | None:
         return None
 
     return (
-        f"{100 * filled:.1f} % of what was ordered was filled: returns are withheld below"
-        f" {100 * MIN_FILLED:g} %"
+        f"{percent(filled, '.1f')} of what was ordered was filled: returns are withheld below"
+        f" {percent(MIN_FILLED, 'g')}"
     )
 
 
@@ -215,7 +215,7 @@ def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
     usable = [each for each in made if withheld_reason(filled_share(each)) is None]
     line = partial(BreakEven, task=made[0].card.task.name, measure=measure)
     if not usable:
-        reason = f"less than {100 * MIN_FILLED:g} % is filled at every capital"
+        reason = f"less than {percent(MIN_FILLED, 'g')} is filled at every capital"
         return line(capital=None, low=None, high=None, windows=0, reason=reason)
 
     tables = [window_values(each, _FIGURES[measure]) for each in usable]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ktdeval.cards import percent
 from ktdeval.runner import CapitalLine, TransplantFile
 from ktdeval_compare.table_columns import (
     Part,
@@ -61,4 +62,4 @@ def _states(row: CapitalLine) -> str:
     states = row.other_states
     if states.first_step is None:
         return "none"
-    return f"{100 * states.share:.0f} % from step {states.first_step}"
+    return f"{percent(states.share, '.0f')} from step {states.first_step}"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, word_grid
+from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, points, word_grid
 from ktdeval_live.publication.publication_evidence import PROVES
-from ktdeval_live.results.card_labels import interval_text, labels_of, percent_text, wide_words
+from ktdeval_live.results.card_labels import interval_text, labels_of, wide_words
 from ktdeval_live.results.card_types import KIND, SCHEMA_FILE, LiveCard, LiveInterval
 from ktdeval_live.results.interval_assumptions import doubts
 
@@ -85,12 +85,12 @@ def _day_facts(card: LiveCard) -> Iterator[tuple[str, str]]:
 def _returns_grid(card: LiveCard) -> Grid:
     results = card.results
     rows = (
-        ("held: positions stay on days without a decision", percent_text(results.held)),
-        ("flat: 0 on days without a decision", percent_text(results.flat)),
-        ("least that decisions could have had", percent_text(results.low)),
-        ("greatest", percent_text(results.high)),
-        ("index", percent_text(results.index)),
-        ("equal parts of all assets, held", percent_text(results.buy_and_hold)),
+        ("held: positions stay on days without a decision", points(results.held.value, "+.2f")),
+        ("flat: 0 on days without a decision", points(results.flat.value, "+.2f")),
+        ("least that decisions could have had", points(results.low.value, "+.2f")),
+        ("greatest", points(results.high.value, "+.2f")),
+        ("index", points(results.index.value, "+.2f")),
+        ("equal parts of all assets, held", points(results.buy_and_hold.value, "+.2f")),
     )
     return Grid("Total return", ("", "%"), rows)
 

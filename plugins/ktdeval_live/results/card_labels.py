@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ktdeval.cards import UNDEFINED
-from ktdeval_live.results.card_types import Label, LiveCard, LiveFigure, LiveInterval, ResultPart
+from ktdeval.cards import UNDEFINED, percent
+from ktdeval_live.results.card_types import Label, LiveCard, LiveInterval, ResultPart
 from ktdeval_live.results.missing_decision_bounds import MAX_WIDTH, are_too_wide
 
 FEW_DAYS = 20
@@ -43,16 +43,11 @@ def interval_text(interval: LiveInterval) -> str:
     return " … ".join(ends)
 
 
-def percent_text(figure: LiveFigure) -> str:
-    """Return a fraction as a percentage; a dash if it is undefined."""
-    return UNDEFINED if figure.value is None else f"{100 * figure.value:+.2f}"
-
-
 def wide_words(results: ResultPart) -> str:
     """Return text on the bounds of gaps that are too wide, and what this means."""
     ends = []
     for figure in (results.low, results.high):
-        ends.append("no end" if figure.value is None else f"{100 * figure.value:+.1f} %")
+        ends.append("no end" if figure.value is None else percent(figure.value, "+.1f"))
     return (
         f"bounds of its gaps from {ends[0]} to {ends[1]}, more than {100 * MAX_WIDTH:g} points: "
         "too wide to bound the effect of the gaps"

@@ -7,7 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ktdeval.cards import UNDEFINED, CardKind, Grid, Report, clean, count, word_grid
+from ktdeval.cards import (
+    CardKind,
+    Grid,
+    Report,
+    clean,
+    count,
+    percent,
+    points,
+    word_grid,
+)
 from ktdeval_deanon.certificate.card import (
     EXACT_MATCHER,
     KIND,
@@ -74,16 +83,16 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "mask bound", "; ".join(bounds)
 
     found = value["exact_matcher"]
-    shares = [f"{name} {_percent_text(found[name])} %" for name in _SHOWN if name in found]
+    shares = [f"{name} {points(found[name])} %" for name in _SHOWN if name in found]
     yield "", f"bounds a model, not a database: with the price history at hand {', '.join(shares)}"
 
 
 def _bound_words(name: str, entry: Mapping[str, Any]) -> str:
     """`ticker_top1 at most 1.20 % (chance 0.30 %)`."""
-    words = f"{name} at most {_percent_text(entry['upper'])} %"
+    words = f"{name} at most {points(entry['upper'])} %"
     if entry["baseline"] is None:
         return words
-    return f"{words} (chance {_percent_text(entry['baseline'])} %)"
+    return f"{words} (chance {points(entry['baseline'])} %)"
 
 
 def _certificate_facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
@@ -125,10 +134,10 @@ def _bound_grid(certificate: Certificate) -> Grid:
             (
                 clean(name),
                 clean(bound.attacker),
-                _percent_text(bound.upper),
-                _percent_text(bound.value),
-                _percent_text(bound.baseline),
-                _percent_text(exact[name].value if name in exact else None),
+                points(bound.upper),
+                points(bound.value),
+                points(bound.baseline),
+                points(exact[name].value if name in exact else None),
                 f"{bound.n:,}",
             )
         )
@@ -152,9 +161,9 @@ def _controls(certificate: Certificate) -> Grid:
                 (
                     clean(attacker.name),
                     clean(name.replace("_", " ")),
-                    _percent_text(read.value),
+                    points(read.value),
                     _interval_words(read.interval),
-                    _percent_text(read.needed),
+                    points(read.needed),
                     f"{read.n:,}",
                     "passed" if read.passed else "failed",
                 )
@@ -162,7 +171,7 @@ def _controls(certificate: Certificate) -> Grid:
 
     title = (
         f"Control: {count(control.count, 'unmasked probe')} of {control.exam.name} (in %); the low"
-        f" end of the exact {100 * control.level:g} % interval must reach what is needed"
+        f" end of the exact {percent(control.level, 'g')} interval must reach what is needed"
     )
     columns = ("attacker", "read", "value", "interval", "needed", "n", "control")
     return Grid(clean(title), columns, tuple(rows), left=2)
@@ -181,10 +190,10 @@ def _attackers(certificate: Certificate) -> Grid:
             rows.append(
                 (
                     clean(name),
-                    _percent_text(score.value),
+                    points(score.value),
                     _interval_words(score.interval),
-                    _percent_text(score.upper),
-                    _percent_text(score.baseline),
+                    points(score.upper),
+                    points(score.baseline),
                     f"{score.n:,}",
                 )
             )
@@ -213,7 +222,7 @@ def _interval_words(interval: ShareInterval) -> str:
     """Return both ends in per cent; empty for an interval without ends."""
     if interval.low is None or interval.high is None:
         return ""
-    return f"{100 * interval.low:.1f} … {100 * interval.high:.1f}"
+    return f"{points(interval.low, '.1f')} … {points(interval.high, '.1f')}"
 
 
 def _ablation(certificate: Certificate) -> Grid:
@@ -231,9 +240,9 @@ def _ablation(certificate: Certificate) -> Grid:
         cells = [clean(entry.name)]
         for name in names:
             score = entry.scores.get(name)
-            cells.append(_percent_text(None if score is None else score.value))
+            cells.append(points(None if score is None else score.value))
 
-        rows.append((*cells, f"{entry.k.median:,.0f}", _percent_text(entry.k.alone)))
+        rows.append((*cells, f"{entry.k.median:,.0f}", points(entry.k.alone)))
 
     title = (
         "With the price history at hand (exact matcher, in %; k: pairs of stock and day that agree)"
@@ -284,12 +293,6 @@ def _certificate_notes(certificate: Certificate) -> Iterator[str]:
     others = certificate.identifiability.factors_not_compared
     if others:
         yield clean(f"shown, but not compared by the exact matcher: {', '.join(others)}")
-
-
-def _percent_text(value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return f"{100 * value:.2f}"
 
 
 CERTIFICATE = CardKind(

@@ -49,8 +49,10 @@ from ktdeval.masking.prose import ShownDocument as ShownDocument, TextMask as Te
 from ktdeval.masking.rendering import Prepared as Prepared
 from ktdeval.masking.shown_figures import REBASE_LEVEL as REBASE_LEVEL
 from ktdeval.masking.text_normalisation import (
+    lower_text as lower_text,
     normalise as normalise,
     normalise_with_places as normalise_with_places,
     places_of as places_of,
+    squash as squash,
 )
 from ktdeval.masking.text_truncation import beginning as beginning, shorten as shorten

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ktdeval.masking.text_normalisation import (
     TextViews,
+    follows_point,
     lower_text,
     normalise,
     places_of,
@@ -242,8 +243,7 @@ def _year_at(text: str, start: int) -> Span | None:
     if day_before is not None:
         return day_before.start(), match.end()
 
-    # digits after a decimal point
-    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
+    if follows_point(text, start):
         return None
 
     if whole is None:

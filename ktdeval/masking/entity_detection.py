@@ -213,15 +213,14 @@ class _EntityAlias:
         first_word = text[start : start + len(self.tokens[0])]
         return not first_word.islower()
 
-    def end_with_form(self, text: str, end: int) -> int:
-        """Return the end of an occurrence, after the legal form that follows a name."""
-        if self.kind not in ("name", "former", "short"):
-            return end
+    def mention_at(self, text: str, start: int, end: int) -> EntityMention:
+        """Return the mention of an occurrence, with the legal form that follows a name."""
+        if self.kind in ("name", "former", "short"):
+            form = _FORM_AFTER.match(text, end)
+            if form is not None:
+                end = form.end()
 
-        form = _FORM_AFTER.match(text, end)
-        if form is None:
-            return end
-        return form.end()
+        return EntityMention(start, end, frozenset(self.assets), self.kind)
 
     def _fits_ticker(self, text: str, start: int, end: int, no_case: bool) -> bool:
         is_marked = _BESIDE_TICKER.search(text, max(0, start - 2), start) is not None
@@ -299,16 +298,12 @@ class EntityIndex:
 
         for alias in self._candidates(lower, words):
             for start, end in _places(alias, normalised, no_case, addresses):
-                end_of_name = alias.end_with_form(normalised, end)
-                mentions.append(
-                    EntityMention(start, end_of_name, frozenset(alias.assets), alias.kind)
-                )
+                mentions.append(alias.mention_at(normalised, start, end))
                 if alias.is_full_name:
                     persons.add(alias.last_name)
 
         for start, end, alias in self._respelled.find(normalised, words, no_case, addresses):
-            end = alias.end_with_form(normalised, end)
-            mentions.append(EntityMention(start, end, frozenset(alias.assets), alias.kind))
+            mentions.append(alias.mention_at(normalised, start, end))
 
         for name, assets in _join_last_names(persons).items():
             for start in places_of(lower, name):

@@ -18,8 +18,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from operator import add
-from typing import Literal, NamedTuple  # tuples: sortable, or created by the thousand
+from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
 
 from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, parse_code
@@ -41,11 +40,13 @@ from ktdeval.masking.text_normalisation import (
     SPLITTERS,
     TextViews,
     follows_letter,
+    follows_point,
     lower_text,
     normalise,
     normalise_with_places,
     places_of,
     precedes_letter,
+    squash,
 )
 
 #: Replaces an identity in a text. As a tool argument, the
@@ -154,10 +155,10 @@ class IdentityIndex:
 
         self._digits = frozenset(digits)
         if assets:
-            self._names = tuple(set(snapshot.names).difference(snapshot.codes))
-            self._symbols = tuple(filter(str.isalpha, snapshot.codes))
             own_names = set(snapshot.names).difference(snapshot.codes)
-            for name in sorted(own_names | odd_codes | set(snapshot.industries)):
+            self._names = tuple(own_names)
+            self._symbols = tuple(filter(str.isalpha, snapshot.codes))
+            for name in sorted(own_names.union(odd_codes, snapshot.industries)):
                 word = name.lower()
                 if word in COMMON_WORDS and word not in _NO_IDENTITY:
                     self._common.setdefault(word, set()).add(name)
@@ -422,13 +423,7 @@ class IdentityIndex:
         if self._chinese_begins.isdisjoint(lower):
             return
 
-        squashed = _PADDING.sub("", lower)
-        begins = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
-        if not begins:
-            return
-
-        # Offset in `squashed` -> offset in the text.
-        offsets = [index for index, character in enumerate(lower) if not _PADDING.match(character)]
+        squashed, begins, offsets = squash(lower, _PADDING, self._chinese.keys())
         names: set[str] = set()
         for begin in begins:
             names |= self._chinese[begin]
@@ -476,7 +471,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     """Return whether six digits are a code here, and not part of a decimal number or an amount of
     money.
     """
-    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
+    if follows_point(text, start):
         return False
 
     after = text[end : end + 2]

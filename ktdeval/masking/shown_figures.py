@@ -98,10 +98,8 @@ class ShownFigures:
         if not self.mask.is_coarse or not math.isfinite(value):
             return value
 
-        shown = float(cast("float", self.render_price(Price(asset, value, day, part))))
-        if self._scale is None:
-            return shown
-        return shown / self._known_scale[asset]
+        shown = cast("float", self.render_price(Price(asset, value, day, part)))
+        return self.price_in(asset, float(shown))
 
     def known_weight(self, weight: float) -> float:
         """Return the weight used for a decision: truncated towards zero to the mask's digits."""

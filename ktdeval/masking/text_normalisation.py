@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache, cached_property
 from html import unescape
+from operator import add
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,20 +89,18 @@ def _lookalikes() -> dict[str, str]:
     """Return the Latin letter that each letter of another script looks like (from the confusables
     of Unicode Technical Standard 39).
     """
-    return {
-        row["letter"]: row["plain"] for row in csv_rows(Path(__file__).with_name("lookalikes.csv"))
-    }
+    return _pairs("lookalikes.csv", "letter", "plain")
 
 
 @cache
 def _load_simplified_characters() -> dict[str, str]:
-    """Return the simplified form of each traditional Chinese character (from OpenCC, Apache License
-    2.0).
-    """
-    return {
-        row["traditional"]: row["simplified"]
-        for row in csv_rows(Path(__file__).with_name("traditional.csv"))
-    }
+    """Simplified Chinese character of each traditional one (from OpenCC, Apache License 2.0)."""
+    return _pairs("traditional.csv", "traditional", "simplified")
+
+
+def _pairs(name: str, key: str, value: str) -> dict[str, str]:
+    """Return two columns of a table of this package as a mapping."""
+    return {row[key]: row[value] for row in csv_rows(Path(__file__).with_name(name))}
 
 
 class _NormalisedCharacters(dict[int, str]):
@@ -273,6 +272,23 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(part, start + 1)
+
+
+def follows_point(text: str, start: int) -> bool:
+    """Return whether digits at `start` are the decimals of a number."""
+    return text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit()
+
+
+def squash(
+    text: str, padding: re.Pattern[str], begins: Set[str]
+) -> tuple[str, Set[str], list[int]]:
+    """Return a text without padding between its characters; which of `begins`, two characters each,
+    it contains; and the offset in `text` of each of its characters, empty if it contains none.
+    """
+    squashed = padding.sub("", text)
+    present = begins & set(map(add, squashed, squashed[1:]))
+    letters = enumerate(text if present else "")
+    return squashed, present, [index for index, letter in letters if not padding.match(letter)]
 
 
 def around_digits(text: str, reach: int) -> list[tuple[int, int]]:

@@ -13,12 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
 from ktdeval.errors import DataError
-from ktdeval.masking import normalise, places_of
+from ktdeval.masking import lower_text, normalise, places_of, squash
 from ktdeval.values import load_yaml
 
 LEXICON_FILE = Path(__file__).with_name("lexicon.yaml")
@@ -164,18 +163,7 @@ class Lexicon:
         return False
 
     def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Term]:
-        # Offsets must not shift: some capitals have lower-case forms of two characters.
-        lowered = "".join(
-            character.lower() if len(character.lower()) == 1 else character for character in folded
-        )
-        squashed = _PADDING.sub("", lowered)
-        present = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
-        if not present:
-            return
-
-        offsets = [
-            index for index, character in enumerate(lowered) if not _PADDING.match(character)
-        ]
+        squashed, present, offsets = squash(lower_text(folded), _PADDING, self._chinese.keys())
         for opening in sorted(present):
             for term, kind in self._chinese[opening]:
                 if (kind == "plain") != is_plain:

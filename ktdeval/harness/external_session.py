@@ -55,15 +55,15 @@ class ExternalSession:
     def __init__(
         self,
         session: StepSession,
-        most_calls: int | None = None,
+        max_calls: int | None = None,
         known: KnownTexts = NOTHING_KNOWN,
     ) -> None:
-        """`most_calls`: maximum number of model calls in this step; None sets no limit. `known`:
+        """`max_calls`: maximum number of model calls in this step; None sets no limit. `known`:
         texts of programs in which nothing is withheld.
         """
         self._session = session
         self._known = known
-        self._max_calls = most_calls
+        self._max_calls = max_calls
         self._lock = threading.RLock()
         self._acts: list[Act] = []
         self._tools: tuple[ToolSpec, ...] = ()
@@ -444,14 +444,14 @@ def act_outside(
     session: StepSession,
     run: Callable[[ExternalSession], JsonValue],
     isolation: Isolation,
-    most_calls: int | None = None,
+    max_calls: int | None = None,
     known: KnownTexts = NOTHING_KNOWN,
 ) -> ExternalStep | None:
     """Let an external agent act in a step. `run` starts the agent and returns a JSON report about
     it. If the step is executed again, the recorded actions are repeated instead. Return None if the
     step is only planned: then nothing external is called.
 
-    `isolation`: sandbox around the agent; `most_calls`: maximum number of model calls in the step;
+    `isolation`: sandbox around the agent; `max_calls`: maximum number of model calls in the step;
     `known`: texts of programs in which nothing is withheld. Raises ModelError if the last call
     failed and nothing was submitted. Errors raised by `run` propagate.
     """
@@ -459,7 +459,7 @@ def act_outside(
     if outside.is_plan:
         return None
 
-    acting = ExternalSession(session, most_calls, known)
+    acting = ExternalSession(session, max_calls, known)
     recorded = outside.recorded
     try:
         if recorded is None:

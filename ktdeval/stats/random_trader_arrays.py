@@ -194,9 +194,9 @@ class _Choices:
         below the minimum order.
         """
         day = self._day
-        most_minor = self._max_minor if traders is None else self._max_minor[traders]
+        max_minor = self._max_minor if traders is None else self._max_minor[traders]
         lots = day.lots[assets]
-        room = product_ratio(most_minor, day.unit, day.divisors[assets]) - held
+        room = product_ratio(max_minor, day.unit, day.divisors[assets]) - held
         steps = np.minimum(self._lots(assets, amount, traders), room // lots * lots)
         return np.where(steps < day.min_buy[assets], 0, steps)
 

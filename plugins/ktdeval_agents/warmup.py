@@ -32,21 +32,21 @@ WARM_UP = "warm_up"
 def warm_up(
     memory: TeamMemory,
     rule: MemoryRule,
-    most_days: int | None,
+    max_days: int | None,
     observation: Observation,
     session: StepSession,
 ) -> None:
-    """Fill a memory with decisions on the latest `most_days` days of the task's warm-up (default:
+    """Fill a memory with decisions on the latest `max_days` days of the task's warm-up (default:
     all), one call a day. The outcome of a decision is read from the next day shown, so it is known
     at the first step. A day without a valid answer adds nothing; the failure is counted.
     """
-    if most_days == 0:
+    if max_days == 0:
         return
 
     today = observation.state or NOTHING_SHOWN
     lessons = session.lessons
-    if most_days is not None:
-        lessons = latest(lessons, most_days)
+    if max_days is not None:
+        lessons = latest(lessons, max_days)
 
     for step, lesson in enumerate(lessons, start=-len(lessons)):
         if lesson.state is None:

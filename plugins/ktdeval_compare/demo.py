@@ -55,7 +55,7 @@ def demo(options: DemoOptions) -> None:
     # not at the top, so that help is fast
     from ktdeval.registry import TableChoices
     from ktdeval_compare.pairs.compared_cards import load_entrants
-    from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+    from ktdeval_compare.papers.paper_tables import find_paper_table, paper_frame
     from ktdeval_compare.papers.table_writing import write_table
     from ktdeval_compare.ranking.luck import luck
     from ktdeval_compare.ranking.luck_texts import luck_parts
@@ -65,7 +65,7 @@ def demo(options: DemoOptions) -> None:
     plugins.model_spec_name(RECALLING)  # refused before anything is printed
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run_model(RECALLING, MASKED, MEMORY_WINDOWS, options)
-    modes = table_of("ktdfin-3", plugins)
+    modes = find_paper_table("ktdfin-3", plugins)
     frame = paper_frame(modes, [memory], TableChoices(plugins=plugins))
     click.echo(write_table(modes, frame, "text", line_width()))
     click.echo(

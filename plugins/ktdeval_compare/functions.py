@@ -35,7 +35,7 @@ from ktdeval_compare.pairs.compare import (
 )
 from ktdeval_compare.pairs.compared_cards import load_cards, load_entrants, scoring_notes
 from ktdeval_compare.pairs.score_comparison import compare_scores
-from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+from ktdeval_compare.papers.paper_tables import find_paper_table, paper_frame
 from ktdeval_compare.pools.pool import pool as find_pooled
 from ktdeval_compare.pools.pool_texts import pool_parts
 from ktdeval_compare.ranking.luck import luck as find_luck
@@ -272,7 +272,7 @@ def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
     """
     plugins = load_plugins()
     choices = TableChoices(plugins=plugins, cohort=tuple(cohorts))
-    return paper_frame(table_of(like, plugins), _paths(runs), choices)
+    return paper_frame(find_paper_table(like, plugins), _paths(runs), choices)
 
 
 def _paths(runs: Iterable[Any]) -> list[Path]:

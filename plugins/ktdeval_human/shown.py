@@ -226,7 +226,7 @@ def sections_of_text(text: str) -> Iterator[Section]:
 def _sections(title: str, value: JsonValue) -> Iterator[Section]:
     """Yield a value as sections: its plain fields first, then one for each nested one."""
     if is_table(value):
-        yield Section(title, tables=(table_of(title, value),))
+        yield Section(title, tables=(make_table(title, value),))
         return
     if not isinstance(value, dict):
         yield Section(title, facts=(("", cell(value)),))
@@ -263,7 +263,7 @@ def is_table(value: Any) -> bool:
     )
 
 
-def table_of(title: str, value: Any) -> ShownTable:
+def make_table(title: str, value: Any) -> ShownTable:
     """Return a value for which `is_table` holds."""
     if isinstance(value, list):
         names = dict.fromkeys(chain.from_iterable(value))

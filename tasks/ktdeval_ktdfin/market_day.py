@@ -43,9 +43,8 @@ _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
 # Returns and ratios to a price are shown in per cent: rounding would strip the digits of raw daily
 # means.
 _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
-#: Maximum number of results cached per day, the latest; episodes of a rule-based agent repeat
-#: queries
-_MOST_RECENT = 12
+#: Answers that a day keeps, the latest ones: episodes of a rule-based agent ask the same
+_MAX_RECENT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +214,7 @@ class MarketDay:
         found = self._recent.get(key)
         if found is None:
             found = self._recent.setdefault(key, make(self))
-            if len(self._recent) > _MOST_RECENT:
+            if len(self._recent) > _MAX_RECENT:
                 self._recent.popitem(last=False)
         return found  # type: ignore[return-value]  # made by the `make` of this key
 

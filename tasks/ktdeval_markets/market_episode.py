@@ -107,8 +107,8 @@ class MarketScene:
         if stage.news:
             payload["news"] = documents.news(stage, view, listed)
         if stage.intraday:
-            most_traded = shown_state.list_assets(stage, view, last, stage.intraday)
-            payload["intraday"] = price_tables.intraday(stage, view, most_traded)
+            shown_within_day = shown_state.list_assets(stage, view, last, stage.intraday)
+            payload["intraday"] = price_tables.intraday(stage, view, shown_within_day)
         if stage.history:
             payload["history"] = price_tables.history(stage, view, listed)
 

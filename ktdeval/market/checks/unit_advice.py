@@ -174,8 +174,8 @@ def _reading(raw: RawMarket, faults: UnitFaults) -> _ConsistentUnits:
         numbers[rows] = distinct.index(pair)
 
     # The most frequent units become the default; other units are given by scope.
-    most_frequent = int(np.bincount(numbers[numbers >= 0]).argmax())
-    base_volume, base_amount = distinct[most_frequent]
+    usual = int(np.bincount(numbers[numbers >= 0]).argmax())
+    base_volume, base_amount = distinct[usual]
     volumes = []
     amounts = []
     for scope, number in _scopes(raw, numbers):

@@ -133,8 +133,8 @@ def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundT
     lists = {key: item for key, item in value.items() if isinstance(item, list)}
     columns = {key: item for key, item in lists.items() if _is_column(item)}
     widths = Counter(map(len, columns.values()))
-    most_common = max(widths.values(), default=0)
-    columns = {key: item for key, item in columns.items() if widths[len(item)] == most_common}
+    max_count = max(widths.values(), default=0)
+    columns = {key: item for key, item in columns.items() if widths[len(item)] == max_count}
     if split:
         yield _table(name, split, facts)
         return

@@ -73,7 +73,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
     from ktdeval_compare.papers.figures.definitions import (
         FigureChoices,
         figure_frame,
-        figure_of,
+        find_paper_figure,
         known_figures,
     )
 
@@ -81,7 +81,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
         list_papers(known_figures().values(), options.as_json, ["needs"])
         return
 
-    made = figure_of(name)
+    made = find_paper_figure(name)
     if not runs:
         raise UsageError(f"{made.name}: give {made.needs}")
     if options.out is not None and options.out.suffix not in _FORMS:

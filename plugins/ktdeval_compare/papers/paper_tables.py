@@ -51,7 +51,7 @@ def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
     return {name: spec.make() for name, spec in plugins.specs("tables").items()}
 
 
-def table_of(name: str, plugins: Plugins) -> PaperTable:
+def find_paper_table(name: str, plugins: Plugins) -> PaperTable:
     """Return a table.
 
     Raises UsageError if no table has this name.

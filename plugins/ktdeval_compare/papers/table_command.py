@@ -69,10 +69,10 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
         return
 
     # not at the top, so that help is fast
-    from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+    from ktdeval_compare.papers.paper_tables import find_paper_table, paper_frame
     from ktdeval_compare.papers.table_writing import table_json, write_table
 
-    made = table_of(options.like, plugins)
+    made = find_paper_table(options.like, plugins)
     if not cards:
         raise UsageError(f"{made.name}: give the cards or runs to make it from")
 

@@ -22,7 +22,7 @@ from ktdeval.runner import open_snapshot
 from ktdeval_compare.papers.figures.definitions import (
     FigureChoices,
     figure_frame,
-    figure_of,
+    find_paper_figure,
     known_figures,
 )
 from ktdeval_compare.papers.figures.events import asset_days, decision_of, sentiment_sign
@@ -170,7 +170,7 @@ def test_a_decision_is_what_was_submitted_or_elected(
 
 
 def test_bars_at_the_ends_of_lines_have_days_of_their_own() -> None:
-    figure = figure_of("ama-2")
+    figure = find_paper_figure("ama-2")
     rows = []
     for line, low in (("one", 0.1), ("two", 0.2), ("alone", None)):
         for day in ("2025-01-01", "2025-04-11"):
@@ -207,7 +207,7 @@ def test_each_picture_of_lines_names_days_of_its_own_window() -> None:
         for window, days in windows.items()
         for day in days
     ]
-    spec = vega_spec(figure_of("ktdfin-2"), pd.DataFrame(rows))
+    spec = vega_spec(find_paper_figure("ktdfin-2"), pd.DataFrame(rows))
 
     shown = {}
     for picture in spec["concat"]:
@@ -239,7 +239,7 @@ def test_a_spec_says_null_where_a_figure_is_not_defined() -> None:
         }
     )
     frame.attrs.update(notes=("one note",), reference="chance")
-    spec = vega_spec(figure_of("ktdfin-3"), frame)
+    spec = vega_spec(find_paper_figure("ktdfin-3"), frame)
 
     assert spec["data"]["values"][1] == {
         "panel": "p",
@@ -259,7 +259,7 @@ def test_a_spec_says_null_where_a_figure_is_not_defined() -> None:
 
 def test_an_unknown_figure_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UsageError, match="no figure 'ama-5'; did you mean 'ama-"):
-        figure_of("ama-5")
+        find_paper_figure("ama-5")
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_choice_that_means_nothing_is_refused(
 ) -> None:
     choices = FigureChoices(plugins=load_plugins(), **choice)
     with pytest.raises(UsageError, match=words):
-        figure_frame(figure_of(name), [], choices)
+        figure_frame(find_paper_figure(name), [], choices)
 
 
 def test_the_arena_market_has_news_on_the_days_of_the_paper() -> None:

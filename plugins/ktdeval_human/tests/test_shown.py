@@ -10,7 +10,7 @@ import pytest
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
 from ktdeval.values import JsonValue
-from ktdeval_human.shown import DrawnLine, Section, ShownTable, cell, show_request, table_of
+from ktdeval_human.shown import DrawnLine, Section, ShownTable, cell, make_table, show_request
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
 SUBMIT = ToolSpec("submit_action", "Submits.", {"type": "object", "properties": {}})
@@ -119,7 +119,7 @@ def test_results_are_of_research_and_notes_of_submissions() -> None:
 
 
 def test_a_row_has_a_cell_for_each_column() -> None:
-    table = table_of("odd", {"columns": ["a", "b"], "rows": [[1], [1, 2, 3]]})
+    table = make_table("odd", {"columns": ["a", "b"], "rows": [[1], [1, 2, 3]]})
 
     assert table.rows == (("1", ""), ("1", "2"))
 

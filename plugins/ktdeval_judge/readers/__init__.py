@@ -191,7 +191,7 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
     parts: list[Declared] = []
     together: list[RoleTable] = []
     for file, tables in files:
-        chosen = [(table, program.table_of(table)) for table in tables]
+        chosen = [(table, program.match_table(table)) for table in tables]
         faults = [entry.fault for _, entry in chosen if entry is not None]
         if faults and all(faults):
             raise DataError(f"{file}: {faults[0]}")

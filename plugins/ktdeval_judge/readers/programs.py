@@ -96,7 +96,7 @@ class Program(Value):
     ends: bool = False
     notes: tuple[str, ...] = ()
 
-    def table_of(self, table: CellTable) -> ProgramTable | None:
+    def match_table(self, table: CellTable) -> ProgramTable | None:
         """Return the program's table that has these columns; None if none matches."""
         return next((each for each in self.tables if each.is_of(table)), None)
 
@@ -146,7 +146,7 @@ def programs_of(tables: Sequence[CellTable]) -> list[str]:
     """
     found = []
     for name, program in programs().items():
-        if any(program.table_of(table) is not None for table in tables):
+        if any(program.match_table(table) is not None for table in tables):
             found.append(name)
     return found
 

@@ -143,19 +143,19 @@ class PublicHistory:
         last = len(self.days) - 1
         if not mask.rebase_prices or _AMOUNT.fullmatch(name):
             plain = replace(mask, rebase_prices=False)
-            return single(self._figure_of(name, plain, last, range(last + 1))), 0.0
+            return single(self._cell_of(name, plain, last, range(last + 1))), 0.0
 
         errors = []
         for base in sorted({round(part * last) for part in _SAMPLED}):
             rows = range(base, min(base + _SAMPLED_DAYS, last + 1))
-            rounded = self._figure_of(name, mask, base, rows)
+            rounded = self._cell_of(name, mask, base, rows)
             errors.append((rounded - true[rows.start : rows.stop]).ravel())
 
         found = np.concatenate(errors)
         found = found[np.isfinite(found)]
         return true, float(np.sqrt(np.mean(found**2))) if len(found) else 0.0
 
-    def _figure_of(self, name: str, mask: MaskConfig, base: int, rows: range) -> FloatArray:
+    def _cell_of(self, name: str, mask: MaskConfig, base: int, rows: range) -> FloatArray:
         """Return some rows of a figure, for an episode that begins at the close of row `base`."""
         view = Lens(mask, 0, self.market, base).figures.as_shown(self.market.as_of(rows[-1]))
         part = slice(rows.start, rows.stop)

@@ -21,7 +21,7 @@ from ktdeval_qfinzero.data.ingest_mapping import (
     files_of,
     plain_json,
     quote_cell,
-    table_of,
+    shape_table,
 )
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
 from ktdeval_qfinzero.data.problems import ProblemList
@@ -303,7 +303,7 @@ class RowReader:
         """
         form = self._forms[name]
         for file in files_of(self.base, spec.file):
-            table = table_of(file, tuple(form.fields), form.required, spec)
+            table = shape_table(file, tuple(form.fields), form.required, spec)
             self.files.append(table.name)
             read = []
             for row in read_rows(table, as_problem(table.name, self.problems)):

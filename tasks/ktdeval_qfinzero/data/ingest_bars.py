@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ktdeval.errors import ConfigError
 from ktdeval.values import TextBlock, read_blocks
-from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, quote_cell, table_of
+from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, quote_cell, shape_table
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.problems import SHOWN, ProblemList
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, IntArray
@@ -123,7 +123,7 @@ class BarReader:
         self._connection.execute("SET VARIABLE is_option = ?", (spec.asset_class == "option",))
         skipped = 0 if spec.symbol is None else 1
         for path, name in files_of(self.base, spec.file):
-            table = table_of((path, name), FIELDS[skipped:], REQUIRED[skipped:], spec)
+            table = shape_table((path, name), FIELDS[skipped:], REQUIRED[skipped:], spec)
             self.files.append(name)
             for block in read_blocks(table, as_problem(name, self.problems)):
                 self._take(spec, name, block)

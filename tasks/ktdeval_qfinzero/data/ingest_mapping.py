@@ -33,7 +33,7 @@ SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".json", ".parquet")
 _ADVICE = "map it under columns, or name it under ignore"
 
 
-def table_of(
+def shape_table(
     file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource
 ) -> TableFile:
     """Return a file (path, name in messages) with its spec. Raises ConfigError if the user maps an

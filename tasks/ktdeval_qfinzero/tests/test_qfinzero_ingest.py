@@ -28,7 +28,7 @@ from ktdeval.values.tables.rows import LONGEST_LINE
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import STATEMENTS, moment_of, price_e4
-from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, table_of
+from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, shape_table
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
 from ktdeval_qfinzero.data.problems import DatasetRefused, ProblemList
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
@@ -749,7 +749,7 @@ def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "day.csv").write_bytes(b"symbol,time,open\nAVLN,\xff\n")
-    table = table_of(
+    table = shape_table(
         (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableSource("day.csv")
     )
     problems = ProblemList()

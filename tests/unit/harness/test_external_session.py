@@ -72,10 +72,10 @@ def session_of(model, config=HarnessConfig(max_tool_calls=2, schema_retries=1), 
 class Outside:
     """Agent that lets `act` act; it holds what it got."""
 
-    def __init__(self, act, most_calls=None, isolation="bwrap", known=NOTHING_KNOWN):
+    def __init__(self, act, max_calls=None, isolation="bwrap", known=NOTHING_KNOWN):
         self.act = act
         self.known = known
-        self.most_calls = most_calls
+        self.max_calls = max_calls
         self.isolation = isolation
         self.runs = 0
 
@@ -84,7 +84,7 @@ class Outside:
             self.runs += 1
             return self.act(acting)
 
-        step = act_outside(session, run, self.isolation, self.most_calls, self.known)
+        step = act_outside(session, run, self.isolation, self.max_calls, self.known)
         if step is None:
             messages = [Message("system", observation.system), Message("user", observation.user)]
             return decide_in_phases(messages, session, memory)
@@ -527,7 +527,7 @@ def test_an_act_beyond_a_limit_is_refused_counted_and_on_record(act, kind):
             act(acting)
         assert refused.value.kind == kind
 
-    outcome = outcome_of(run, Reply("one"), Reply("two"), most_calls=1)
+    outcome = outcome_of(run, Reply("one"), Reply("two"), max_calls=1)
 
     last = outcome.transcript.external.acts[-1]
     assert (last.kind, last.failure, last.times) == ("refused", kind, 1)
@@ -542,7 +542,7 @@ def test_refused_acts_in_a_row_are_one_entry():
             with pytest.raises(RefusedAct):
                 acting.ask(ASK)
 
-    outcome = outcome_of(act, most_calls=0)
+    outcome = outcome_of(act, max_calls=0)
 
     (refused,) = outcome.transcript.external.acts
     assert (refused.failure, refused.times) == ("call_budget", 10_000)

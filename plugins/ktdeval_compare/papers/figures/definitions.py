@@ -68,7 +68,7 @@ def known_figures() -> Mapping[str, PaperFigure]:
     return figures
 
 
-def figure_of(name: str) -> PaperFigure:
+def find_paper_figure(name: str) -> PaperFigure:
     """Return a figure.
 
     Raises UsageError if no figure has this name.

@@ -22,7 +22,7 @@ from ktdeval_compare.papers.figures.figure_runs import (
     origin_notes,
     warn_of_cards,
 )
-from ktdeval_compare.papers.paper_tables import paper_frame, table_of
+from ktdeval_compare.papers.paper_tables import find_paper_table, paper_frame
 
 _FOREST = ("panel", "row", "value", "low", "high", "reference", "n")
 
@@ -138,12 +138,12 @@ def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoic
     """Return, by [metric and class], the figures of model classes relative to Buy & Hold (as
     fractions here), with t intervals over the models of a class if all have the same assets.
     """
-    models = paper_frame(table_of("investorbench-2", choices.plugins), paths, choices)
+    models = paper_frame(find_paper_table("investorbench-2", choices.plugins), paths, choices)
     rows: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
     for name, by in figure.settings["classes"].items():
         try:
-            frame = paper_frame(table_of(name, choices.plugins), paths, choices)
+            frame = paper_frame(find_paper_table(name, choices.plugins), paths, choices)
         except UsageError as error:
             # only open-source models have known sizes
             notes[f"no part by {by}: {error}"] = None

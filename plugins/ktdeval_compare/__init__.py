@@ -14,13 +14,15 @@ _COMMANDS = {
         "Test whether agents differ, paired by window and seed, and name those that are tied."
     ),
     "compare masks": (
-        "Report the value of stock, date, data and tools, from cards of several masks and modes."
+        "Report the value of knowing stock, date, data and tools, from cards of several masks "
+        "and modes."
     ),
     "compare labels": (
-        "Report how much changes when only the labels of the mask do: the noise floor."
+        "Report how much results change if only the mask's labels change: the noise floor."
     ),
     "compare luck": (
-        "Report how much of a result is luck, and whether a ranking by return is one by selection."
+        "Report how much of a result is luck, and whether rankings by return and by selection "
+        "agree."
     ),
     "compare cutoff": "Compare a model's results before and after the end of its training data.",
     "compare cohorts": (
@@ -29,10 +31,10 @@ _COMMANDS = {
     ),
     "compare power": "Report which differences a plan of windows and seeds can detect, before it is run.",
     "transplant": (
-        "Execute a run's decisions again at other capitals and costs: at which size does the "
+        "Execute a run's decisions again with other capitals and costs: at which size does the "
         "edge vanish?"
     ),
-    "fork": "Ask a run's steps again with one input changed: does it read what it is shown?",
+    "fork": "Repeat a run's steps with one input changed: does the model read what it is shown?",
     "paper figure": "Draw a paper's figure from your own runs: ama-2 RUN… --out a.svg.",
     "demo": "Show what masks and attribution are for, on the embedded market, in under a minute.",
     "paper table": "Print a paper's table from your own cards: --like ktdfin-4.",

@@ -85,7 +85,9 @@ class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
         (),
         type=click.STRING,
         metavar="DATA",
-        help="with --by: a market that has moved since the run; may be repeated",
+        help=(
+            "with --by: current location of a market that has moved since the run; may be repeated"
+        ),
     )
     side: Literal["before", "after"] | None = flag(
         None,
@@ -95,7 +97,7 @@ class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
         ),
     )
     against_first: bool = flag(
-        False, help="only the first card against each of the others: fewer tests, more power"
+        False, help="compare only the first card with each of the others: fewer tests, more power"
     )
     pool: bool = flag(
         False, help="instead of tests: one estimate over the windows of cards of several markets"
@@ -118,12 +120,11 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
     CARD is a card file, or a run folder, whose cards are compared task by task. Daily tests need
     the run folder around the card. Cards of scoring tasks are compared score by score, and tested
     sample by sample. A verdict is a difference that is significant after Holm's correction over the
-    whole table; anything else is tied. With --factor agent,model: how much of the metric's variance
-    is the agent's and how much the model's; a CSV file of runs, or ama-1 (AMA's Table 1), may then
-    stand in place of cards. With --by regime: where an agent is better, by regimes of the index as
-    known when it decided. With --pool: one estimate of the difference of two systems over the
-    windows of several markets, and how much it differs between them; of one system, of its
-    selection.
+    whole table; anything else is tied. With --factor agent,model: shares of the metric's variance
+    due to agent and model; a CSV file of runs, or ama-1 (AMA's Table 1), may then replace the
+    cards. With --by regime: where an agent is better, by regimes of the index as known at the
+    decision. With --pool: one estimate of the difference between two systems (or of one system's
+    selection) over the windows of several markets, and how much markets differ.
     """
     from ktdeval_compare import functions
     from ktdeval_compare.transplants.transplant_command import at_capital
@@ -148,7 +149,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
         return
 
     if options.data or options.unit == "day":
-        raise UsageError("--data and --pairs day go with --by")
+        raise UsageError("--data and --pairs day apply with --by only")
 
     for name in ("by", "data"):
         del settings[name]
@@ -211,13 +212,13 @@ class MasksOptions(TaskOptions, MetricTestOptions, JsonOptions):
         None,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="with --dose-response: draws of what is remembered [default: 3]",
+        help="with --dose-response: number of draws of the remembered facts [default: 3]",
     )
     controls: int | None = flag(
         None,
         type=click.IntRange(0, 10_000),
         metavar="N",
-        help="with --dose-response: studies of a control that knows nothing [default: 0]",
+        help="with --dose-response: number of studies of a control without knowledge [default: 0]",
     )
     windows: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="with --dose-response [default: W1 to W10]"
@@ -226,7 +227,7 @@ class MasksOptions(TaskOptions, MetricTestOptions, JsonOptions):
         None,
         type=OutputPath("folder"),
         metavar="DIR",
-        help="with --dose-response: folder of its runs; finished ones are not run again",
+        help="with --dose-response: folder of its runs; finished runs are not repeated",
     )
 
 
@@ -243,8 +244,8 @@ def masks(cards: tuple[Path, ...], options: MasksOptions) -> None:
 
     CARD is a card file or a run folder. Bright and blinded give the memory premium; all four masks
     also the stock effect, the date effect and their interaction; several modes give the information
-    ladder, whose contributions add up exactly. With --dose-response it needs no card: it measures
-    how little memory this comparison can see (docs/detection.md).
+    ladder, whose contributions add up exactly. With --dose-response no cards are needed: it
+    measures the smallest memory that this comparison can detect (docs/detection.md).
     """
     from ktdeval_compare import functions
 
@@ -331,12 +332,12 @@ class LuckOptions(JsonOptions):
 @_cards
 @options_of(LuckOptions)
 def luck(cards: tuple[Path, ...], options: LuckOptions) -> None:
-    """Report how much of a result is luck, and whether a ranking by return is one by selection.
+    """Report how much of a result is luck, and whether rankings by return and by selection agree.
 
-    CARD is a card file inside its run folder, or a run folder. Every episode that the runs planned
-    counts as a trial, limited and unfinished ones too: the deflated Sharpe ratio asks for more than
-    the best that so many worthless trials would have shown. Of a run of `judge --study`, the tries
-    of its study count.
+    CARD is a card file inside its run folder, or a run folder. Every planned episode of the runs is
+    one trial, including limited and unfinished ones: the deflated Sharpe ratio must exceed the best
+    expected from that number of trials without skill. For a run of `judge --study`, the tries of
+    its study are the trials.
     """
     from ktdeval.cli import work_shown
     from ktdeval_compare import functions
@@ -383,7 +384,7 @@ class LabelsOptions(LevelOptions, CommonOptions, JsonOptions):
         None,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="with --keys: number of names that it buys [default: 10]",
+        help="with --keys: number of names that the model buys [default: 10]",
     )
 
 
@@ -393,13 +394,14 @@ class LabelsOptions(LevelOptions, CommonOptions, JsonOptions):
 @options_of(LabelsOptions)
 @click.pass_context
 def labels(context: click.Context, /, cards: tuple[Path, ...], options: LabelsOptions) -> None:
-    """Report how much changes when only the labels do: runs of one plan under several mask keys.
+    """Report how much results change if only the labels change: runs of one plan under several mask
+    keys.
 
-    RUN is a run folder, or a card in one. Each run shows the same market under other aliases and in
-    another order of rows; whatever then changes is noise that every comparison of masked runs
-    carries. A key given twice shows the model's own chance beside it, and several seeds what
-    another call seed does. With --keys one run is enough: how much a mask key alone is worth, and
-    whether this run's is a lucky one.
+    RUN is a run folder, or a card in one. Each run shows the same market with other aliases and
+    another order of rows; any change is noise that affects every comparison of masked runs. A key
+    given twice shows the model's own randomness for comparison, and several seeds show the effect
+    of another call seed. With --keys one run is enough: the report shows the spread of returns over
+    mask keys, and whether this run's key was lucky.
     """
     from ktdeval_compare import functions
 
@@ -436,9 +438,9 @@ def cohorts(cards: tuple[Path, ...], options: CohortsOptions) -> None:
     """Report how cohorts of models differ: style exposures, returns over seeds, trades declined
     behind the mask.
 
-    RUN is a run folder, or a card. Models are what varies: runs of one model under other seeds, its
-    own or those of its training, are one model. Cards of bright and blinded tasks add in how many
-    windows and seeds a model placed no order under each mask.
+    RUN is a run folder, or a card. The units are models: runs of one model with other seeds, of
+    calls or of training, are one model. With cards of bright and blinded tasks, the report adds in
+    how many windows and seeds a model placed no order under each mask.
     """
     from ktdeval_compare import functions
 

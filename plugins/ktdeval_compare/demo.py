@@ -37,7 +37,7 @@ class DemoOptions:
         Path("ktdeval-runs/demo"),
         type=OutputPath("folder"),
         metavar="DIR",
-        help="folder of the runs; finished ones are not run again",
+        help="folder of the runs; finished runs are not repeated",
     )
     quiet: bool = flag(False, help="no progress: neither bars nor the name of what runs")
 
@@ -52,7 +52,7 @@ def demo(options: DemoOptions) -> None:
     Runs a model that remembers the embedded market under every mask and mode, and five strategies
     that know nothing over the long window.
     """
-    # not at the top, so that help is fast
+    # imported here to keep help fast
     from ktdeval.registry import TableChoices
     from ktdeval_compare.pairs.compared_cards import load_entrants
     from ktdeval_compare.papers.paper_tables import find_paper_table, paper_frame
@@ -82,7 +82,8 @@ def demo(options: DemoOptions) -> None:
     first = parts[: parts.index("")]
     click.echo("\n".join(lines_of(first, line_width())))
     click.echo(
-        f"\nmore    ktdeval card show {runs[0]}\n        ktdeval view report {' '.join(map(str, runs))}"
+        f"\nmore    ktdeval card show {runs[0]}\n        ktdeval view report "
+        f"{' '.join(map(str, runs))}"
     )
 
 

@@ -65,13 +65,15 @@ class CohortOptions(LevelOptions, CommonOptions):
         type=click.STRING,
         metavar="NAME=ITEM,…",
         help=(
-            "a cohort: patterns of systems, run folders or cards; repeat it for each [default: all"
-            " systems]"
+            "a cohort: patterns of systems, run folders or cards; repeat the option for each "
+            "cohort [default: all systems]"
         ),
     )
     task: str | None = flag(
         None,
         metavar="NAME",
         complete=complete_names("tasks"),
-        help=("task to use if cards are of several tasks [default: the one with most models]"),
+        help=(
+            "task to use if there are cards of several tasks [default: the one with most models]"
+        ),
     )

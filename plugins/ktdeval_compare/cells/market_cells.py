@@ -44,7 +44,7 @@ from ktdeval_compare.pairs.verdicts import with_verdicts
 from ktdeval_compare.study_options import CommonOptions, LevelOptions, MetricOptions
 
 DAILY = "daily_return"
-_NO_MARKET = "cells are facts of the market"
+_NO_MARKET = "cells are facts about the market"
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _levels(view: MarketView) -> FloatArray:
 
 
 def _short(what: str, needed: int, has: int, view: MarketView) -> str:
-    return f"needs {needed} {what}, and has {has} up to {view.days[-1]}"
+    return f"needs {needed} {what}, but has {has} up to {view.days[-1]}"
 
 
 _MEASURES: Mapping[str, Callable[[MarketView, RegimeRule], _Measured]] = {

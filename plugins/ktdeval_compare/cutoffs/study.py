@@ -7,10 +7,10 @@ from pathlib import Path
 from ktdeval_compare.cutoffs.options import CutoffOptions
 from ktdeval_compare.study import CompareStudy, study_command
 
-_HELP = """Set a model's results in its training time against those after it.
+_HELP = """Compare a model's results before and after the end of its training data.
 
 CARD is a card file inside its run folder, or a run folder. A model may remember days before its
-training data end; what it earns after them is what it can do.
+training data end; only later results show its skill.
 """
 
 cutoff = study_command(

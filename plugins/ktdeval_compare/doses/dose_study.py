@@ -55,7 +55,10 @@ class DosePlan:
 
         for needed in (BRIGHT, HIDDEN):
             if needed not in self.masks:
-                raise UsageError(f"--masks: a premium is bright less blinded; {needed} is missing")
+                raise UsageError(
+                    f"--masks: a premium is the bright return minus the blinded return; {needed} "
+                    "is missing"
+                )
 
     @property
     def episodes(self) -> int:
@@ -203,7 +206,9 @@ def _rows(unit: DoseUnit, entrants: Sequence[EntrantCard]) -> Iterator[DoseRow]:
         for (window, _), episode in sorted(entrant.episodes().items()):
             value = episode.metrics["total_return"].value
             if value is None:
-                raise UsageError(f"{entrant.path}: no return in {window}; nothing can be compared")
+                raise UsageError(
+                    f"{entrant.path}: no return in {window}, so there is nothing to compare"
+                )
 
             yield replace(base, mask=mask, window=window, value=value)
 

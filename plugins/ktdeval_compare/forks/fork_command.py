@@ -31,19 +31,17 @@ if TYPE_CHECKING:
 class ForkOptions(MarketOptions, PluginOptions, JsonOptions):
     """Options of `fork`."""
 
-    step: tuple[str, ...] = flag(
-        ("0",), metavar="K,…|all", help="steps of each episode to ask again"
-    )
+    step: tuple[str, ...] = flag(("0",), metavar="K,…|all", help="steps of each episode to repeat")
     change: tuple[str, ...] = flag(
         ("each",),
         metavar="FIELD=VALUE,…",
-        help="inputs to change, one at a time; each: every input that the step shows",
+        help="inputs to change, one at a time; each: all inputs that the step shows",
     )
     samples: int | None = flag(
         None,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="decisions to ask for per change and step [default: 5; 1 for a deterministic model]",
+        help="number of decisions per change and step [default: 5; 1 for a deterministic model]",
     )
     windows: tuple[str, ...] = flag((), metavar="NAME,…", help="only these windows of the run")
     tasks: tuple[str, ...] = flag((), metavar="NAME,…", help="only these trading tasks of the run")
@@ -54,7 +52,7 @@ class ForkOptions(MarketOptions, PluginOptions, JsonOptions):
         metavar="DIR",
         help="folder of decisions and figures [default: RUN-fork]",
     )
-    yes: bool = flag(False, name="--yes -y", help="do not ask before money is spent")
+    yes: bool = flag(False, name="--yes -y", help="spend money without asking for confirmation")
 
 
 @example("ktdeval fork ktdeval-runs/a --step all")
@@ -63,14 +61,15 @@ class ForkOptions(MarketOptions, PluginOptions, JsonOptions):
 @options_of(ForkOptions)
 @config_option("base_url", "max_cost", "max_tokens", "cache")
 def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
-    """Ask a run's steps again with one input changed, and say which inputs move its decisions.
+    """Repeat a run's steps with one input changed, and report which inputs affect its decisions.
 
     RUN is a finished run, which is only read, or the folder of a fork, which is shown again. Each
-    input is changed before the mask; asking again as it was, another order and other labels are
-    the null. FIELD is a column of the candidates, SECTION.FIELD, or order; VALUE is a number, a
-    text, +1 %, *-1, reversed or shuffled. A fork is no card and is never ranked.
+    input is changed before the mask is applied; the null consists of repeats without a change, with
+    another order, and with other labels. FIELD is a column of the candidates, SECTION.FIELD, or
+    order; VALUE is a number, a text, +1 %, *-1, reversed or shuffled. A fork produces no card and
+    is never ranked.
     """
-    # not at the top, so that help is fast
+    # imported here to keep help fast
     from ktdeval_compare.forks.fork_run import ForkSettings, fork_run, load_fork_again
     from ktdeval_compare.forks.fork_texts import fork_parts
     from ktdeval_compare.table_columns import print_result

@@ -140,8 +140,7 @@ def load_fork_again(path: Path, settings: ForkSettings) -> ForkFile | None:
         return None
     if settings != ForkSettings():
         raise UsageError(
-            f"{path}: is a fork, which is only shown; to ask again, give the run that it was "
-            "made from"
+            f"{path}: is a fork, which can only be shown; to fork again, give the original run"
         )
 
     return load_fork(path)
@@ -165,7 +164,7 @@ def fork_run(
     target = fork_beside(path) if out is None else out
     check_output(target, "folder", "--out")
     if (target / MANIFEST).exists():
-        raise StoreError(f"{target}: holds a run; choose another --out")
+        raise StoreError(f"{target}: contains a run; choose another --out")
 
     draws = _draws(folder, settings, plugins)
     if settings.samples is not None and not 1 <= settings.samples <= _MAX_SAMPLES:
@@ -207,8 +206,7 @@ def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
         )
     if traits.recorded_settings is not None:
         raise UsageError(
-            f"{spec.model}: repeats recorded replies, which answer no other question; fork a run of"
-            " a model that can be asked"
+            f"{spec.model}: only repeats recorded replies; fork a run of a model that can be called"
         )
 
     return traits.draws_chance or not traits.is_free
@@ -366,7 +364,7 @@ def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecisi
     with journal:
         for decision in journal.recovered:
             if decision.manifest_sha256 != manifest:
-                raise StoreError(f"{target}: holds a fork of another run; choose another --out")
+                raise StoreError(f"{target}: contains a fork of another run; choose another --out")
 
         yield journal
 
@@ -467,9 +465,8 @@ def _document(
         # if repeats can differ, no difference is exact
         draws = True
         notes.append(
-            "asked again, it decided differently from the record: it is not deterministic, or "
-            f"the model has changed; --samples {USUAL_SAMPLES} tests the changes against its own "
-            "noise"
+            "a repeated step gave a different decision, so the model is not deterministic or has "
+            f"changed; --samples {USUAL_SAMPLES} tests the changes against its own noise"
         )
 
     asked = Asked.of(decisions, draws, settings.seed)

@@ -575,12 +575,12 @@ def _run_notes(member: EntrantCard, has_repeats: bool) -> Iterator[str]:
     undecided = coverage.steps - coverage.steps_decided
     if undecided:
         yield (
-            f"{member.path}: {undecided} step(s) were held by the engine, not decided by the model; they"
-            " count as steps without orders"
+            f"{member.path}: {undecided} step(s) were held by the engine, not decided by the "
+            "model; they count as steps without orders"
         )
 
     if has_repeats and calls is not None and calls.cached:
         yield (
-            f"{member.path}: {calls.cached} of its replies came from the cache; what they repeat is"
-            " not chance"
+            f"{member.path}: {calls.cached} of its replies came from the cache, so their "
+            "agreement does not measure randomness"
         )

@@ -81,7 +81,7 @@ class EffectRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LadderRow(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
-    """Contribution of a piece of information, averaged over the orders of giving it."""
+    """Contribution of a piece of information, averaged over the orders in which it can be added."""
 
     agent: str
     metric: str

@@ -48,7 +48,7 @@ class FigureOptions(PaperOptions):
         "text", name="--format", help="format of the printed data; CSV has every digit"
     )
     tasks: tuple[str, ...] = flag(
-        (), metavar="NAME,…", help="take only the cards of these tasks, by name or pattern"
+        (), metavar="NAME,…", help="use only cards of these tasks, by name or pattern"
     )
     events: tuple[str, ...] = flag(
         (),
@@ -64,12 +64,12 @@ class FigureOptions(PaperOptions):
 @click.argument("runs", nargs=-1, type=RunPath(), metavar="RUN…")
 @options_of(FigureOptions)
 def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> None:
-    """Draw a figure of a paper, made of your own runs, or list the figures.
+    """Draw a figure of a paper from your own runs, or list the figures.
 
-    RUN is a run folder, whose cards are all taken, or a card inside one. A figure has the paper's
-    axes and lines, with counts and intervals where it shows means, and names its runs.
+    RUN is a run folder, from which all cards are used, or a card inside one. A figure has the
+    paper's axes and lines, shows counts and intervals for means, and names its runs.
     """
-    # not at the top, so that help is fast
+    # imported here to keep help fast
     from ktdeval_compare.papers.figures.definitions import (
         FigureChoices,
         figure_frame,

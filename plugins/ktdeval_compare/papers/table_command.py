@@ -38,7 +38,7 @@ class TableOptions(PaperOptions):
         (),
         type=click.STRING,
         metavar="NAME=PATTERN,…",
-        help="systems that form one column of ktdfin-8 by their mean",
+        help="systems whose mean is one column of ktdfin-8",
     )
 
 
@@ -47,7 +47,7 @@ class TableOptions(PaperOptions):
 @click.argument("cards", nargs=-1, type=RunPath(), metavar="CARD…")
 @options_of(TableOptions)
 def table(cards: tuple[Path, ...], options: TableOptions) -> None:
-    """Print a table of a paper, made of your own cards, or list the tables.
+    """Print a table of a paper from your own cards, or list the tables.
 
     CARD is a card file or a run folder. Figures are those of the cards, medians over the windows
     and seeds that each has; DeepFund's tables of decisions need the run folders, or a database of

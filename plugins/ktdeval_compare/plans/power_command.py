@@ -36,21 +36,21 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         None,
         type=click.IntRange(1, 300),
         metavar="N",
-        help="windows of the plan [default: those of the cards, or 10]",
+        help="number of windows [default: as on the cards, or 10]",
     )
     seeds: int | None = flag(
         None,
         type=click.IntRange(1, 1000),
         metavar="N",
-        help="seeds of each window [default: those of the cards, or 1]",
+        help="number of seeds per window [default: as on the cards, or 1]",
     )
     effect: float | None = flag(
         None,
         type=FiniteNumber(-1e6, 1e6),
         metavar="X",
         help=(
-            "difference in a window's figure to detect, in the metric's unit (for a return, a "
-            "fraction)"
+            "difference between two agents to detect per window, in the metric's unit (for a "
+            "return, a fraction)"
         ),
     )
     window_sd: float | None = flag(
@@ -78,13 +78,13 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
         None,
         type=click.IntRange(1),
         metavar="N",
-        help="trading days of a window [default: those of the cards, or 43]",
+        help="trading days per window [default: as on the cards, or 43]",
     )
     days_per_year: float | None = flag(
         None,
         type=FiniteNumber(1, 1000),
         metavar="N",
-        help="trading days of a year [default: those of the cards' market, or 252]",
+        help="trading days per year [default: as in the cards' market, or 252]",
     )
     memory: float | None = flag(
         None,
@@ -118,13 +118,14 @@ class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
 @options_of(PowerOptions)
 @click.pass_context
 def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOptions) -> None:
-    """Report what a plan of windows and seeds can tell apart, before it is run.
+    """Report which differences a plan of windows and seeds can detect, before it is run.
 
     The test is that of `ktdeval compare agents`: Wilcoxon signed-rank over windows. Spreads come
-    from --window-sd and --seed-sd, from --tracking-error, or from the differences of two or more
-    cards; without any, effects are in standard deviations. Windows share the days that those of
-    the cards share, without cards none. With --memory: whether windows that share days as W1 to
-    W10 do, bright beside blinded, would show that a model remembers such a share of the market.
+    from --window-sd and --seed-sd, from --tracking-error, or from the differences between two or
+    more cards; without any, effects are in standard deviations. Windows share days as they do on
+    the cards; without cards, none are shared. With --memory: whether windows that share days like
+    W1 to W10 would reveal, between bright and blinded, that a model remembers this share of the
+    market.
     """
     if options.published is not None:
         from ktdeval_compare.plans.published_report import show_published
@@ -185,8 +186,8 @@ def _show_memory_power(
         source = context.get_parameter_source(name)
         if name not in taken and source is not click.core.ParameterSource.DEFAULT:
             raise UsageError(
-                "--memory takes only --windows, --alpha and --power: the spread comes from which "
-                "facts are remembered, and more seeds add no facts"
+                "--memory takes only --windows, --alpha and --power: the spread comes from the "
+                "choice of remembered facts, so seeds have no effect"
             )
 
     if cards or options.memory is None:

@@ -17,7 +17,7 @@ class PublishedOptions:
     published: Published | None = flag(
         None,
         help=(
-            "instead of a plan: what the designs of the five papers can detect, or what the "
-            "printed figures of DeepFund's Table 3 show"
+            "instead of a plan: the effects that the designs of the five papers can detect, or "
+            "the evidence in the figures of DeepFund's Table 3"
         ),
     )

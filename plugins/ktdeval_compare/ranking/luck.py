@@ -33,7 +33,7 @@ _Counted = Mapping[tuple[str, str], Trials]
 
 
 class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return": "return"}):
-    """Return and selection of one card, and what chance makes of them; medians over episodes."""
+    """Return and selection of one card, compared with chance; medians over episodes."""
 
     card: str
     total_return: float | None
@@ -43,9 +43,9 @@ class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return":
     selection_rank: float | None = None
     psr: float | None
     dsr: float | None  #: each episode deflated by all trials of its window and snapshot
-    episodes: int  #: how many have a deflated Sharpe ratio
-    trials: tuple[int, int]  #: least and most over windows
-    reason: str | None  #: why there is no `dsr`
+    episodes: int  #: number of episodes that have a deflated Sharpe ratio
+    trials: tuple[int, int]  #: minimum and maximum over windows
+    reason: str | None  #: why `dsr` is missing
 
 
 @dataclass(frozen=True)

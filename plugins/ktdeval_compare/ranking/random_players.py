@@ -57,7 +57,9 @@ _NO_MARKET = "random players trade on the run's market"
 class PlayersOptions:
     """Settings of the random players."""
 
-    players: int = option(10_000, help="random players of an episode", minimum=100, maximum=100_000)
+    players: int = option(
+        10_000, help="number of random players per episode", minimum=100, maximum=100_000
+    )
     seed: int = option(0, help="seed of their draws", minimum=0, maximum=2**31 - 1)
 
 
@@ -78,18 +80,18 @@ class PlayersStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Standing of a card among random players in one episode, or over all of them: of means of the
-    episodes' returns, each player's and the card's own.
+    """Standing of a card among random players in one episode, or over all episodes, based on the
+    mean return of each player and of the card.
     """
 
     card: str
-    window: str  #: or `POOLED`
-    seed: int | None  #: of the episode; None in the row of all episodes
-    n: int  #: players
+    window: str  #: window, or `POOLED`
+    seed: int | None  #: seed of the episode; None in the row of all episodes
+    n: int  #: number of players
     standing: PlayersStanding | None
-    turnover: float | None = None  #: of the entrant, a year, two-way
-    players_turnover: float | None = None  #: of the players, their mean
-    names: float | None = None  #: that the entrant held at the close, its mean over days
+    turnover: float | None = None  #: the entrant's two-way turnover per year
+    players_turnover: float | None = None  #: mean turnover of the players
+    names: float | None = None  #: mean number of names that the entrant held at the close
     players_names: float | None = None
     reason: str | None = None  #: why the standing is missing
 

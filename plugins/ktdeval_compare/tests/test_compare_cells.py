@@ -120,8 +120,8 @@ def test_days_on_which_the_index_has_no_level_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        ("trend", "needs 200 levels of the index, and has 180 up to 2024-09-09"),
-        ("volatility", "needs 180 returns of the index, and has 179 up to 2024-09-09"),
+        ("trend", "needs 200 levels of the index, but has 180 up to 2024-09-09"),
+        ("volatility", "needs 180 returns of the index, but has 179 up to 2024-09-09"),
         (
             "breadth",
             "1 of 1 members have a close on each of 50 days up to 2024-09-09; needs 10, and half of"
@@ -515,8 +515,8 @@ def coin_market() -> MarketSnapshot:
         (("--by", "year", "--factor", "agent,model"), "leave it out with --by"),
         (("--by", "year", "--pairs", "day", "--metric", "sharpe"), "--metric applies to windows"),
         (("--by", "year", "--pairs", "day"), "needs run folders with the ledgers"),
-        (("--pairs", "day"), "go with --by"),
-        (("--data", "synthetic"), "go with --by"),
+        (("--pairs", "day"), "apply with --by only"),
+        (("--data", "synthetic"), "apply with --by only"),
     ],
 )
 def test_what_can_not_be_answered_is_refused_in_one_line(

@@ -270,8 +270,8 @@ def test_a_folder_of_another_run_s_fork_is_refused(
     other = run_of(tmp_path, "hold")
     forked(terminal, other, "--change", "RV_60=reversed", out=tmp_path / "f")
     words = ("fork", momentum, "--change", "RV_60=reversed", "--out")
-    assert "holds a fork of another run" in terminal.error(*words, tmp_path / "f")
-    assert "holds a run" in terminal.error(*words, other)
+    assert "contains a fork of another run" in terminal.error(*words, tmp_path / "f")
+    assert "contains a run" in terminal.error(*words, other)
 
 
 # ---- statistics

@@ -390,8 +390,9 @@ def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
     notes = report_of(runs).notes
 
     assert notes[0] == (
-        "blinded_open_research: no step was decided otherwise under other labels; with so many"
-        f" (window, seed) that is shown, at 95 %, for all but {100 * (1 - 0.05**0.5):.3g} % of them"
+        "blinded_open_research: no decision changed under other labels; with this number of"
+        f" (window, seed), at 95 % confidence, at most {100 * (1 - 0.05**0.5):.3g} % of them could"
+        " change"
     )
     assert "2 pair(s) left out of a figure: neither gave an order" in notes
     assert "2 pair(s) left out of a figure: neither traded" in notes
@@ -412,7 +413,7 @@ def test_notes_say_what_intervals_vary_over_and_what_a_mask_hides(tmp_path: Path
 
     assert vary in episodes
     assert vary not in windows
-    assert not any("decided otherwise" in note for note in episodes)
+    assert not any("no decision changed" in note for note in episodes)
     assert shown[0] == (
         "bright_open_research: bright hides nothing, so draws differ only in the order of rows"
     )
@@ -491,7 +492,7 @@ def test_replies_of_a_repeat_that_came_from_the_cache_are_counted(
     repeated = invariance(asked(tmp_path / "1", {}, "aab", calls), InvarianceOptions()).notes
     once = invariance(asked(tmp_path / "2", {}, "ab", calls), InvarianceOptions()).notes
 
-    end = f"{cached} of its replies came from the cache; what they repeat is not chance"
+    end = f"{cached} of its replies came from the cache, so their agreement does not measure randomness"
 
     assert sum(note.endswith(end) for note in repeated) == 2
     assert not any(note.endswith(end) for note in once)

@@ -30,10 +30,7 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
     cash: tuple[str, ...] = flag(
         (),
         metavar="N,…",
-        help=(
-            "initial capitals, such as 1e6,1e7,1e8 [default: the run's own, ten and a hundred "
-            "times it]"
-        ),
+        help=("initial capitals, such as 1e6,1e7,1e8 [default: 1, 10 and 100 times the run's own]"),
     )
     execution: str | None = flag(
         None,
@@ -62,15 +59,16 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(TransplantOptions)
 def transplant(run: Path, options: TransplantOptions) -> None:
-    """Execute a run's decisions again at other capitals and costs, and say where the edge is gone.
+    """Execute a run's decisions again with other capitals and costs, and report where the edge
+    vanishes.
 
-    RUN is a run folder, which is only read, or the folder of a transplant, which is shown again.
-    No model is asked: lots, limits and caps apply anew to what was decided. Orders by target
-    weights are taken as they are, orders by shares are scaled by the capital. The model did not see
-    these fills: the cards are labelled `transplanted` and never ranked. Returns are withheld where
-    less than 80 % of what was ordered is filled.
+    RUN is a run folder, which is only read, or the folder of a transplant, which is shown again. No
+    model is called: lots, limits and caps are applied again to the same decisions. Orders by target
+    weights are unchanged; orders by shares are scaled by the capital. The model did not see these
+    fills, so the cards are labelled `transplanted` and never ranked. Returns are withheld if less
+    than 80 % of the ordered amount is filled.
     """
-    # not at the top, so that help is fast
+    # imported here to keep help fast
     from ktdeval_compare.table_columns import print_result
     from ktdeval_compare.transplants.transplant_run import (
         TransplantSettings,

@@ -45,12 +45,12 @@ from ktdeval.values import (
 from ktdeval_compare.transplants.transplant_figures import MEASURES, break_even, capital_line
 from ktdeval_compare.transplants.transplant_plot import curve_svg
 
-_USUAL_STEPS = (1, 10, 100)  #: of the run's own capital, if no capital is given
+_USUAL_STEPS = (1, 10, 100)  #: multiples of the run's own capital, if no capital is given
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantSettings:
-    """Decisions to execute again, and the conditions."""
+    """Decisions to execute again, and the conditions of their execution."""
 
     capitals: tuple[int, ...] = ()  #: empty: `_USUAL_STEPS` of the run's own
     execution: str | None = None  #: name of a preset; None: the run's own
@@ -88,8 +88,8 @@ def load_again(path: Path, settings: TransplantSettings) -> TransplantFile | Non
         return None
     if settings != TransplantSettings():
         raise UsageError(
-            f"{path}: is a transplant, which is only shown; to make another, give the run that "
-            "it was made from"
+            f"{path}: is a transplant, which can only be shown; to make another, give the "
+            "original run"
         )
 
     return load_transplant(path)
@@ -112,7 +112,7 @@ def transplant_run(
     target = transplant_beside(path) if out is None else out
     check_output(target, "new folder", "--out", TRANSPLANT)
     tasks = choose_tasks(trading_tasks(folder, plugins), settings.tasks)
-    market = recorded_market(folder, plugins, settings.data, "nothing can be executed again")
+    market = recorded_market(folder, plugins, settings.data, "so nothing can be executed again")
     if isinstance(market, str):
         raise DataError(f"{path}: {market}")
 

@@ -15,6 +15,7 @@ import ktdeval
 from docs_commands import all_commands
 from docs_nav import llms_text, nav_pages, site, written_pages
 from docs_packages import FOLDER, brought_in, package_pages
+from docs_pictures import hashes, recorded_hashes
 from docs_project import folders_of, makefile, upper_bounds
 from docs_prose import links, long_sentences, problem_of_link, word_count
 from docs_reference import exit_codes_table
@@ -268,6 +269,10 @@ def test_agents_of_the_readme_have_the_figures_of_the_findings() -> None:
         agents, name = (4, "nobody") if left_out == "four" else (3, left_out)
         assert int(runs) == agents * 5 * 4
         assert f"| {name} | {assets} | {share} | {p} |" in findings
+
+
+def test_the_pictures_of_the_readme_show_the_pages_of_today() -> None:
+    assert recorded_hashes() == hashes(), "run `make screenshots`"
 
 
 def _rows(page: Path) -> list[list[str]]:

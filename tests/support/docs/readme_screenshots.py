@@ -15,9 +15,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+from docs_pictures import IMAGES, record
 from paths import REPOSITORY
 
-IMAGES = REPOSITORY / "docs/images"
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 SIZE = {"width": 1280, "height": 800}
@@ -58,6 +58,8 @@ def main() -> None:
             take(browser, site / "index.html", "board.png")
             take(browser, folder / "view/index.html", "episode.png", "blinded_open_research")
             browser.close()
+
+    record()
 
 
 if __name__ == "__main__":

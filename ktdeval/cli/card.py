@@ -27,7 +27,7 @@ from ktdeval.cli.options import (
 )
 from ktdeval.cli.signing import keygen, sign
 from ktdeval.cli.terminal_tables import line_width, print_findings, print_json
-from ktdeval.errors import KtdevalError
+from ktdeval.errors import KtdevalError, UsageError
 
 if TYPE_CHECKING:
     from ktdeval.values.findings import Finding
@@ -137,6 +137,11 @@ class VerifyOptions(RecordedOptions, JsonOptions):
         False,
         help="check only the card, against its schema and its own episodes; needs no records",
     )
+    quick: bool = flag(
+        False,
+        help="recompute the figures from the records, without executing a step again, and print"
+        " what this does not check",
+    )
 
 
 @example("ktdeval card verify ktdeval-runs/my-run")
@@ -152,8 +157,12 @@ def verify(path: Path, options: VerifyOptions) -> int:
     if options.signed_by is not None:
         _require_signatures(path, options.signed_by, is_shown=not options.as_json)
 
+    if options.card_only and options.quick:
+        raise UsageError("--card-only and --quick exclude each other; leave one out")
     if options.card_only:
         return _check_cards(path, _check_alone, "valid", options.as_json)
+    if options.quick:
+        return _check_cards(path, _quick_verifier(options), "figures_verified", options.as_json)
     return _check_cards(path, _verifier(options), "verified", options.as_json)
 
 
@@ -172,9 +181,7 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
     from ktdeval.runner.scoring.verify import verify_card
 
     plugins = open_plugins(options.plugin)
-    given = given_of(options)
-    places = ("data", "data_args", "items")
-    moved: dict[str, object] = {name: given[name] for name in places if name in given}
+    moved = _moved(options)
 
     def verify_file(file: Path) -> _CardReport:
         with work_shown() as tell:
@@ -191,6 +198,34 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
             "notes": [*found.notes],
         }
         text = "; not known: ".join([verified, *found.notes])
+        return _CardReport(text, found.findings, facts)
+
+    return verify_file
+
+
+def _moved(options: VerifyOptions) -> dict[str, object]:
+    """Return the options that say where the data of a run are now."""
+    given = given_of(options)
+    return {name: given[name] for name in ("data", "data_args", "items") if name in given}
+
+
+def _quick_verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
+    """Return a function that recomputes a card's figures from its records."""
+    from ktdeval.runner.scoring.verify import NOT_CHECKED, verify_figures
+
+    plugins = open_plugins(options.plugin)
+    moved = _moved(options)
+
+    def verify_file(file: Path) -> _CardReport:
+        found = verify_figures(file, plugins, moved, datetime.now(UTC))
+        figures = f"figures verified (episodes: {found.episodes}, steps executed again: 0)"
+        unchecked = f"not checked: {'; '.join(NOT_CHECKED)}"
+        text = "; not known: ".join([f"{figures}; {unchecked}", *found.notes])
+        facts: dict[str, JsonValue] = {
+            "episodes": found.episodes,
+            "not_checked": [*NOT_CHECKED],
+            "notes": [*found.notes],
+        }
         return _CardReport(text, found.findings, facts)
 
     return verify_file
@@ -241,7 +276,8 @@ def _check_cards(
             documents.append(findings_json(report.findings, **facts))
         print_json(documents)
     elif len(clean) < len(files) > 1:
-        click.echo(f"{len(clean)} of {count(len(files), 'card')} {passed}")
+        words = passed.replace("_", " ")
+        click.echo(f"{len(clean)} of {count(len(files), 'card')} {words}")
 
     if failures:
         raise failures[0]
@@ -254,7 +290,7 @@ def _print_report(file: Path, report: _CardReport, passed: str) -> None:
         return
 
     print_findings(report.findings, max_shown=None)
-    click.echo(f"{file}: not {passed}")
+    click.echo(f"{file}: not {passed.replace('_', ' ')}")
 
 
 def _require_signatures(path: Path, keys: Path, is_shown: bool) -> None:

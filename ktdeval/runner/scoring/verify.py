@@ -211,6 +211,46 @@ def verify_card(
     `now`: a card with a later creation time is a finding. Raises KtdevalError if the card is
     invalid, or its run or snapshot is missing or changed.
     """
+
+    def execute(folder: RunFolder, task: Any, snapshot: MarketSnapshot | None) -> Verification:
+        return verify_records(folder, task, plugins, snapshot, tell)
+
+    return _verify_by(execute, path, plugins, changes, is_published, now)
+
+
+#: what `verify_figures` leaves to `verify_card`
+NOT_CHECKED = (
+    "that orders and answers follow from the model's replies",
+    "that fills, costs and account values follow from the orders",
+)
+
+
+def verify_figures(
+    path: Path, plugins: Plugins, changes: Mapping[str, Any], now: datetime | None = None
+) -> Verification:
+    """Verify a card's figures and hashes from the records of its run, without executing a step
+    again: `NOT_CHECKED` is taken as recorded. Arguments and errors are as in `verify_card`.
+    """
+
+    def count(folder: RunFolder, task: Any, _snapshot: MarketSnapshot | None) -> Verification:
+        problems = manifest_problems(folder.manifest, plugins)
+        findings = tuple(Finding(path=MANIFEST, message=problem) for problem in problems)
+        return Verification(findings, len(folder.complete_specs(task.name)), 0, 0)
+
+    return _verify_by(count, path, plugins, changes, False, now)
+
+
+def _verify_by(
+    check_records: Callable[[RunFolder, Any, MarketSnapshot | None], Verification],
+    path: Path,
+    plugins: Plugins,
+    changes: Mapping[str, Any],
+    is_published: bool,
+    now: datetime | None,
+) -> Verification:
+    """Verify a card, with its records checked by `check_records`; other arguments and errors are as
+    in `verify_card`.
+    """
     card = load_evaluation(path)
     folder = open_run(run_of(path), plugins)
     task = plugins.make_task(card.task.name, changes.get("items"))
@@ -227,7 +267,7 @@ def verify_card(
         # before the records, because all records of another task would differ only for this reason
         check_ran(folder, task, plugins, complete[0])
 
-    records = verify_records(folder, task, plugins, snapshot, tell)
+    records = check_records(folder, task, snapshot)
     findings = [*records.findings, *_file_findings(folder, card)]
     if is_declared(card.model.name) and not is_published:
         declared = str(card.model.args.get("sha256"))

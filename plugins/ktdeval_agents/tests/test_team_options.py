@@ -47,7 +47,6 @@ class Session(PreparedSession):
     """
 
     submission_attempts = 3
-
     may_submit_early = False
 
     def __init__(self, *planner: Reply) -> None:

@@ -35,7 +35,7 @@ from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring import score
 from ktdeval.runner.scoring.score import rescore
-from ktdeval.runner.scoring.verify import verify_records
+from ktdeval.runner.scoring.verify import NOT_CHECKED, verify_records
 from ktdeval.values import dumps_pretty, file_sha256, to_plain
 from run_support import (
     MIXED_RUN,
@@ -341,6 +341,37 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
         rf"{name}: line \d+: line \d+ of ledger\.parquet does not follow from its replies: ",
         finding,
     ), finding
+
+
+@pytest.mark.slow
+def test_a_quick_check_recomputes_figures_and_says_what_it_takes_as_recorded(
+    run: Path, market: Path
+) -> None:
+    """A changed ledger is found by its figures and its hash; one whose card agrees is found only by
+    executing its steps again, which the check says that it does not do.
+    """
+    made = json.loads(verify(run, "--quick", "--json").out)[0]
+    assert made["figures_verified"] is True
+    assert made["not_checked"] == [*NOT_CHECKED]
+
+    forge(run, market, FORGERIES["lighter"])
+    done = verify(run, "--quick")
+    assert done.code == 0
+    assert all(unchecked in done.out for unchecked in NOT_CHECKED)
+
+    change_ledger(
+        first_episode(run), lambda steps: steps[3].update(nav_minor=2 * steps[3]["nav_minor"])
+    )
+    done = verify(run, "--quick")
+    assert done.code == 1
+    *found, verdict = done.out.splitlines()
+    assert verdict.endswith("not figures verified")
+    assert ["SHA-256 is " in line for line in found] == [True, False], found
+    assert f"{TASK}.json: " in found[1]
+
+
+def test_a_quick_check_and_one_of_the_card_alone_exclude_each_other(run: Path) -> None:
+    assert "--card-only and --quick exclude each other" in verify(run, "--quick", "--card-only").err
 
 
 # -- the transcript

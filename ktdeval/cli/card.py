@@ -181,7 +181,7 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
     from ktdeval.runner.scoring.verify import verify_card
 
     plugins = open_plugins(options.plugin)
-    moved = _moved(options)
+    moved = _data_places(options)
 
     def verify_file(file: Path) -> _CardReport:
         with work_shown() as tell:
@@ -203,7 +203,7 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
     return verify_file
 
 
-def _moved(options: VerifyOptions) -> dict[str, object]:
+def _data_places(options: VerifyOptions) -> dict[str, object]:
     """Return the options that say where the data of a run are now."""
     given = given_of(options)
     return {name: given[name] for name in ("data", "data_args", "items") if name in given}
@@ -214,7 +214,7 @@ def _quick_verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
     from ktdeval.runner.scoring.verify import NOT_CHECKED, verify_figures
 
     plugins = open_plugins(options.plugin)
-    moved = _moved(options)
+    moved = _data_places(options)
 
     def verify_file(file: Path) -> _CardReport:
         found = verify_figures(file, plugins, moved, datetime.now(UTC))

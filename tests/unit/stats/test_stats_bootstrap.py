@@ -133,7 +133,7 @@ def test_batched_drawdowns_equal_the_metric(changes: list[float]) -> None:
 def test_total_return_is_the_growth_form_of_the_mean_and_a_sum_days_times_it() -> None:
     of = Bootstrap(returns(120))
     grown = Bootstrap(np.log1p(returns(120)))
-    grown.__dict__.update(indices=of.indices)
+    grown.__dict__.update(_resamples=of._resamples, block_days=of.block_days)
     growth = grown.mean()
     total = of.total_return()
 
